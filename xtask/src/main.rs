@@ -8,6 +8,7 @@ mod claims;
 mod facts;
 mod links;
 mod names;
+mod notices;
 mod package;
 mod phrases;
 mod quick;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         "attack" => Some(attack::run(&attack::Size::Small, rest)),
         "claims" => Some(claims::run(&root(), rest)),
         "lay-out" => Some(package::lay_out_for_x(rest)),
+        "notices" => Some(notices::run()),
         "package" => Some(package::run(rest)),
         "long" if rest.first().is_some_and(|word| word == "package") => Some(package::check()),
         "long" if rest.first().is_some_and(|word| word == "attack") => {

@@ -5,7 +5,7 @@
 //! alone in an empty root, and unpacks the package. Debian's own `dpkg-deb` makes the package: it is there wherever one is
 //! wanted, and what goes in is the same tree that `./x install` copies.
 
-use crate::{cargo, command, root};
+use crate::{cargo, command, notices, root};
 use serde_json::Value;
 use std::{
     fs,
@@ -20,9 +20,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/fstrial.fish"),
 ];
 
-/// Texts that go along, and the folder below a prefix for them.
-const TEXTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// Files and folders that go along, and the folder below a prefix for them.
+const TEXTS: [&str; 6] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs", "examples"];
 const TEXTS_IN: &str = "share/doc/fstrial";
+/// Units for a trial every night.
+const UNITS: [&str; 2] = ["fstrial@.service", "fstrial@.timer"];
+const UNITS_IN: &str = "lib/systemd/system";
 
 /// Words of `fstrial` that must work where there is nothing but the binary.
 const ALONE: [&[&str]; 3] = [&["--version"], &["--help"], &["workloads"]];
@@ -79,6 +82,7 @@ fn make(profile: &str, folder: &Path) -> Result<Made, String> {
     }
     let tree = emptied(target().join("package-tree"))?;
     lay_out(&binary, &tree.join("usr"))?;
+    for_debian(&tree.join("usr"))?;
     let about_it = control(&metadata()?, &output("dpkg", &["--print-architecture"])?, &tree)?;
     write(&tree.join("DEBIAN/control"), about_it.text.as_bytes())?;
     let package = folder.join(&about_it.file);
@@ -86,6 +90,21 @@ fn make(profile: &str, folder: &Path) -> Result<Made, String> {
     output("dpkg-deb", &words)?;
     println!("{}: sudo apt install {0}", package.display());
     Ok(Made { binary, package: Some(package) })
+}
+
+/// What Debian wants in addition: manual pages and changelog compressed, and a word on why the binary is static.
+fn for_debian(prefix: &Path) -> Result<(), String> {
+    let man = prefix.join("share/man/man1");
+    let pages = fs::read_dir(&man).map_err(|e| about(&man, &e))?;
+    let mut paths: Vec<PathBuf> = pages.flatten().map(|entry| entry.path()).collect();
+    let texts = prefix.join(TEXTS_IN);
+    fs::rename(texts.join("CHANGELOG.md"), texts.join("changelog")).map_err(|e| about(&texts, &e))?;
+    paths.push(texts.join("changelog"));
+    for path in &paths {
+        output("gzip", &["-9", "-n", "-f", text(path)?])?;
+    }
+    let overrides = "# One binary for every distribution, older ones and bare initramfs too.\nfstrial: statically-linked-binary *\n";
+    write(&prefix.join("share/lintian/overrides/fstrial"), overrides.as_bytes())
 }
 
 /// Builds for this machine. The target is named, or build scripts would get the flag as well.
@@ -117,14 +136,19 @@ fn lay_out(program: &Path, prefix: &Path) -> Result<(), String> {
         write(&prefix.join(place), completions.as_bytes())?;
     }
     for name in TEXTS {
-        copy(&root().join(name), &prefix.join(TEXTS_IN).join(name))?;
+        copy_all(&root().join(name), &prefix.join(TEXTS_IN).join(name))?;
     }
+    for name in UNITS {
+        copy(&root().join("package").join(name), &prefix.join(UNITS_IN).join(name))?;
+    }
+    copy(&root().join(notices::FILE), &prefix.join(TEXTS_IN).join("THIRD-PARTY.txt"))?;
     write(&prefix.join(TEXTS_IN).join("copyright"), COPYRIGHT.as_bytes())
 }
 
 /// Where Debian looks for the license.
 const COPYRIGHT: &str = "fstrial is licensed under MIT (LICENSE-MIT in this folder) or Apache-2.0 (LICENSE-APACHE in this\n\
-                         folder, and /usr/share/common-licenses/Apache-2.0), as you like.\n";
+                         folder, and /usr/share/common-licenses/Apache-2.0), as you like.\n\
+                         What is linked into it: THIRD-PARTY.txt in this folder.\n";
 
 /// The control file of the package, and what the package is called.
 struct Control {
@@ -189,7 +213,7 @@ fn runs_alone(binary: &Path, empty: &Path) -> Result<(), String> {
 fn unpacks(package: &Path, folder: &Path) -> Result<(), String> {
     let folder = emptied(folder.to_owned())?;
     output("dpkg-deb", &["--extract", text(package)?, text(&folder)?])?;
-    let places = ["usr/share/man/man1/fstrial-compare.1", "usr/share/doc/fstrial/copyright"];
+    let places = ["usr/share/man/man1/fstrial-compare.1.gz", "usr/share/doc/fstrial/THIRD-PARTY.txt"];
     let completions = COMPLETIONS.map(|(_, place)| format!("usr/{place}"));
     for place in places.into_iter().chain(completions.iter().map(String::as_str)) {
         if fs::metadata(folder.join(place)).map_or(0, |found| found.len()) == 0 {
@@ -260,6 +284,18 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(|e| about(to, &e))
 }
 
+/// Copies a file, or a folder with everything in it.
+fn copy_all(from: &Path, to: &Path) -> Result<(), String> {
+    if !from.is_dir() {
+        return copy(from, to);
+    }
+    for entry in fs::read_dir(from).map_err(|e| about(from, &e))? {
+        let name = entry.map_err(|e| about(from, &e))?.file_name();
+        copy_all(&from.join(&name), &to.join(&name))?;
+    }
+    Ok(())
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|e| about(folder, &e))?;
@@ -304,7 +340,15 @@ mod tests {
             assert_eq!(read(place), format!("for {shell}\n"));
         }
         assert_eq!(read("share/man/man1/fstrial.1"), "page\n");
-        assert!(read("share/doc/fstrial/README.md").starts_with("# fstrial"));
+        for place in
+            ["doc/fstrial/README.md", "doc/fstrial/docs/answers.md", "doc/fstrial/examples/redis.toml"]
+        {
+            assert_eq!(
+                read(&format!("share/{place}")),
+                fs::read_to_string(root().join(place.trim_start_matches("doc/fstrial/"))).unwrap()
+            );
+        }
+        assert!(read("lib/systemd/system/fstrial@.timer").contains("OnCalendar="));
         let mode = fs::metadata(prefix.join("bin/fstrial")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
     }

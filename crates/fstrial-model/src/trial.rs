@@ -148,10 +148,11 @@ pub enum Compare {
 }
 
 /// What is promised about many verdicts together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorControl {
     /// Of the differences reported, at most 5 % are wrong on average (Benjamini–Hochberg).
+    #[default]
     Fdr,
     /// The chance of even one wrong difference is at most 5 % (Holm).
     Fwer,

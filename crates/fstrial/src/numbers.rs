@@ -19,6 +19,23 @@ pub fn rate(per_second: f64) -> String {
     format!("{}{unit}", three_digits(value))
 }
 
+/// Three significant digits for a column that has the unit above it, thousands apart: `13 200`, `81.4`, `0.50`.
+pub fn grouped(value: f64) -> String {
+    if value.abs() < 999.5 {
+        return three_digits(value);
+    }
+    let unit = 10_f64.powf(value.abs().log10().floor() - 2.0);
+    let digits = format!("{:.0}", (value / unit).round() * unit);
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A figure in its unit, for a column that has the unit above it: bytes in MiB, times with their own unit.
 pub fn figure(value: f64, unit: &str) -> String {
     match unit {
@@ -133,6 +150,10 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([1.0, 61.0, 7200.0, 7201.0].map(budget), ["1m", "2m", "120m", "3h"]);
         assert_eq!([812.4, 12_345.0, 1_204_000.0, 0.5].map(rate), ["812", "12.3k", "1.20M", "0.50"]);
+        assert_eq!(
+            [0.5, 81.44, 999.6, 13_249.0, 1_204_000.0].map(grouped),
+            ["0.50", "81.4", "1 000", "13 200", "1 200 000"]
+        );
         assert_eq!(
             [81_000.0, 1_204_000.0, 999.0, 2.5e9].map(nanos),
             ["81.0 µs", "1.20 ms", "999 ns", "2.50 s"]

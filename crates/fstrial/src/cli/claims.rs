@@ -186,7 +186,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
 fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedError> {
     let claimed = source::find(name)?;
     if toml {
-        super::print(claimed.text());
+        super::print_as_it_is(claimed.text());
         return Ok(exit_code::VERDICT);
     }
     let (trial, ready) = claimed.prepare(&machine(false), None)?;

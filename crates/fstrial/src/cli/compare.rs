@@ -53,12 +53,12 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
-    #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
+    #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
     arms: Vec<Arm>,
 
     /// Workload: a preset's name, an application (postgresql, mysql, git, …) for all presets that model it, a file with its
     /// fields (.toml), or a fio job file (.fio); `fstrial workloads WORD` lists what fits a word.
-    #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
+    #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',', add = super::complete::workloads())]
     workloads: Vec<String>,
 
     /// Numbers of threads [default: 1 and all processors].
@@ -67,7 +67,7 @@ pub(crate) struct CompareArgs {
 
     /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory. Given more than once, every arm is built on each, and
     /// it is asked on which one an arm leads by more.
-    #[arg(short, long = "device", value_name = "KIND")]
+    #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
 
     /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
@@ -634,83 +634,4 @@ fn has_a_lap(entry: &Entry) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use fstrial_model::{preset, workload::Workload};
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: CompareArgs,
-    }
-
-    #[test]
-    fn a_model_is_meant_by_the_only_name_that_begins_so() {
-        for (word, name) in [
-            ("gp3", Some("gp3-3000")),
-            ("gp3-3000", Some("gp3-3000")),
-            ("sata-ssd", Some("sata-ssd")),
-            ("raid10", None),
-            ("gp", None),
-        ] {
-            assert_eq!(model_meant(word), name, "{word}");
-        }
-    }
-
-    /// What the default budget holds of any name that `fstrial workloads` lists has room for a verdict.
-    #[test]
-    fn every_name_has_a_part_that_the_default_budget_can_decide() {
-        let names =
-            preset::names().chain(fstrial_model::application::APPLICATIONS.iter().map(Application::name));
-        let too_long: Vec<String> = names
-            .filter_map(|name| {
-                let Line { args } = Line::parse_from(["compare", "ext4", "xfs", "--workload", name]);
-                let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
-                assert!(trial.problem().is_none(), "{name}");
-                fit::leave_out(&mut trial, args.names_workloads()).unwrap();
-                fit::check(&trial)
-                    .err()
-                    .map(|refused| format!("{name}: {refused} {}", refused.hint().unwrap_or_default()))
-            })
-            .collect();
-        assert_eq!(too_long, Vec::<String>::new());
-    }
-
-    #[test]
-    fn no_flag_makes_a_run_shorter_than_two_periods() {
-        let flags: [&[&str]; 5] =
-            [&[], &["--quick"], &["--quick", "--budget=1s"], &["--overnight"], &["--duration=2s"]];
-        let (mut refused, mut clocks) = (0, 0);
-        for (name, flags) in preset::names().flat_map(|name| flags.map(|flags| (name, flags))) {
-            let words = ["compare", "ext4", "xfs", "--workload", name];
-            let Line { args } = Line::parse_from(words.iter().chain(flags));
-            let mut trial = args.trial().unwrap_or_else(|e| panic!("{name} {flags:?}: {e:?}"));
-            if trial.problem().is_some() {
-                // An operation takes as long as it takes.
-                assert_eq!(flags, ["--duration=2s"], "{name}");
-                continue;
-            }
-            if args.refuse_short_runs(&trial).is_err() {
-                assert_eq!(flags, ["--duration=2s"], "{name}");
-                refused += 1;
-                continue;
-            }
-            if args.quick {
-                fit::leave_out(&mut trial, false).unwrap();
-            }
-            let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
-            let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());
-            assert_eq!(here.shorter_than_its_clock(), None, "{name} {flags:?}");
-            assert!(here.time() >= shipped.time() || args.duration.is_some(), "{name} {flags:?}");
-            let limits =
-                |workload: &Workload| workload.phases.iter().map(|phase| phase.duration).collect::<Vec<_>>();
-            let none_shorter =
-                limits(&here).iter().zip(limits(&shipped)).all(|(here, shipped)| *here >= shipped);
-            assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
-            clocks += u32::from(here.longest_period().is_some());
-        }
-        // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
-        assert_eq!((refused, clocks), (4, 16));
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ use crate::{
         json_lines::{self, JsonLines},
         numbers,
         page::TrialPage,
-        steps, table,
+        screen, stdout, steps,
         watch::listener::Display,
     },
     run::{
@@ -95,7 +95,7 @@ pub(crate) fn conduct(
     if args.json {
         json_lines::print_answer(&document);
     } else {
-        super::print(&table::render(&document));
+        super::print(&screen::render(&document, stdout::columns()));
         advise(&document, round_seconds);
     }
     if let Some(page) = page.filter(|_| !args.is_quiet()) {

@@ -3,7 +3,7 @@
 use crate::{
     error::ExpectedError,
     numbers,
-    report::verdict,
+    report::{summary::listed, verdict},
     run::{
         environment, forecast,
         plan::{Plan, threads_in_words},
@@ -37,8 +37,7 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
     }
     let left_out: Vec<String> = levels.into_iter().flatten().chain(pairs).chain(workloads).collect();
     let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
-    let words =
-        || format!("left out to fit into {budget}: {}; --budget {whole} holds all", left_out.join(", "));
+    let words = || format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(&left_out));
     Ok((!left_out.is_empty()).then(words))
 }
 
@@ -165,8 +164,8 @@ mod tests {
         assert_eq!((trial.workloads.len(), trial.trial.baseline.as_deref()), (2, Some("ext4")));
         let words = words.unwrap();
         assert!(
-            words.starts_with("left out to fit into 5m: wal-group-commit at 1")
-                && words.contains("comparisons without ext4"),
+            words.starts_with("without wal-group-commit at 1")
+                && words.contains("comparisons without ext4, to fit into 5m; "),
             "{words}"
         );
         let refused = check(&trial).unwrap_err();

@@ -20,7 +20,7 @@ pub fn judge(file: &Path) {
     let path = file.display().to_string();
     for files in [vec![path.clone()], vec![format!("a={path}"), format!("b={path},{path}")]] {
         let words = ["fstrial", "judge"].into_iter().map(str::to_owned).chain(files);
-        let Ok(Cli { command: Command::Judge(args) }) = Cli::try_parse_from(words) else { return };
+        let Ok(Cli { command: Some(Command::Judge(args)), .. }) = Cli::try_parse_from(words) else { return };
         if let Ok((facts, found)) = judge::judged(&args) {
             black_box((elsewhere::text(&facts, &found, 3.0), elsewhere::json(&facts, &found)));
         }

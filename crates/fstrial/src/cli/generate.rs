@@ -5,11 +5,12 @@ mod man;
 
 use super::{
     Cli,
+    complete::VARIABLE,
     out_file::{self, Folder},
 };
 use crate::{error::ExpectedError, exit_code, report::stdout};
 use clap::{Args, CommandFactory, Subcommand};
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 use fstrial_model::trial::Trial;
 use std::path::{Path, PathBuf};
 
@@ -52,15 +53,23 @@ pub(crate) fn exec(args: &GenerateArgs) -> Result<u8, ExpectedError> {
     match &args.what {
         What::Man { folder, force } => man(folder, *force)?,
         What::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "fstrial", &mut text);
-            stdout::write(&text);
+            stdout::write(&completions(*shell)?);
         }
         What::Schema => {
-            super::print(&schema());
+            super::print_as_it_is(&schema());
         }
     }
     Ok(exit_code::VERDICT)
+}
+
+/// The script for a shell, which asks the program for every word.
+fn completions(shell: Shell) -> Result<Vec<u8>, ExpectedError> {
+    let (shells, mut text) = (Shells::builtins(), Vec::new());
+    let completer = shells.completer(&shell.to_string()).expect("every shell has one");
+    completer.write_registration(VARIABLE, "fstrial", "fstrial", "fstrial", &mut text).map_err(|error| {
+        ExpectedError::Fault(format!("the script for {shell} could not be made: {error}"))
+    })?;
+    Ok(text)
 }
 
 /// The JSON Schema of trial files.

@@ -4,6 +4,7 @@ mod agent;
 mod claims;
 mod clean;
 pub(crate) mod compare;
+mod complete;
 pub(crate) mod conduct;
 mod device;
 mod doctor;
@@ -85,10 +86,18 @@ Environment:
 /// how much, and how sure.
 #[derive(Debug, Parser)]
 #[command(name = "fstrial", version, after_long_help = AFTER_LONG_HELP, max_term_width = 100, propagate_version = true)]
+#[command(arg_required_else_help = true)]
 pub struct Cli {
+    /// Print the notices of all that is linked into the program, and exit.
+    #[arg(long, exclusive = true)]
+    licences: bool,
+
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+/// The notices of what is linked and embedded, as its licences ask for.
+const NOTICES: &str = include_str!("../../THIRD-PARTY.txt");
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -304,9 +313,14 @@ fn of_home(error: StackError) -> ExpectedError {
 
 /// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> u8 {
+    complete::answer();
     let ended = match survive_large_files().map(|()| Cli::try_parse()) {
         Err(error) => Err(error),
-        Ok(Ok(cli)) => execute(cli.command),
+        Ok(Ok(Cli { command: Some(command), .. })) => execute(command),
+        Ok(Ok(Cli { command: None, .. })) => {
+            print_as_it_is(NOTICES);
+            Ok(exit_code::VERDICT)
+        }
         Ok(Err(error)) if error.use_stderr() => {
             let _ = error.print();
             return exit_code::USAGE;
@@ -396,6 +410,11 @@ pub(crate) fn say(text: &str) {
 /// Prints text for people on standard output, without colours where there is no terminal.
 pub(crate) fn print(text: &str) {
     stdout::print(text);
+}
+
+/// Writes text that is copied or read by programs to standard output, as it is.
+pub(crate) fn print_as_it_is(text: &str) {
+    stdout::write(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::{
     report::{
         json_lines, lkml, markdown,
         page::{self, TrialPage},
-        table,
+        screen, stdout,
     },
 };
 use clap::{Args, ValueEnum};
@@ -33,7 +33,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Numbers of trials, several for one page with all of them [default: the last that has a round].
-    #[arg(value_name = "TRIAL", value_parser = results::trial_number)]
+    #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trials: Vec<i64>,
 
     /// The catalogue of claims with what was found on this machine.
@@ -88,7 +88,9 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     let trials = ids.into_iter().map(|id| results::find(&store, id)).collect::<Result<Vec<_>, _>>()?;
     let text = match args.format {
         Format::Html => page_of(&store, &trials)?,
-        Format::Text | Format::Json | Format::Markdown | Format::Lkml => texts(&store, &trials, args.format)?,
+        Format::Text | Format::Json | Format::Markdown | Format::Lkml => {
+            texts(&store, &trials, args.format, args.out.is_none())?
+        }
     };
     let numbers: Vec<String> = trials.iter().map(|trial| trial.summary.id.to_string()).collect();
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
@@ -100,7 +102,13 @@ pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, E
     Ok(page::of_trials(pages?))
 }
 
-fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String, ExpectedError> {
+/// `is_shown`: it goes to standard output, not into a file.
+fn texts(
+    store: &Store,
+    trials: &[StoredTrial],
+    format: Format,
+    is_shown: bool,
+) -> Result<String, ExpectedError> {
     if let ([a, b], Format::Text | Format::Json) = (trials, format) {
         let diff = results::side_by_side(store, [a, b])?;
         return Ok(if format == Format::Json { json_lines::line(&diff) } else { diff.render() });
@@ -112,7 +120,7 @@ fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String
             Format::Markdown => markdown::render(&document),
             Format::Lkml => lkml::render(&document),
             Format::Json => json_lines::line(&document),
-            Format::Html | Format::Text => table::render(&document),
+            Format::Html | Format::Text => screen::render(&document, stdout::columns().filter(|_| is_shown)),
         });
     }
     Ok(parts.join(if format == Format::Json { "" } else { "\n" }))
@@ -121,7 +129,7 @@ fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String
 /// Writes it where it is wanted, and says where that is.
 fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedError> {
     match &args.out {
-        Some(path) if out_file::is_standard_output(path) => super::print(text),
+        Some(path) if out_file::is_standard_output(path) => super::print_as_it_is(text),
         Some(path) => {
             // A file is not a terminal: no colours in it.
             let text: Cow<'_, str> = match args.format {
@@ -135,7 +143,8 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
             let path = pages::keep(&args.home, name, text)?;
             super::print(&format!("{}\n", path.display()));
         }
-        None => super::print(text),
+        None if args.format == Format::Text => super::print(text),
+        None => super::print_as_it_is(text),
     }
     Ok(exit_code::VERDICT)
 }

@@ -15,7 +15,7 @@ use crate::{
         again::{self, JudgedTrial},
         diff::{self, Diff, Side},
         document::Document,
-        json_lines, table,
+        json_lines, screen, stdout,
     },
 };
 use clap::{Args, Subcommand};
@@ -43,7 +43,7 @@ Examples:
   fstrial results show 12 --json")]
     Show {
         /// Number of the trial [default: the last that has a round].
-        #[arg(value_parser = trial_number)]
+        #[arg(value_parser = trial_number, add = super::complete::trials())]
         id: Option<i64>,
         /// Print JSON.
         #[arg(long)]
@@ -58,10 +58,10 @@ Examples:
   fstrial results diff 12 15 --json")]
     Diff {
         /// The number of the first.
-        #[arg(value_parser = trial_number)]
+        #[arg(value_parser = trial_number, add = super::complete::trials())]
         a: i64,
         /// The number of the second.
-        #[arg(value_parser = trial_number)]
+        #[arg(value_parser = trial_number, add = super::complete::trials())]
         b: i64,
         /// Print JSON.
         #[arg(long)]
@@ -77,7 +77,7 @@ Examples:
   fstrial results fio 12 --out for-fio-plot")]
     Fio {
         /// Number of the trial [default: the last].
-        #[arg(value_parser = trial_number)]
+        #[arg(value_parser = trial_number, add = super::complete::trials())]
         id: Option<i64>,
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]
@@ -101,7 +101,10 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
             let store = open(home)?;
             let [a, b] = [find(&store, Some(*a))?, find(&store, Some(*b))?];
             let diff = side_by_side(&store, [&a, &b])?;
-            super::print(&if *json { json_lines::line(&diff) } else { diff.render() });
+            match json {
+                true => json_lines::print(&diff),
+                false => super::print(&diff.render()),
+            }
         }
         Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
         Some(Action::Fio { id, out, force }) => {
@@ -167,7 +170,7 @@ fn show(home: &Home, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
     if json {
         json_lines::print(&document);
     } else {
-        super::print(&table::render(&document));
+        super::print(&screen::render(&document, stdout::columns()));
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ResumeArgs {
     /// Number of the trial [default: the last one that is not decided].
-    #[arg(value_name = "TRIAL", value_parser = results::trial_number)]
+    #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trial: Option<i64>,
 
     /// Wall time for this session [default: the trial's own budget].

@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     file: PathBuf,
 
     /// Resume the last trial of this file that did not come to its end, or with this one.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0", value_parser = results::trial_number)]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0", value_parser = results::trial_number, add = super::complete::trials())]
     resume: Option<i64>,
 
     /// Wall time for this session instead of the file's.

@@ -9,7 +9,7 @@ const LITTLE: f64 = 0.05;
 pub fn note(workload: &WorkloadReport) -> Option<String> {
     if !workload.cells.is_empty() && workload.cells.iter().all(|cell| cell.device_idle) {
         return Some(
-            "not a byte went to the device or came from it in most runs: this compares memory and CPU, not disks".into(),
+            "this compares memory and CPU, not disks: not a byte went to the device or came from it in most runs".into(),
         );
     }
     let is_little = |share: &f64| *share < LITTLE;
@@ -26,7 +26,7 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
         format!(" on {}", arms.join(", "))
     };
     Some(format!(
-        "of the bytes read and written{on}, {percent} % went to the device or came from it: this compares memory and CPU, not disks"
+        "this compares memory and CPU, not disks: of the bytes read and written{on}, {percent} % went to the device or came from it"
     ))
 }
 
@@ -48,19 +48,19 @@ mod tests {
     fn a_load_that_stays_in_memory_is_told_and_one_that_reaches_the_device_is_not() {
         assert_eq!(
             said(&[("ext4", Some(0.0004)), ("xfs", Some(0.0))]).unwrap(),
-            "of the bytes read and written, less than 0.5 % went to the device or came from it: this compares memory and CPU, \
-             not disks"
+            "this compares memory and CPU, not disks: of the bytes read and written, less than 0.5 % went to the device or came \
+             from it"
         );
         assert_eq!(
             said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.024))]).unwrap(),
-            "of the bytes read and written on xfs, at most 3 % went to the device or came from it: this compares memory and \
-             CPU, not disks"
+            "this compares memory and CPU, not disks: of the bytes read and written on xfs, at most 3 % went to the device or \
+             came from it"
         );
         assert_eq!(said(&[("ext4", Some(1.2)), ("xfs", None)]), None);
         assert_eq!(said(&[("a", None)]), None, "a directory has no counters");
         let cell = |device_idle: bool| CellReport { device_idle, ..CellReport::default() };
         let of = |cells: Vec<CellReport>| note(&WorkloadReport { cells, ..WorkloadReport::default() });
-        assert!(of(vec![cell(true), cell(true)]).unwrap().starts_with("not a byte went to the device"));
+        assert!(of(vec![cell(true), cell(true)]).unwrap().ends_with("came from it in most runs"));
         assert_eq!(of(vec![cell(true), cell(false)]), None);
     }
 }

@@ -34,7 +34,7 @@ const LOOP_SHARE: f64 = 3.0;
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// A trial with its answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Document {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,

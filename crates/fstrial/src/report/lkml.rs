@@ -7,7 +7,7 @@ use super::{
     markdown, plain, summary, table, verdict,
 };
 use comfy_table::{CellAlignment, Table, presets};
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 /// Columns of a post.
 const COLUMNS: usize = 80;
@@ -17,7 +17,7 @@ pub fn render(document: &Document) -> String {
     let mut out = String::new();
     let words: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
-    let _ = writeln!(out, "{}\n", wrapped(&format!("Subject: {}", markdown::title(document)), 0));
+    let _ = writeln!(out, "{}\n", wrapped(&format!("Subject: {}", subject(document)), 1));
     for machine in document.machines() {
         if !machine.place.is_empty() {
             field(&mut out, "Place:", &format!("{} ({})", machine.place, machine.host));
@@ -30,11 +30,15 @@ pub fn render(document: &Document) -> String {
     for (index, arm) in words.iter().enumerate() {
         field(&mut out, if index == 0 { "Arms:" } else { "" }, arm);
     }
+    let tools = tools(document);
+    if !tools.is_empty() {
+        field(&mut out, "Tools:", &tools);
+    }
     let rounds = verdict::rounds_in_words(document.rounds as usize);
     let method = format!(
-        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios compare \
+        "fstrial {}, randomised controlled trials of filesystems: {rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios compare \
          arms within a round; intervals hold for stopping at any time.",
-        document.seed
+        document.environment.fstrial, document.seed
     );
     field(&mut out, "Method:", &method);
     if let Some(line) = document.not_at_its_end() {
@@ -50,7 +54,7 @@ pub fn render(document: &Document) -> String {
     part(&mut out, "Failed", &document.failures);
     part(&mut out, "Caveats", &document.warnings);
     part(&mut out, "What else differs between the arms", &document.audit);
-    let _ = writeln!(out, "\nReproducer (fstrial {})\n", plain(&document.environment.fstrial));
+    let _ = writeln!(out, "\nReproducer\n");
     let _ = writeln!(
         out,
         "  {}\n\nor, with this as trial.toml, `fstrial run trial.toml`:\n",
@@ -60,6 +64,25 @@ pub fn render(document: &Document) -> String {
         let _ = writeln!(out, "{}", format!("  {}", plain(line)).trim_end());
     }
     out
+}
+
+/// What was found, for a list of subjects; what was compared, where nothing was.
+fn subject(document: &Document) -> String {
+    let found = summary::in_short(document).into_iter().next();
+    let names: Vec<String> = document.workloads.iter().map(WorkloadReport::title).collect();
+    match (found, names.as_slice()) {
+        (None, _) => markdown::title(document),
+        (Some(found), [name]) => format!("{name}: {found}"),
+        (Some(found), _) => found,
+    }
+}
+
+/// The versions of the tools that made the filesystems.
+fn tools(document: &Document) -> String {
+    let facts = document.arms.iter().filter_map(|arm| arm.facts.as_ref());
+    let all: BTreeSet<String> =
+        facts.flat_map(|facts| &facts.tools).map(|(tool, version)| format!("{tool} {version}")).collect();
+    all.into_iter().collect::<Vec<_>>().join(" · ")
 }
 
 fn field(out: &mut String, name: &str, text: &str) {
@@ -138,22 +161,13 @@ fn shortened(text: &str, most: usize) -> String {
 
 /// Text in lines of 80 columns, the later ones indented.
 fn wrapped(text: &str, indent: usize) -> String {
-    let mut out = String::new();
-    let mut used = indent;
-    for word in plain(text).split(' ') {
-        let length = word.chars().count();
-        if used > indent && used + 1 + length > COLUMNS {
-            out.push('\n');
-            out += &" ".repeat(indent);
-            used = indent;
-        } else if used > indent {
-            out.push(' ');
-            used += 1;
-        }
-        out += word;
-        used += length;
-    }
-    out
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(COLUMNS)
+        .initial_indent(&indent)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(&plain(text), options).trim_start().to_owned()
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub mod page;
 pub mod plot;
 pub mod progress;
 pub mod quotient;
+mod remarks;
+pub mod screen;
 pub(crate) mod stdout;
 pub mod steps;
 pub mod summary;

@@ -24,7 +24,8 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
     let far: Vec<String> = far.collect();
     (!far.is_empty()).then(|| {
         format!(
-            "ratios compare arms within each round, figures are typical of each arm on its own; their quotient differs: {}",
+            "the quotient of two figures is not their ratio here: ratios compare arms within each round, figures are typical of each \
+             arm on its own; the quotient is {}",
             far.join(", ")
         )
     })
@@ -68,7 +69,7 @@ mod tests {
                 ..WorkloadReport::default()
             })
         };
-        assert!(said(1.88).unwrap().ends_with("their quotient differs: 3.39× for xfs / ext4 at 4 threads"));
+        assert!(said(1.88).unwrap().ends_with("the quotient is 3.39× for xfs / ext4 at 4 threads"));
         assert_eq!(said(3.3), None);
     }
 }

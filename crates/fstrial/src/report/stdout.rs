@@ -11,13 +11,43 @@ use std::{
 /// The first write that failed, until it is asked for.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Writes text for people, without colours where there is no terminal.
+/// Writes text for people: without colours where there is no terminal, and with lines that fit where there is one.
 pub(crate) fn print(text: &str) {
+    let folded = columns().map(|columns| folded(text, columns));
     remember(|| {
         let mut out = anstream::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(folded.as_deref().unwrap_or(text).as_bytes())?;
         out.flush()
     });
+}
+
+/// How many columns the terminal has that standard output is; none where it is something else.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= LEAST_COLUMNS)
+}
+
+/// Narrower terminals fold for themselves.
+const LEAST_COLUMNS: usize = 30;
+
+/// Text whose lines have that many columns at most, broken between words; the later ones are indented by two more.
+pub(crate) fn folded(text: &str, columns: usize) -> String {
+    let fold = |line: &str| {
+        let (end, line) = if line.ends_with('\n') { ("\n", line.trim_end_matches('\n')) } else { ("", line) };
+        if textwrap::core::display_width(line) <= columns {
+            return format!("{line}{end}");
+        }
+        let words = line.trim_start_matches(' ');
+        let indent = " ".repeat(line.len() - words.len());
+        let later = format!("{indent}  ");
+        let options = textwrap::Options::new(columns)
+            .initial_indent(&indent)
+            .subsequent_indent(&later)
+            .break_words(false)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        format!("{}{end}", textwrap::fill(words, options))
+    };
+    text.split_inclusive('\n').map(fold).collect()
 }
 
 /// Writes bytes as they are.

@@ -104,10 +104,64 @@ pub type Ratio = (f64, Option<(f64, f64)>);
 /// The bottom line, then one line for each workload and level, and what no verdict could see.
 pub fn lines(document: &Document) -> Vec<String> {
     let standings = standings(document);
-    let all = standings.iter().map(Standing::line);
+    let all = standings.iter().map(Standing::line).chain(asked(document));
     // A claim says the last one itself.
     let limits = if document.claim.is_none() { limits(document) } else { Vec::new() };
     bottom_line(document).into_iter().chain(all).chain(limits).collect()
+}
+
+/// Verdicts on what was asked for in addition to throughput.
+fn asked(document: &Document) -> Vec<String> {
+    let is_told = |state: &&ContrastState| {
+        let is_decided = matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent);
+        state.holds_open && state.metric != Metric::Throughput && is_decided
+    };
+    let of_workload = |workload: &WorkloadReport| {
+        let states = workload.verdicts.iter().map(|report| &report.contrast).filter(is_told);
+        let words = |state: &ContrastState| {
+            let (metric, ratio) = (state.metric.row().words, numbers::ratio(state.ratio?));
+            let (title, level) = (workload.title(), threads_in_words(state.threads));
+            Some(format!("{title}, {level}: {metric} of {} is {ratio} that of {}", state.a, state.b))
+        };
+        states.filter_map(words).collect::<Vec<_>>()
+    };
+    document.workloads.iter().flat_map(of_workload).collect()
+}
+
+/// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
+/// a promise.
+pub fn in_short(document: &Document) -> Vec<String> {
+    let standings = standings(document);
+    let leads = leads_in_words(document);
+    let Some(bottom) = bottom_line(document) else {
+        let place = |one: &Standing<'_>| (one.workload.title(), one.threads);
+        let is_one = standings.windows(2).all(|two| place(&two[0]) == place(&two[1]));
+        return standings
+            .iter()
+            .map(if is_one { Standing::told } else { Standing::line })
+            .chain(leads)
+            .collect();
+    };
+    let is_of_interest = |one: &&Standing<'_>| one.among == Among::Open || one.workload.promise.is_some();
+    let mut open: Vec<String> = standings.iter().filter(is_of_interest).map(Standing::line).collect();
+    if open.len() > MAX_OPEN {
+        open.truncate(MAX_OPEN);
+        open.push("…".into());
+    }
+    std::iter::once(bottom).chain(open).chain(leads).collect()
+}
+
+/// Whether an arm leads by more at one place than at another, where that was asked.
+fn leads_in_words(document: &Document) -> Vec<String> {
+    let words = |workload: &WorkloadReport| {
+        let asked = workload.leads.iter().filter(|report| report.contrast.metric == Metric::Throughput);
+        let line = |report: &VerdictReport| {
+            let (percent, seconds) = (document.practical_percent, document.round_seconds);
+            format!("{}: {}", workload.title(), verdict::line(&report.contrast, percent, seconds, None))
+        };
+        asked.map(line).collect::<Vec<_>>()
+    };
+    document.workloads.iter().flat_map(words).collect()
 }
 
 /// Whether every arm was compared with one only.
@@ -122,7 +176,8 @@ pub fn limits(document: &Document) -> Vec<String> {
     let is_equivalent = |state: &ContrastState| state.verdict == Outcome::Equivalent;
     let is_controlled = document.workloads.iter().any(|workload| !workload.controls.is_empty());
     let untried = (states().any(is_equivalent) && !is_controlled).then(|| {
-        "equivalent: whether a difference would show here was not tried; --control plants one".to_owned()
+        "whether a difference would show where arms are equivalent was not tried; --control plants one"
+            .to_owned()
     });
     verdict::unseen_stalls(states()).into_iter().chain(untried).collect()
 }
@@ -430,6 +485,10 @@ impl<'a> Standing<'a> {
 
     /// All of it in a line.
     fn line(&self) -> String {
+        format!("{}, {}: {}", self.workload.title(), threads_in_words(self.threads), self.told())
+    }
+
+    fn told(&self) -> String {
         let mut parts: Vec<String> = self.kept().into_iter().chain([self.leaders()]).collect();
         parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
         parts.extend(self.open_words());
@@ -437,8 +496,7 @@ impl<'a> Standing<'a> {
             parts.push(format!("without {}", self.out.join(" and ")));
         }
         let unequal = if self.unequal { " (UNEQUAL DURABILITY)" } else { "" };
-        let (title, level) = (self.workload.title(), threads_in_words(self.threads));
-        format!("{title}, {level}: {}{unequal}", parts.join("; "))
+        format!("{}{unequal}", parts.join("; "))
     }
 
     /// Of a rate that was looked for, how far each arm keeps the promise: `ext4 keeps p99<5ms up to 1461 op/s, xfs up to 1359`.
@@ -644,7 +702,7 @@ fn span(factors: &[f64], of: &str, less: bool) -> String {
     if less { format!(", {of} takes {range}") } else { format!(", {range} {of}") }
 }
 
-/// `of 6 workloads and levels: xfs leads in 4; ext4 leads in 1; not decided in 1`.
+/// `xfs is fastest in 4 of 6 cases; ext4 and xfs are equivalent in 2; btrfs is slowest in all`.
 fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     let standings: Vec<Standing<'_>> = workloads.iter().flat_map(standings_of).collect();
     let mut alone: Vec<(&str, usize)> = Vec::new();
@@ -657,25 +715,57 @@ fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     }
     alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let all = standings.len();
-    let words = |standing: &Standing<'_>| match standing.among {
-        Among::Alone => None,
-        Among::Equivalent | Among::AtLimit => Some("equivalent arms lead in"),
-        Among::Near(_) => Some("the leaders are near each other in"),
-        Among::Open => Some("not decided in"),
+    let fastest = match workloads.iter().all(|workload| workload.less_is_better) {
+        true => "takes least",
+        false => "is fastest",
     };
-    let said: Vec<&str> = standings.iter().filter_map(words).collect();
-    let mut parts: Vec<String> =
-        alone.iter().map(|(name, times)| format!("{name} leads in {times}")).collect();
-    for words in ["equivalent arms lead in", "the leaders are near each other in", "not decided in"] {
-        match said.iter().filter(|one| **one == words).count() {
-            0 => {}
-            times => parts.push(format!("{words} {times}")),
+    let mut parts: Vec<String> = match alone.as_slice() {
+        [] => Vec::new(),
+        [(name, times)] => vec![format!("{name} {fastest} {}", in_cases(*times, all))],
+        [(name, times), others @ ..] => {
+            let others: String = others.iter().map(|(name, times)| format!(", {name} in {times}")).collect();
+            vec![format!("no single winner: {name} {fastest} {}{others}", in_cases(*times, all))]
         }
+    };
+    let is_equal = |among: Among| matches!(among, Among::Equivalent | Among::AtLimit);
+    let kinds: [(&str, &dyn Fn(Among) -> bool); 3] = [
+        ("are equivalent", &is_equal),
+        ("are near each other", &|among| matches!(among, Among::Near(_))),
+        ("are not told apart", &|among| among == Among::Open),
+    ];
+    for (words, is_kind) in kinds {
+        let of_kind: Vec<_> = standings.iter().filter(|standing| is_kind(standing.among)).collect();
+        let Some(first) = of_kind.first() else { continue };
+        let are_same = of_kind.iter().all(|standing| standing.leading == first.leading);
+        let who =
+            if are_same && first.leading.len() > 1 { listed(&first.leading) } else { "the first".into() };
+        let times = match parts.is_empty() {
+            true => in_cases(of_kind.len(), all),
+            false => format!("in {}", of_kind.len()),
+        };
+        parts.push(format!("{who} {words} {times}"));
     }
-    (all > 0).then(|| match alone.as_slice() {
-        [(name, times)] if *times == all => format!("{name} leads in all {all} workloads and levels"),
-        _ => format!("of {all} workloads and levels: {}", parts.join("; ")),
-    })
+    parts.extend(slowest(&standings).map(|name| format!("{name} is slowest in all")));
+    (all > 0).then(|| parts.join("; "))
+}
+
+/// An arm that all others were found to be ahead of, everywhere.
+fn slowest<'a>(standings: &[Standing<'a>]) -> Option<&'a str> {
+    let of = |standing: &Standing<'a>, name: &str| {
+        let states = standing.workload.verdicts.iter().map(|report| &report.contrast);
+        let here: Vec<&ContrastState> = states
+            .filter(|state| state.threads == standing.threads && state.metric == Metric::Throughput)
+            .collect();
+        let others = standing.leading.len() + standing.behind.len() - 1;
+        others > 1 && ahead_of(name, &here).count() == others
+    };
+    let names = standings.first()?.behind.iter().map(|behind| behind.arm);
+    let mut slowest = names.filter(|name| standings.iter().all(|standing| of(standing, name)));
+    slowest.next()
+}
+
+fn in_cases(some: usize, all: usize) -> String {
+    if some == all { format!("in all {all} cases") } else { format!("in {some} of {all} cases") }
 }
 
 /// How to resume a trial that is not at its end, or in which something is open that more rounds would decide: for as long as

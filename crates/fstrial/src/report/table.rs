@@ -1,59 +1,12 @@
-//! The answer for people: one table for each workload, verdict lines, conditions, and the command that repeats it.
+//! The figures of a workload as rows of text, and what is said below them: in a ticket, a post and a page.
 
 use super::{
-    at_device, claim,
+    at_device,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    first_lap, numbers, plain, plain_lines, quotient, summary, verdict,
+    first_lap, numbers, quotient, verdict,
 };
 use crate::run::contrast::{ContrastState, Outcome};
-use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::{metric::Metric, trial::Compare, unit};
-use std::fmt::Write;
-
-const HEADING: Style = Style::new().bold();
-const BETTER: Style = AnsiColor::Green.on_default();
-const WORSE: Style = AnsiColor::Red.on_default();
-const QUIET: Style = Style::new().dimmed();
-const LOUD: Style = AnsiColor::Yellow.on_default().bold();
-
-/// The whole answer. Colours are escape codes, to be stripped by anyone who prints to something else than a terminal.
-pub fn render(document: &Document) -> String {
-    let mut out = String::new();
-    if let Some(report) = &document.claim {
-        out += &format!("\n{}", claim::render(report));
-    }
-    for (workload, notes) in with_notes(document) {
-        render_workload(&mut out, document, workload, &notes);
-    }
-    // Of others the end says how to go on.
-    if let Some(line) = document.not_at_its_end().filter(|_| document.ended == "running") {
-        section(&mut out, "Not at its end", &[line], LOUD);
-    }
-    section(&mut out, "Failed", &document.failures, LOUD);
-    section(&mut out, "What else differs between the arms", &document.audit, Style::new());
-    section(&mut out, "Warnings", &document.warnings, LOUD);
-    let mut conditions = document.machines_in_words();
-    conditions.extend(fact_notes(document));
-    conditions.push(format!(
-        "{}, order drawn from seed {}; intervals are 95 % where no other level is named, and hold whenever a trial stops; {RANGES}",
-        verdict::rounds_in_words(document.rounds as usize),
-        document.seed
-    ));
-    section(&mut out, "Conditions", &conditions, QUIET);
-    section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
-    // What most people want is what they see when the trial ends.
-    section(&mut out, "In short", &summary::lines(document), Style::new());
-    if let Some(command) = summary::go_on(document) {
-        let why = match document.ended {
-            "interrupted" => "Interrupted; to go on",
-            "killed" => "Killed; to go on",
-            _ => "To go on",
-        };
-        section(&mut out, why, &[command], Style::new());
-    }
-    out
-}
 
 /// What a reader should know about the arms, each with its name.
 pub fn fact_notes(document: &Document) -> Vec<String> {
@@ -67,33 +20,6 @@ pub fn fact_notes(document: &Document) -> Vec<String> {
             .collect::<Vec<_>>()
     };
     document.arms.iter().flat_map(notes).collect()
-}
-
-fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
-    if lines.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}");
-    for line in lines {
-        let _ = writeln!(out, "  {style}{}{style:#}", plain_lines(line, 4));
-    }
-}
-
-fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport, notes: &[String]) {
-    let (title, how) = (plain(&workload.title()), plain(&how(workload)));
-    let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}  {QUIET}{how}{QUIET:#}");
-    let _ = writeln!(out, "{}", table(workload, document.compare));
-    let (aside, full) = told_in_full(workload);
-    for line in notes {
-        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(line));
-    }
-    for report in full {
-        let style = style_of(report.contrast.verdict);
-        let _ = writeln!(out, "  {style}{}{style:#}", plain(&verdict_line(document, report)));
-    }
-    for line in verdict::undecided_latency(&aside) {
-        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&line));
-    }
 }
 
 /// How a run of a workload goes, in words.
@@ -184,19 +110,6 @@ pub fn is_aside(report: &VerdictReport) -> bool {
     !state.holds_open && state.metric != Metric::Throughput && unsettled
 }
 
-fn style_of(outcome: Outcome) -> Style {
-    match outcome {
-        Outcome::Faster => BETTER,
-        Outcome::Slower => WORSE,
-        Outcome::Failed | Outcome::CannotTell => LOUD,
-        Outcome::Cannot => QUIET,
-        Outcome::Equivalent => Style::new(),
-        Outcome::Undecided => QUIET,
-    }
-}
-
-/// What is in the column of intervals before there is one.
-const RANGES: &str = "of fewer than six runs their range is shown (least–greatest)";
 /// Runs from which on a rate has an interval; before that there is the range of its runs.
 const RUNS_OF_AN_INTERVAL: usize = 6;
 
@@ -228,30 +141,6 @@ pub fn grid(workload: &WorkloadReport, compare: Compare) -> (Vec<&str>, Vec<Vec<
     let headings = fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]);
     let rows = workload.cells.iter().map(|cell| row(workload, cell, &columns));
     (headings.collect(), rows.collect())
-}
-
-fn table(workload: &WorkloadReport, compare: Compare) -> Table {
-    let (headings, rows) = grid(workload, compare);
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    let columns = headings.len();
-    table.set_header(headings.into_iter().map(plain));
-    let mut before = String::new();
-    for mut row in rows {
-        // The level is said once for the arms that share it.
-        if before == row[0] {
-            row[0].clear();
-        } else {
-            before.clone_from(&row[0]);
-        }
-        table.add_row(row.iter().map(|text| plain(text)));
-    }
-    for index in (0..columns).filter(|index| *index != 1) {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec<String> {

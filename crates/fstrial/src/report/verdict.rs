@@ -72,7 +72,7 @@ fn with_ratio(
 }
 
 /// The level of an interval, where it is not 95 %: ` (99.9 %)`. More digits would say nothing.
-fn of_level(level: f64) -> String {
+pub fn of_level(level: f64) -> String {
     let percent = level * 100.0;
     if (percent - 95.0).abs() < 0.05 {
         String::new()
@@ -129,11 +129,11 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
     let fewest = states.filter(is_decided).min_by_key(|state| state.rounds)?;
     let share = fewest.unseen_stalls_percent.ceil();
     let asked = match share > 10.0 {
-        true => format!("; --stalls 10% waits for the {} rounds that would show it", rounds_to_see(0.10)),
+        true => format!("; --stalls 10% waits for the {} that would show it", rounds_to_see(0.10)),
         false => String::new(),
     };
     Some(format!(
-        "{}: an arm that stalls in up to {share:.0} % of its runs may not have done so yet{asked}",
+        "an arm that stalls in up to {share:.0} % of its runs may not have done so in {}{asked}",
         rounds_in_words(fewest.rounds)
     ))
 }
@@ -236,14 +236,14 @@ pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
     format!("{} more{time}", rounds_range(more))
 }
 
-/// What is known of an undecided contrast: `; equal within 5 %, but within 3 % is not shown`.
+/// What is known of an undecided contrast: `; at most 5 % apart, which is not shown of 3 %`.
 fn known(state: &ContrastState) -> String {
     let Some(within) = state.within_percent else { return String::new() };
     let mut narrower =
         LADDER.iter().map(|fraction| fraction * 100.0).filter(|percent| *percent < within - 1e-9);
     let next =
-        narrower.next().map_or_else(String::new, |next| format!(", but within {next:.0} % is not shown"));
-    format!("; equal within {within:.0} %{next}")
+        narrower.next().map_or_else(String::new, |next| format!(", which is not shown of {next:.0} %"));
+    format!("; at most {within:.0} % apart{next}")
 }
 
 /// How much longer an undecided contrast would take.
@@ -262,7 +262,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     }
     let mut text = known(state);
     if state.suggestive {
-        text += "; suggestive on its own, but not after correcting for the number of questions";
+        text += "; probably so: on its own it would be, but not after correcting for the number of questions";
     }
     match rounds_more(state) {
         None if state.interval.is_none() => {}

@@ -56,7 +56,7 @@ impl Judge<'_> {
             format!("{} ({percent:+.0} %)", self.plan.result_name(*cell, *result))
         });
         let drifting = warn(
-            "not steady: the rate at the end of the measured time differs from that at its beginning",
+            "the rate at the end of the measured time differs from that at its beginning",
             "use a longer --warmup, or a longer --duration where it never settles, as with copy-on-write",
             drifting.collect(),
             format!("{} with enough rounds to tell", counted(checked.len(), "cell")),

@@ -90,7 +90,10 @@ fn people_get_the_partial_answer_as_a_table() {
     let ended = running.end(PROMPT);
     assert!(has_runs, "{:?} {ended:?}", lab.trials());
     assert_eq!(ended.code(), 130, "{ended:?}");
-    assert!(ended.stdout.contains("random-write") && ended.stdout.contains("Repeat"), "{ended:?}");
+    assert!(
+        ended.stdout.contains("random-write") && ended.stdout.contains("Interrupted; to go on"),
+        "{ended:?}"
+    );
     lab.assert_nothing_left("after an interruption");
 }
 

@@ -171,6 +171,29 @@ fn an_answer_that_nobody_got_has_a_code() {
     is(&shell(&lab, "$F results show 99 >/dev/full"), 2, &["no trial 99"]);
 }
 
+/// A real shell with the script of `generate completions`.
+#[test]
+fn a_shell_is_offered_words_that_are_known_and_trials_that_are_stored() {
+    let lab = lab();
+    ends(&lab, &format!("{TRIAL} --tag nightly"), 3, &[]);
+    let offered = |words: &str| {
+        let last = words.split(' ').count() - 1;
+        let script = format!(
+            "PATH=$(dirname $F):$PATH; source <($F generate completions bash); COMP_WORDS=({words}); COMP_CWORD={last}; \
+             _clap_complete_fstrial fstrial \"${{COMP_WORDS[{last}]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let said = shell(&lab, &script);
+        said.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(offered("fstrial compare ext4 -w postgresql-t"), ["postgresql-tpcb"]);
+    assert_eq!(offered("fstrial compare ext4 -w postgresql,random-w"), ["postgresql,random-write"]);
+    assert_eq!(offered("fstrial compare ext4 xf"), ["xfs"]);
+    assert_eq!(offered("fstrial compare ext4 xfs --device gp3"), ["gp3-3000"]);
+    assert_eq!(offered("fstrial resume ''")[0], "1");
+    assert_eq!(offered("fstrial run t.toml --tag night"), ["nightly"]);
+    assert_eq!(offered("fstrial wo"), ["workloads"], "what is hidden is not offered");
+}
+
 #[test]
 fn a_store_that_cannot_be_used_has_a_code() {
     let lab = lab();

@@ -92,7 +92,7 @@ fn arms_at_two_places_are_one_trial() {
     }
     let again = lab.run("results show 1 --json");
     assert_eq!(again.document(), document, "the same, whenever it is asked for");
-    let shown = lab.run("results show 1").stdout;
+    let shown = lab.run("report 1 --format markdown").stdout;
     assert!(
         shown.contains("box (elsewhere): fstrial") && shown.contains("kernel") | shown.contains("machine"),
         "{shown}"

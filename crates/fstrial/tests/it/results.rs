@@ -84,7 +84,7 @@ fn without_ratios(mut document: Value) -> Value {
     }
     // Which stalls were not seen was not said.
     if let Some(notes) = document["claim"]["notes"].as_array_mut() {
-        notes.retain(|line| !line.as_str().unwrap().contains("may not have done so yet"));
+        notes.retain(|line| !line.as_str().unwrap().contains("may not have done so"));
     }
     for part in document["claim"]["parts"].as_array_mut().into_iter().flatten() {
         part.as_object_mut().unwrap().remove("early");

@@ -152,7 +152,7 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
     );
     let text = serving.get("/trial/3/text");
     assert_eq!(text.header("content-type"), Some("text/plain; charset=utf-8"));
-    assert!(text.body.contains("xfs is 1.2") && !text.body.contains('\u{1b}'), "{}", text.body);
+    assert!(text.body.contains("xfs / ext4") && !text.body.contains('\u{1b}'), "{}", text.body);
     for target in ["/compare?a=1&b=12", "/compare?trial=1&trial=12"] {
         let both = serving.get(target);
         assert!(

@@ -152,7 +152,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
                 Ready::Yes => conduct::dry_run(trial, &args.places, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
-            crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
+            crate::cli::print_as_it_is(&format!("# {}\n{text}\n", source::claim(trial).id));
         }
         return Ok(exit_code::VERDICT);
     }

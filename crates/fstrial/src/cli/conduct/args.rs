@@ -73,7 +73,7 @@ pub(crate) struct ConductArgs {
     pub(super) fail_if: Option<FailIf>,
 
     /// A word to find the trial by later, such as nightly (repeatable); `fstrial results tag` changes them.
-    #[arg(long = "tag", value_name = "TAG", hide_short_help = true, value_parser = filter::tag)]
+    #[arg(long = "tag", value_name = "TAG", hide_short_help = true, value_parser = filter::tag, add = crate::cli::complete::tags())]
     pub(super) tags: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ Examples:
   fstrial results export 7 --format go | benchstat -col /arm -row /workload,/threads -")]
 pub(crate) struct ExportArgs {
     /// Numbers of the trials.
-    #[arg(value_name = "ID", value_parser = super::trial_number)]
+    #[arg(value_name = "ID", value_parser = super::trial_number, add = crate::cli::complete::trials())]
     ids: Vec<i64>,
 
     /// Format of the export.

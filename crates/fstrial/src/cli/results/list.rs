@@ -54,7 +54,7 @@ Examples:
   fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
 pub(crate) struct TagArgs {
     /// The number of the trial.
-    #[arg(value_parser = super::trial_number)]
+    #[arg(value_parser = super::trial_number, add = crate::cli::complete::trials())]
     id: i64,
     /// +TAG adds one, -TAG takes one off; a bare word is added. Options come before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]

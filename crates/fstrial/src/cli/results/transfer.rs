@@ -64,7 +64,7 @@ Examples:
   fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
 pub(crate) struct RmArgs {
     /// Numbers of the trials.
-    #[arg(value_name = "ID", required = true, value_parser = super::trial_number)]
+    #[arg(value_name = "ID", required = true, value_parser = super::trial_number, add = crate::cli::complete::trials())]
     ids: Vec<i64>,
 
     /// Remove without asking.

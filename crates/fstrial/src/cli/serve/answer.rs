@@ -13,7 +13,7 @@ use crate::{
     },
     error::ExpectedError,
     report::{
-        page, plain, table,
+        page, plain, screen,
         trend::{self, Limits, TrendDocument},
     },
     run::history::{self, By},
@@ -135,7 +135,7 @@ fn number(text: &str) -> Result<TrialId, Trouble> {
 
 fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     let document = results::judge_again(store, &store.trial(id)?)?;
-    let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
+    let text = anstream::adapter::strip_str(&screen::render(&document, None)).to_string();
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 

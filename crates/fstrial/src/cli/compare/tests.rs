@@ -1,0 +1,143 @@
+//! The words of `compare`, and what comes of every name that it takes.
+
+use super::*;
+use crate::{
+    report::{
+        document::{self, Document},
+        summary::{self, Among, Open, Standing, Why},
+    },
+    run::{
+        coordinator::{Finished, Reason},
+        course,
+        environment::Environment,
+        forecast,
+        plan::Plan,
+        round::Round,
+        sample::Sample,
+    },
+};
+use clap::Parser;
+use fstrial_model::{measurement::Counters, preset, workload::Workload};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: CompareArgs,
+}
+
+#[test]
+fn a_model_is_meant_by_the_only_name_that_begins_so() {
+    for (word, name) in [
+        ("gp3", Some("gp3-3000")),
+        ("gp3-3000", Some("gp3-3000")),
+        ("sata-ssd", Some("sata-ssd")),
+        ("raid10", None),
+        ("gp", None),
+    ] {
+        assert_eq!(model_meant(word), name, "{word}");
+    }
+}
+
+/// Rounds that are simulated of a plan, at most.
+const MAX_ROUNDS: u32 = 60;
+
+/// What is found of a plan in rounds of which the first arm varies by 3 % as the second does, which is faster by this factor.
+fn found(plan: &Plan, faster: f64) -> Document {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut uniform = || f64::from(random.next_u32()) / f64::from(u32::MAX);
+    // Nearly normal: the sum of twelve uniform values has a standard deviation of 1.
+    let mut noise = || (0.03 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).exp();
+    let mut sample = |round, cell: usize| Sample {
+        round,
+        slot: cell,
+        rate: 100.0 * noise() * if plan.cells[cell].arm == 1 { faster } else { 1.0 },
+        seconds: 1.0,
+        load: None,
+        counters: Counters::default(),
+        tool: None,
+    };
+    let mut round = |number| {
+        let results = |cell: usize| plan.results[plan.cells[cell].workload].len();
+        let mut run = |cell| (cell, Ok((0..results(cell)).map(|_| sample(number, cell)).collect()));
+        Round { number, is_resumed: false, runs: (0..plan.cells.len()).map(&mut run).collect() }
+    };
+    let rounds =
+        u32::try_from(plan.trial.trial.budget.0 / forecast::round_time(plan).0.0).unwrap().min(MAX_ROUNDS);
+    let (mut all, _) = course::replay(plan, (1..=rounds).map(&mut round).collect());
+    all.finish();
+    let reason = Reason::BudgetEnded;
+    let finished = Finished { all, facts: Vec::new(), audit: Vec::new(), reason, rounds, round_time: None };
+    document::document(plan, &finished, (&Environment::default(), Vec::new()), None, String::new())
+}
+
+/// Whether somebody who has to choose is helped: one is ahead, or probably so, or it is known how near they are.
+fn helps(standing: &Standing<'_>) -> bool {
+    let is_known = |open: &Open<'_>| matches!(open.why, Why::Within(_) | Why::Narrow(_) | Why::Likely(_));
+    standing.among != Among::Open || standing.open.iter().any(is_known)
+}
+
+/// What the default budget holds of any name that `fstrial workloads` lists has room for a verdict, and where rounds differ by 3 %
+/// it ends with a finding that helps, whether arms are equal or not.
+#[test]
+fn every_name_has_a_part_that_the_default_budget_can_decide() {
+    let names = preset::names().chain(fstrial_model::application::APPLICATIONS.iter().map(Application::name));
+    let too_long: Vec<String> = names
+        .filter_map(|name| {
+            let Line { args } = Line::parse_from(["compare", "ext4", "xfs", "--workload", name]);
+            let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
+            assert!(trial.problem().is_none(), "{name}");
+            fit::leave_out(&mut trial, args.names_workloads()).unwrap();
+            let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
+            for faster in [1.0, 1.2] {
+                let document = found(&plan, faster);
+                assert!(
+                    summary::standings(&document).iter().any(helps),
+                    "{name}, {faster}: {:?}",
+                    summary::lines(&document)
+                );
+            }
+            fit::check(&trial)
+                .err()
+                .map(|refused| format!("{name}: {refused} {}", refused.hint().unwrap_or_default()))
+        })
+        .collect();
+    assert_eq!(too_long, Vec::<String>::new());
+}
+
+#[test]
+fn no_flag_makes_a_run_shorter_than_two_periods() {
+    let flags: [&[&str]; 5] =
+        [&[], &["--quick"], &["--quick", "--budget=1s"], &["--overnight"], &["--duration=2s"]];
+    let (mut refused, mut clocks) = (0, 0);
+    for (name, flags) in preset::names().flat_map(|name| flags.map(|flags| (name, flags))) {
+        let words = ["compare", "ext4", "xfs", "--workload", name];
+        let Line { args } = Line::parse_from(words.iter().chain(flags));
+        let mut trial = args.trial().unwrap_or_else(|e| panic!("{name} {flags:?}: {e:?}"));
+        if trial.problem().is_some() {
+            // An operation takes as long as it takes.
+            assert_eq!(flags, ["--duration=2s"], "{name}");
+            continue;
+        }
+        if args.refuse_short_runs(&trial).is_err() {
+            assert_eq!(flags, ["--duration=2s"], "{name}");
+            refused += 1;
+            continue;
+        }
+        if args.quick {
+            fit::leave_out(&mut trial, false).unwrap();
+        }
+        let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
+        let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());
+        assert_eq!(here.shorter_than_its_clock(), None, "{name} {flags:?}");
+        assert!(here.time() >= shipped.time() || args.duration.is_some(), "{name} {flags:?}");
+        let limits =
+            |workload: &Workload| workload.phases.iter().map(|phase| phase.duration).collect::<Vec<_>>();
+        let none_shorter = limits(&here).iter().zip(limits(&shipped)).all(|(here, shipped)| *here >= shipped);
+        assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
+        clocks += u32::from(here.longest_period().is_some());
+    }
+    // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
+    assert_eq!((refused, clocks), (4, 16));
+}

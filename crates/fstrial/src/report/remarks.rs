@@ -1,0 +1,122 @@
+//! What is to be taken with care, for a screen: of each remark its finding, which ends at its first colon,
+//! semicolon or bracket. What is the same of several workloads is said once. The report has the remarks whole.
+
+use super::{
+    at_device,
+    document::{Document, WorkloadReport},
+    first_lap, numbers, quotient, summary, verdict,
+};
+use crate::run::contrast::Assay;
+
+/// Remarks that are shown of a stored trial.
+const MOST: usize = 6;
+/// A finding is longer than that.
+const LEAST_FINDING: usize = 20;
+
+/// The remarks, gravest first.
+pub(super) fn remarks(document: &Document) -> Vec<String> {
+    let mut all = document.failures.clone();
+    all.extend(unequal(document));
+    all.extend(cannot(document));
+    let is_stored = document.trial_id.is_some();
+    let short = |line: String| if is_stored { finding(&line).to_owned() } else { line };
+    all.extend(document.warnings.iter().cloned().map(short));
+    all.extend(of_workloads(document, &short));
+    all.extend(controls(document));
+    if document.claim.is_none() {
+        all.extend(summary::limits(document));
+    }
+    all.extend(audit(document, is_stored));
+    if is_stored && all.len() > MOST {
+        let more = all.split_off(MOST - 1).len();
+        let id = document.trial_id.unwrap_or_default();
+        all.push(format!("{}: fstrial report {id}", numbers::counted(more, "further remark")));
+    }
+    all
+}
+
+/// A remark up to its first colon, semicolon or bracket.
+fn finding(line: &str) -> &str {
+    let ends = [": ", "; ", " ("]
+        .map(|end| line.match_indices(end).map(|(at, _)| at).find(|at| *at >= LEAST_FINDING));
+    let end = ends.into_iter().flatten().min();
+    &line[..end.unwrap_or(line.len())]
+}
+
+fn unequal(document: &Document) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for report in document.workloads.iter().flat_map(|workload| &workload.verdicts) {
+        let (a, b) = (&report.contrast.a, &report.contrast.b);
+        let line = report.unequal_durability.as_ref();
+        let line = line.map(|reason| format!("UNEQUAL DURABILITY of {a} and {b}: {reason}"));
+        lines.extend(line.filter(|line| !lines.contains(line)));
+    }
+    lines
+}
+
+fn cannot(document: &Document) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let is_one = document.workloads.windows(2).all(|two| two[0].name == two[1].name);
+    for workload in &document.workloads {
+        let of = if is_one { String::new() } else { format!("{}: ", workload.name) };
+        for cell in &workload.cells {
+            let line = cell.cannot.as_ref().map(|reason| format!("{of}{} cannot: {reason}", cell.arm));
+            lines.extend(line.filter(|line| !lines.contains(line)));
+        }
+    }
+    lines
+}
+
+/// What runs were too short to see, and where the device took no part; with the workloads that it is true of, where it is
+/// not true of all.
+fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<String> {
+    let notes = |workload: &WorkloadReport| {
+        let lap = first_lap::notes(workload).into_iter();
+        at_device::note(workload).into_iter().chain(lap).chain(quotient::note(workload)).collect::<Vec<_>>()
+    };
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let main = || document.workloads.iter().filter(|workload| !workload.secondary);
+    for workload in main() {
+        for line in notes(workload).into_iter().map(short) {
+            match told.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, titles)) => titles.push(workload.title()),
+                None => told.push((line, vec![workload.title()])),
+            }
+        }
+    }
+    let all = main().count();
+    let words = |(line, titles): (String, Vec<String>)| match titles.len() == all {
+        true => line,
+        false => format!("{}: {line}", titles.join(", ")),
+    };
+    told.into_iter().map(words).collect()
+}
+
+/// Whether slowdowns that were planted were seen: those that were not, each in full.
+fn controls(document: &Document) -> Vec<String> {
+    let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
+    let found = |wanted: Assay| {
+        all().filter(move |state| state.control.is_some_and(|control| control.found == wanted))
+    };
+    let blind = found(Assay::Unseen).chain(found(Assay::Overdosed)).filter_map(verdict::control_line);
+    let seen = match (found(Assay::Seen).count(), all().count()) {
+        (0, _) => None,
+        (seen, all) if seen == all => Some("every slowdown that was planted was seen".to_owned()),
+        (seen, all) => Some(format!("{seen} of {all} slowdowns that were planted were seen so far")),
+    };
+    blind.chain(seen).collect()
+}
+
+/// What else differs between the arms: of a stored trial only in what.
+fn audit(document: &Document, is_stored: bool) -> Vec<String> {
+    if !is_stored {
+        return document.audit.clone();
+    }
+    let is_planted = |line: &&String| line.contains("on purpose");
+    let planted = document.audit.iter().filter(is_planted).cloned();
+    let unasked = document.audit.iter().filter(|line| !is_planted(line));
+    let names = unasked.filter_map(|line| line.split_once(": ").map(|(name, _)| name));
+    let names: Vec<&str> = names.filter(|name| !name.ends_with("(as requested)")).collect();
+    let differ = (!names.is_empty()).then(|| format!("the arms differ in {}, too", summary::listed(&names)));
+    planted.chain(differ).collect()
+}

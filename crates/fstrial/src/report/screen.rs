@@ -1,0 +1,86 @@
+//! The answer on one screen: figures, what to take with care, who won, and what to type next. The answer comes last, where the
+//! eye is when a trial ends; the report has everything else.
+
+use super::{claim, document::Document, plain, plain_lines, remarks::remarks, summary, verdict};
+use anstyle::{AnsiColor, Style};
+use std::fmt::Write;
+
+mod figures;
+
+pub(super) const HEADING: Style = Style::new().bold();
+const QUIET: Style = Style::new().dimmed();
+const LOUD: Style = AnsiColor::Yellow.on_default().bold();
+
+/// Columns where nobody says how many there are.
+const USUAL_COLUMNS: usize = 80;
+
+/// The whole answer for a terminal of that width; none: it goes somewhere else. Colours are escape codes, to be stripped
+/// by anyone who prints to something else than a terminal.
+pub fn render(document: &Document, columns: Option<usize>) -> String {
+    let mut out = String::new();
+    if let Some(report) = &document.claim {
+        out += &format!("\n{}", claim::render(report));
+    }
+    out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
+    for (n, line) in remarks(document).iter().enumerate() {
+        let before = if n == 0 { "\n" } else { "" };
+        let _ = writeln!(out, "{before}{LOUD}!{LOUD:#} {}", plain_lines(line, 2));
+    }
+    let lines = summary::in_short(document);
+    if !lines.is_empty() {
+        let _ = writeln!(out, "\n{HEADING}In short{HEADING:#}");
+    }
+    for line in lines {
+        let _ = writeln!(out, "  {}", plain(&line));
+    }
+    let _ = writeln!(out, "{QUIET}{}{QUIET:#}", plain(&conditions(document)));
+    for line in next(document) {
+        let _ = writeln!(out, "{}", plain(&line));
+    }
+    out
+}
+
+/// What was measured, in a line: `8 rounds; runs of 1 s; Linux 6.18.44, image file; seed 0x7`.
+fn conditions(document: &Document) -> String {
+    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let lengths = document.workloads.iter().filter_map(|workload| workload.duration_seconds);
+    let range = lengths.fold(None, |range: Option<(f64, f64)>, seconds| {
+        Some(range.map_or((seconds, seconds), |(least, most)| (least.min(seconds), most.max(seconds))))
+    });
+    let runs = range.map_or_else(String::new, |(least, most)| match least == most {
+        true => format!("; runs of {least} s"),
+        false => format!("; runs of {least} to {most} s"),
+    });
+    let kernel = document.of_machines(|machine| machine.kernel.split(' ').next().unwrap_or_default());
+    let before = |text: &str, end: &str| text.find(end).unwrap_or(text.len());
+    let device = document.of_machines(|machine| {
+        &machine.device[..before(&machine.device, " (").min(before(&machine.device, ", "))]
+    });
+    let on = [format!("Linux {kernel}"), device];
+    let on: Vec<String> = on.into_iter().filter(|words| !words.is_empty() && words != "Linux ").collect();
+    let on = if on.is_empty() { String::new() } else { format!("; {}", on.join(", ")) };
+    format!("{rounds}{runs}{on}; seed {}", document.seed)
+}
+
+/// What to type next: how the trial goes on, where something is open, and how to see the rest.
+fn next(document: &Document) -> Vec<String> {
+    let Some(id) = document.trial_id else { return Vec::new() };
+    let why = match document.ended {
+        "interrupted" => "Interrupted; to go on:",
+        "killed" => "Killed; to go on:",
+        _ => "To go on:",
+    };
+    let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
+    let home = &document.said_again;
+    let all = format!("All of it: fstrial report {id}{home}");
+    document
+        .not_at_its_end()
+        .filter(|_| document.ended == "running")
+        .into_iter()
+        .chain(go_on)
+        .chain([all])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,461 @@
+//! The figures of a trial in tables of which each has a unit: a row for a workload at a level, and the other arms as ratios to
+//! one of them, with a sign for what is decided.
+
+use super::HEADING;
+use crate::{
+    report::{
+        document::{CellReport, Document, WorkloadReport},
+        numbers, plain, summary, verdict,
+    },
+    run::{
+        contrast::{ContrastState, Outcome},
+        plan::threads_in_words,
+    },
+};
+use anstyle::{AnsiColor, Style};
+use fstrial_model::{metric::Metric, unit};
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns from which on there is room for the figures of every arm, and for rounds.
+const ROOMY: usize = 110;
+/// Rows of a table; of more those that are open, and the largest differences.
+const MAX_ROWS: usize = 12;
+/// Columns of a name.
+const MAX_NAME: usize = 30;
+
+/// All tables, and what their signs mean.
+pub(super) fn render(document: &Document, columns: usize) -> String {
+    let mut out = String::new();
+    let mut signs = Vec::new();
+    for block in blocks(document) {
+        let forms = [Form::Roomy, Form::Wide, Form::Long];
+        let tables = forms.into_iter().filter(|form| columns >= ROOMY || *form != Form::Roomy);
+        // Names of any length may break all of them.
+        let mut tables = tables.map(|form| block.table(form));
+        let table = tables.find(|table| table.width() <= columns);
+        let table = table.unwrap_or_else(|| block.table(Form::Long));
+        let _ = write!(out, "\n{}", table.render(document.trial_id));
+        signs.extend(table.signs());
+    }
+    out += &legend(&signs, document.practical_percent);
+    out
+}
+
+/// Workloads with figures of one unit, whose arms are the same.
+struct Block<'a> {
+    unit: &'a str,
+    arms: Vec<&'a str>,
+    /// The arm that all others are compared with; none where nothing is.
+    reference: Option<&'a str>,
+    cases: Vec<Case<'a>>,
+}
+
+/// A row: one metric of a workload at a level.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    workload: &'a WorkloadReport,
+    threads: u16,
+    metric: Metric,
+}
+
+/// Workloads that follow each other and have one unit; with one that decides what is told with it.
+fn blocks(document: &Document) -> Vec<Block<'_>> {
+    let mut groups: Vec<(Vec<&str>, Vec<&WorkloadReport>)> = Vec::new();
+    for workload in &document.workloads {
+        let mut arms: Vec<&str> = Vec::new();
+        for cell in &workload.cells {
+            if !arms.contains(&cell.arm.as_str()) {
+                arms.push(&cell.arm);
+            }
+        }
+        match groups.last_mut() {
+            Some((known, all)) if *known == arms && (workload.secondary || all[0].unit == workload.unit) => {
+                all.push(workload);
+            }
+            _ => groups.push((arms, vec![workload])),
+        }
+    }
+    groups.into_iter().flat_map(|(arms, workloads)| places(&arms, &workloads)).collect()
+}
+
+/// One block; where arms are compared at each of several places only, one for each place.
+fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'a>> {
+    let place_of = |arm: &str| {
+        let cell = workloads[0].cells.iter().find(|cell| cell.arm == arm)?;
+        cell.place.as_deref().filter(|_| !workloads[0].leads.is_empty())
+    };
+    let mut places: Vec<Option<&str>> = Vec::new();
+    for place in arms.iter().map(|arm| place_of(arm)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let block = |place: Option<&str>| {
+        let arms: Vec<&str> = arms.iter().copied().filter(|arm| place_of(arm) == place).collect();
+        Block {
+            unit: &workloads[0].unit,
+            reference: reference(&arms, workloads),
+            cases: workloads.iter().flat_map(|workload| cases(workload)).collect(),
+            arms,
+        }
+    };
+    places.into_iter().map(block).collect()
+}
+
+/// The rows of a workload: what decides, and every other metric that was asked for.
+fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
+    let is_asked = |metric: Metric| {
+        let mut states = workload.verdicts.iter().map(|report| &report.contrast);
+        metric == Metric::Throughput || states.any(|state| state.metric == metric && state.holds_open)
+    };
+    let metrics: Vec<Metric> = Metric::all().filter(|metric| is_asked(*metric)).collect();
+    let of_level = |threads| metrics.iter().map(move |metric| Case { workload, threads, metric: *metric });
+    workload.levels().into_iter().flat_map(of_level).collect()
+}
+
+/// The baseline; else the arm that leads most often.
+fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
+    let states = || workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    let first = states().find(|state| arms.contains(&state.a.as_str()))?;
+    if workloads[0].has_baseline {
+        return arms.iter().copied().find(|arm| *arm == first.b);
+    }
+    let standings = || workloads.iter().flat_map(|workload| summary::standings_of(workload));
+    let leads = |arm: &&str| {
+        standings().filter(|one| one.among != summary::Among::Open && one.leading.contains(arm)).count()
+    };
+    arms.iter().copied().rev().max_by_key(leads)
+}
+
+impl<'a> Case<'a> {
+    fn cell(&self, arm: &str) -> Option<&'a CellReport> {
+        self.workload.cells.iter().find(|cell| cell.arm == arm && cell.threads == self.threads)
+    }
+
+    /// The figure of an arm, in the unit of the block or with its own.
+    fn figure(&self, arm: &str) -> String {
+        let Some(cell) = self.cell(arm) else { return "–".into() };
+        if cell.failed {
+            return "FAILED".into();
+        }
+        if cell.cannot.is_some() {
+            return "cannot".into();
+        }
+        let quantile = |index: usize| cell.latency_ns.and_then(|all| all[index]).map(numbers::nanos);
+        let figure = match self.metric {
+            Metric::Throughput => cell.rate.map(|rate| match self.workload.unit.as_str() {
+                unit::TIME | unit::BYTES | unit::BYTES_PER_FILE => numbers::figure(rate, &self.workload.unit),
+                unit::BYTES_PER_SECOND => numbers::grouped(rate / f64::from(1 << 20)),
+                _ => numbers::grouped(rate),
+            }),
+            Metric::P50 => quantile(0),
+            Metric::P99 => quantile(1),
+            Metric::P999 => quantile(2),
+            Metric::CpuTime => cell.cpu_per_operation_ns.map(numbers::nanos),
+            Metric::DeviceBytes => cell.device_bytes_per_operation.map(numbers::bytes),
+            Metric::P95 | Metric::MeanLatency => None,
+        };
+        figure.unwrap_or_else(|| "–".into())
+    }
+
+    /// What it is called: of a further metric, or of what is told with a workload, only that.
+    fn name(&self) -> String {
+        let name = match (self.metric, self.workload.secondary) {
+            (Metric::Throughput, false) => self.workload.title(),
+            (Metric::Throughput, true) => format!("  {}", self.workload.phase),
+            (metric, _) => format!("  {}", metric.row().words),
+        };
+        let name = plain(&name);
+        if name.width() <= MAX_NAME {
+            return name;
+        }
+        let kept: String = name.chars().take(MAX_NAME - 1).collect();
+        format!("{kept}…")
+    }
+
+    /// An arm over another, whichever way round the contrast is.
+    fn pair(&self, arm: &str, reference: &str) -> Option<Pair<'a>> {
+        self.workload.verdicts.iter().find_map(|report| {
+            let state = &report.contrast;
+            let is_here = state.threads == self.threads && state.metric == self.metric;
+            let is_turned = match (state.a.as_str(), state.b.as_str()) {
+                (a, b) if (a, b) == (arm, reference) => false,
+                (a, b) if (b, a) == (arm, reference) => true,
+                _ => return None,
+            };
+            is_here.then_some(Pair { state, is_turned, is_unequal: report.unequal_durability.is_some() })
+        })
+    }
+}
+
+/// An arm as a ratio to another.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    state: &'a ContrastState,
+    /// The contrast is the other way round.
+    is_turned: bool,
+    is_unequal: bool,
+}
+
+impl Pair<'_> {
+    fn sign(self) -> char {
+        match (self.state.verdict, self.is_turned) {
+            (Outcome::Faster, false) | (Outcome::Slower, true) => '>',
+            (Outcome::Slower, false) | (Outcome::Faster, true) => '<',
+            (Outcome::Equivalent, _) => '=',
+            (Outcome::Undecided, _) if self.state.near => '~',
+            (Outcome::Undecided, _) => '?',
+            (Outcome::CannotTell | Outcome::Failed | Outcome::Cannot, _) => '-',
+        }
+    }
+
+    fn style(self) -> Style {
+        match self.sign() {
+            '>' => AnsiColor::Green.on_default(),
+            '<' => AnsiColor::Red.on_default(),
+            _ => Style::new(),
+        }
+    }
+
+    /// `> 1.34  [1.20, 1.49]`; none without a ratio.
+    fn words(self) -> Option<String> {
+        let turn = |ratio: f64| if self.is_turned { ratio.recip() } else { ratio };
+        let ratio = numbers::ratio_digits(turn(self.state.ratio?));
+        let interval = self.state.interval.map_or_else(String::new, |(low, high)| {
+            let ends = if self.is_turned { (turn(high), turn(low)) } else { (low, high) };
+            // Of verdicts of equivalence all have one level, which the legend says.
+            let level = match self.state.verdict {
+                Outcome::Equivalent => String::new(),
+                _ => verdict::of_level(self.state.interval_level),
+            };
+            format!(" {}{level}", numbers::ratio_interval(ends))
+        });
+        let unequal = if self.is_unequal { " *" } else { "" };
+        Some(format!("{} {ratio:<5}{interval}{unequal}", self.sign()))
+    }
+
+    /// How much there is to see in it: what is open first, then the size of the difference.
+    fn weight(self) -> f64 {
+        let size = self.state.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+        if self.state.verdict == Outcome::Undecided && !self.state.near { 1e3 + size } else { size }
+    }
+}
+
+/// How a table is laid out.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// With the figures of every arm, and rounds.
+    Roomy,
+    /// With a column for each arm.
+    Wide,
+    /// With a row for each arm.
+    Long,
+}
+
+impl<'a> Block<'a> {
+    /// The arms that are shown as ratios to the reference; all where there is none.
+    fn others(&self) -> impl Iterator<Item = &'a str> {
+        self.arms.iter().copied().filter(|arm| Some(*arm) != self.reference)
+    }
+
+    fn table(&self, form: Form) -> Table<'a> {
+        let mut levels: Vec<u16> = self.cases.iter().map(|case| case.threads).collect();
+        levels.dedup();
+        let unit = unit::heading(self.unit);
+        let mut table = Table::default();
+        match levels[..] {
+            [] => return table,
+            [0] => table.column(unit, false),
+            [level] => table.column(&format!("{unit}, {}", threads_in_words(level)), false),
+            _ => {
+                table.column(unit, false);
+                table.column("threads", true);
+            }
+        }
+        let has_level = levels.len() > 1;
+        self.reference.iter().for_each(|reference| table.column(reference, true));
+        table.keys = table.columns.len() - usize::from(form != Form::Long && self.reference.is_some());
+        self.head(form, &mut table);
+        for case in &self.cases {
+            let mut keys = vec![case.name()];
+            keys.extend(has_level.then(|| case.threads.to_string()));
+            keys.extend(self.reference.map(|reference| case.figure(reference)));
+            table.rows.extend(self.rows(case, form, &keys));
+        }
+        table.keep_most_telling();
+        table
+    }
+
+    /// The columns after the reference.
+    fn head(&self, form: Form, table: &mut Table<'_>) {
+        let ratio = |arm: &str| self.reference.map(|reference| format!("{arm} / {reference}"));
+        if form == Form::Long {
+            table.column("arm", false);
+            table.column("", true);
+            ratio("").iter().for_each(|head| table.column(head.trim_start(), false));
+            return;
+        }
+        for arm in self.others() {
+            let ratio = ratio(arm);
+            if form == Form::Roomy || ratio.is_none() {
+                table.column(arm, true);
+            }
+            ratio.iter().for_each(|head| table.column(head, false));
+            if form == Form::Roomy && ratio.is_some() {
+                table.column("rounds", true);
+            }
+        }
+    }
+
+    /// A row for the case, or one for each arm in it.
+    fn rows(&self, case: &Case<'a>, form: Form, keys: &[String]) -> Vec<Row<'a>> {
+        let pair = |arm| self.reference.map(|reference| case.pair(arm, reference));
+        if form == Form::Long {
+            let of_arm = |arm: &'a str| {
+                let mut row = Row::of(keys);
+                row.cells.extend([plain(arm), case.figure(arm)]);
+                pair(arm).into_iter().for_each(|pair| row.pair(pair));
+                row
+            };
+            return self.others().map(of_arm).collect();
+        }
+        let mut row = Row::of(keys);
+        for arm in self.others() {
+            let pair = pair(arm);
+            if form == Form::Roomy || pair.is_none() {
+                row.cells.push(case.figure(arm));
+            }
+            let Some(pair) = pair else { continue };
+            row.pair(pair);
+            if form == Form::Roomy {
+                row.cells.push(pair.map_or_else(String::new, |pair| pair.state.rounds.to_string()));
+            }
+        }
+        vec![row]
+    }
+}
+
+/// A row of text; of cells with a pair, which.
+#[derive(Default)]
+struct Row<'a> {
+    cells: Vec<String>,
+    pairs: Vec<(usize, Pair<'a>)>,
+}
+
+impl<'a> Row<'a> {
+    fn of(keys: &[String]) -> Self {
+        Self { cells: keys.to_vec(), pairs: Vec::new() }
+    }
+
+    fn pair(&mut self, pair: Option<Pair<'a>>) {
+        let words = pair.and_then(|pair| Some((pair, pair.words()?)));
+        self.pairs.extend(words.as_ref().map(|(pair, _)| (self.cells.len(), *pair)));
+        self.cells.push(words.map_or_else(String::new, |(_, words)| words));
+    }
+
+    fn weight(&self) -> f64 {
+        self.pairs.iter().map(|(_, pair)| pair.weight()).fold(0.0, f64::max)
+    }
+}
+
+#[derive(Default)]
+struct Table<'a> {
+    /// Headings, each with whether what is below it is aligned to the right.
+    columns: Vec<(String, bool)>,
+    /// Columns that say what a row is of: what is as in the row above is not said again.
+    keys: usize,
+    rows: Vec<Row<'a>>,
+    /// Rows that are not shown.
+    left_out: usize,
+}
+
+impl<'a> Table<'a> {
+    fn column(&mut self, head: &str, is_right: bool) {
+        self.columns.push((plain(head), is_right));
+    }
+
+    fn keep_most_telling(&mut self) {
+        self.left_out = self.rows.len().saturating_sub(MAX_ROWS);
+        if self.left_out > 0 {
+            let mut weights: Vec<f64> = self.rows.iter().map(Row::weight).collect();
+            weights.sort_by(|a, b| b.total_cmp(a));
+            let least = weights[MAX_ROWS - 1];
+            self.rows.retain(|row| row.weight() >= least);
+            self.rows.truncate(MAX_ROWS);
+        }
+    }
+
+    fn signs(&self) -> Vec<(char, Pair<'a>)> {
+        let pairs = self.rows.iter().flat_map(|row| &row.pairs);
+        pairs.map(|(_, pair)| (pair.sign(), *pair)).collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let of = |(column, (head, _)): (usize, &(String, bool))| {
+            let cells = self.rows.iter().filter_map(|row| row.cells.get(column));
+            cells.chain([head]).map(|text| text.width()).max().unwrap_or(0)
+        };
+        self.columns.iter().enumerate().map(of).collect()
+    }
+
+    fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + 2).sum::<usize>().saturating_sub(2)
+    }
+
+    fn render(&self, trial: Option<i64>) -> String {
+        let widths = self.widths();
+        let line = |cells: &mut dyn Iterator<Item = (&str, Style)>| {
+            let told =
+                cells.zip(&widths).zip(&self.columns).map(|(((text, style), width), (_, is_right))| {
+                    let room = " ".repeat(width - text.width());
+                    let shown = format!("{style}{text}{style:#}");
+                    if *is_right { format!("{room}{shown}") } else { format!("{shown}{room}") }
+                });
+            format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
+        };
+        let mut out = line(&mut self.columns.iter().map(|(head, _)| (head.as_str(), HEADING)));
+        let mut before: &[String] = &[];
+        for row in &self.rows {
+            let same = row.cells.iter().zip(before).take(self.keys).take_while(|(a, b)| a == b).count();
+            before = &row.cells;
+            let style = |column: usize| {
+                let pair = row.pairs.iter().find(|(at, _)| *at == column);
+                pair.map_or_else(Style::new, |(_, pair)| pair.style())
+            };
+            let cells = row.cells.iter().enumerate();
+            let told =
+                cells.map(|(column, text)| (if column < same { "" } else { text.as_str() }, style(column)));
+            out += &line(&mut { told });
+        }
+        if self.left_out > 0 {
+            let all = trial.map_or_else(String::new, |id| format!(": fstrial report {id} --format markdown"));
+            let _ = writeln!(out, "… {} more{all}", numbers::counted(self.left_out, "row"));
+        }
+        out
+    }
+}
+
+/// What the signs in the tables mean, of those that are there.
+fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
+    let less = signs.iter().any(|(_, pair)| pair.state.less_is_better);
+    let level = signs.iter().find(|(sign, _)| *sign == '=').map(|(_, pair)| pair.state.interval_level);
+    let level = level.map_or_else(String::new, verdict::of_level);
+    let meanings = [
+        ('=', format!("equal within {} %{level}", numbers::plain(practical))),
+        ('<', if less { "worse" } else { "slower" }.to_owned()),
+        ('>', if less { "better" } else { "faster" }.to_owned()),
+        ('~', "near enough for either".to_owned()),
+        ('?', "open".to_owned()),
+        ('-', "cannot tell here".to_owned()),
+    ];
+    let mut told: Vec<String> = meanings
+        .into_iter()
+        .filter(|(sign, _)| signs.iter().any(|(known, _)| known == sign))
+        .map(|(sign, words)| format!("{sign} {words}"))
+        .collect();
+    if signs.iter().any(|(_, pair)| pair.is_unequal) {
+        told.push("* UNEQUAL DURABILITY".into());
+    }
+    if told.is_empty() { String::new() } else { format!("{}\n", told.join("  ")) }
+}

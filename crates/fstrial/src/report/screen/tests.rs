@@ -1,0 +1,116 @@
+//! What the screen shows of made-up trials, in the columns and lines that a terminal has.
+
+use super::*;
+use crate::{
+    report::{
+        document::{CellReport, VerdictReport, WorkloadReport},
+        stdout::folded,
+    },
+    run::contrast::{ContrastState, Outcome},
+};
+use anstream::adapter::strip_str;
+use fstrial_model::unit;
+
+/// A verdict on one arm over another, with what it rests on.
+fn verdict(a: &str, b: &str, threads: u16, verdict: Outcome, ratio: f64) -> VerdictReport {
+    let rounds = if verdict == Outcome::Undecided { 3 } else { 9 };
+    let interval = (rounds > 3).then_some((ratio * 0.97, ratio * 1.03));
+    let interval_level = if verdict == Outcome::Equivalent { 0.9 } else { 0.95 };
+    let contrast = ContrastState {
+        threads,
+        verdict,
+        ratio: Some(ratio),
+        interval,
+        interval_level,
+        rounds,
+        unseen_stalls_percent: 28.3,
+        ..ContrastState::between(a, b, "w")
+    };
+    VerdictReport { contrast, unequal_durability: None }
+}
+
+/// A workload in which these arms have these rates; each is compared with those before it, and 3 % are no difference.
+fn workload(name: &str, levels: &[u16], rates: &[(&str, f64)]) -> WorkloadReport {
+    let cell = |threads: u16, arm: &str, rate: f64| CellReport {
+        arm: arm.into(),
+        threads,
+        runs: 9,
+        rate: Some(rate * f64::from(threads)),
+        ..CellReport::default()
+    };
+    let cells = levels.iter().flat_map(|level| rates.iter().map(|(arm, rate)| cell(*level, arm, *rate)));
+    let pairs = levels.iter().flat_map(|level| {
+        let before = |index: usize| rates[..index].iter().map(move |other| (index, other));
+        (0..rates.len()).flat_map(before).map(move |(index, (other, rate))| {
+            let ratio = rates[index].1 / rate;
+            let outcome = match ratio {
+                ..0.97 => Outcome::Slower,
+                1.03.. => Outcome::Faster,
+                _ => Outcome::Equivalent,
+            };
+            verdict(rates[index].0, other, *level, outcome, ratio)
+        })
+    });
+    WorkloadReport {
+        name: name.into(),
+        unit: unit::OPERATIONS.into(),
+        duration_seconds: Some(1.0),
+        cells: cells.collect(),
+        verdicts: pairs.collect(),
+        ..WorkloadReport::default()
+    }
+}
+
+fn shown(workloads: Vec<WorkloadReport>, columns: usize) -> String {
+    let document = Document {
+        trial_id: Some(4),
+        ended: "decided",
+        rounds: 9,
+        practical_percent: 3.0,
+        seed: "0x7".into(),
+        has_begun: true,
+        warnings: vec!["the load generator's own loop is about 4 % of an operation on ext4: differences are larger than they look".into()],
+        audit: vec!["journal: metadata (ext4) · none (btrfs)".into(), "checksums: none (ext4) · all (btrfs)".into()],
+        workloads,
+        ..Document::default()
+    };
+    let text = folded(&strip_str(&render(&document, Some(columns))).to_string(), columns);
+    assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+    text
+}
+
+#[test]
+fn three_filesystems_three_workloads_and_two_levels_fit_on_a_screen() {
+    let arms = |ext4, xfs, btrfs| [("ext4", ext4), ("xfs", xfs), ("btrfs", btrfs)];
+    let workloads = || {
+        vec![
+            workload("random-write", &[1, 4], &arms(13_200.0, 13_250.0, 8150.0)),
+            workload("append-fsync", &[1, 4], &arms(2510.0, 3440.0, 1650.0)),
+            workload("create-files", &[1, 4], &arms(2790.0, 3100.0, 295.0)),
+        ]
+    };
+    let narrow = shown(workloads(), 80);
+    assert!(narrow.lines().count() <= 24, "{narrow}");
+    insta::assert_snapshot!("screen", format!("{narrow}\n{}", shown(workloads(), 120)));
+}
+
+#[test]
+fn what_is_near_open_or_at_a_server_says_so() {
+    let mut near = workload("wal-group-commit", &[4], &[("ext4", 542.0), ("xfs", 541.5)]);
+    let state = &mut near.verdicts[0].contrast;
+    (state.verdict, state.near, state.within_percent) = (Outcome::Undecided, true, Some(10.0));
+    let mut open = workload("append-fsync", &[2], &[("xfs", 2151.0), ("btrfs", 780.0)]);
+    open.verdicts = vec![verdict("btrfs", "xfs", 2, Outcome::Undecided, 0.41)];
+    open.verdicts[0].unequal_durability = Some("no cache flushes (barriers off) on xfs".into());
+    let mut rate = workload("pgbench", &[8], &[("ext4", 200.0), ("xfs", 180.0)]);
+    rate.unit = "tps".into();
+    let mut p50 = workload("pgbench", &[8], &[("ext4", 1.2e6), ("xfs", 1.4e6)]);
+    (p50.phase, p50.unit, p50.secondary, p50.less_is_better) =
+        ("latency-p50".into(), unit::TIME.into(), true, true);
+    let state = &mut p50.verdicts[0].contrast;
+    (state.less_is_better, state.verdict) = (true, Outcome::Slower);
+    let five = [("a", 100.0), ("b", 90.0), ("c", 100.5), ("a-long-name", 12.0), ("e", 99.9)];
+    let many = workload("create-files", &[1, 2, 4], &five);
+    let all = [vec![near], vec![open], vec![rate, p50], vec![many]].map(|workloads| shown(workloads, 80));
+    insta::assert_snapshot!("screens", all.join("\n———\n\n"));
+}

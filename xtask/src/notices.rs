@@ -1,0 +1,157 @@
+//! The notices of everything that is linked into the program or embedded in it, as their licences ask for: `cargo xtask notices`
+//! writes them from the metadata of the crates, and a test holds the file to that.
+
+use crate::{cargo, command, root};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where they are, for the program to print and the package to hold.
+pub(crate) const FILE: &str = "crates/fstrial/THIRD-PARTY.txt";
+/// What is embedded next to the crates, with the folder of its texts.
+const EMBEDDED: (&str, &str) =
+    ("Apache ECharts, with parts of d3 (Apache-2.0, BSD-3-Clause)", "crates/fstrial/src/report/page/vendor");
+/// Files whose names begin so are texts of licences.
+const TEXTS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
+
+const HEAD: &str = "\
+fstrial is linked with the crates below, and holds what is named after them. Where a licence may be chosen, it is MIT. The
+standard library of Rust is linked as well: copyright The Rust Project contributors, MIT or Apache-2.0. The static binary holds
+the C library of the system that it was built on; of Debian that is the GNU C library, LGPL-2.1-or-later.
+";
+
+/// `notices`: writes the file.
+pub(crate) fn run() -> Result<(), String> {
+    let path = root().join(FILE);
+    fs::write(&path, notices()?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A crate, with what its licence asks to be handed on.
+struct Linked {
+    name: String,
+    texts: Vec<String>,
+}
+
+fn notices() -> Result<String, String> {
+    let metadata = metadata()?;
+    let mut all: Vec<Linked> = linked(&metadata)?.into_iter().map(of_package).collect::<Result<_, _>>()?;
+    let folder = root().join(EMBEDDED.1);
+    all.push(Linked { name: EMBEDDED.0.into(), texts: texts(&folder, |_| true)? });
+    // Each text once, however many have it.
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut list, mut bodies) = (String::new(), String::new());
+    for Linked { name, texts } in all {
+        let numbered = texts.iter().map(|text| {
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let next = numbers.len() + 1;
+            *numbers.entry(words).or_insert_with(|| {
+                let _ = write!(bodies, "\n----- text {next} -----\n\n{}\n", text.trim());
+                next
+            })
+        });
+        let numbered: BTreeSet<usize> = numbered.collect();
+        let numbered: Vec<String> = numbered.into_iter().map(|number| number.to_string()).collect();
+        let _ = writeln!(
+            list,
+            "{name}: {}",
+            if numbered.is_empty() { "no text".into() } else { numbered.join(", ") }
+        );
+    }
+    Ok(format!("{HEAD}\n{list}{bodies}"))
+}
+
+fn metadata() -> Result<Value, String> {
+    let words =
+        ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
+    let said = command(&cargo()).args(words).current_dir(root()).output().map_err(|e| e.to_string())?;
+    if !said.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr)));
+    }
+    serde_json::from_slice(&said.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The packages from elsewhere that are linked into the program, by name: neither macros, nor what only builds and tests need.
+fn linked(metadata: &Value) -> Result<Vec<&Value>, String> {
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let of_id = |wanted: &Value, all: &'_ Value| {
+        all.as_array()
+            .and_then(|all| all.iter().position(|one| one["id"] == *wanted))
+            .ok_or("cargo metadata has no such id")
+    };
+    let (packages, nodes) = (&metadata["packages"], &metadata["resolve"]["nodes"]);
+    let is_macro = |package: &Value| {
+        list(&package["targets"]).iter().any(|target| list(&target["kind"]).contains(&"proc-macro".into()))
+    };
+    let first = list(packages).iter().position(|package| package["name"] == "fstrial");
+    let mut waiting = vec![packages[first.ok_or("there is no package fstrial")?]["id"].clone()];
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    while let Some(id) = waiting.pop() {
+        let at = of_id(&id, packages)?;
+        let package = &packages[at];
+        let key = format!(
+            "{} {}",
+            package["name"].as_str().unwrap_or_default(),
+            package["version"].as_str().unwrap_or_default()
+        );
+        if is_macro(package) || seen.insert(key, at).is_some() {
+            continue;
+        }
+        for needed in list(&nodes[of_id(&id, nodes)?]["deps"]) {
+            if list(&needed["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()) {
+                waiting.push(needed["pkg"].clone());
+            }
+        }
+    }
+    Ok(seen.into_values().map(|at| &packages[at]).filter(|package| !package["source"].is_null()).collect())
+}
+
+fn of_package(package: &Value) -> Result<Linked, String> {
+    let field = |name: &str| package[name].as_str().unwrap_or_default();
+    let folder = PathBuf::from(field("manifest_path"));
+    let folder = folder.parent().ok_or("a manifest is in a folder")?;
+    let mut texts_of_mit = texts(folder, |name| name.contains("mit") || name.starts_with("notice"))?;
+    // Some have one file for all their licences.
+    if !field("license").contains("MIT") || texts_of_mit.is_empty() {
+        texts_of_mit = texts(folder, |_| true)?;
+    }
+    Ok(Linked {
+        name: format!("{} {} ({})", field("name"), field("version"), field("license")),
+        texts: texts_of_mit,
+    })
+}
+
+/// The texts of licences in a folder, in the order of their names, which are given in small letters.
+fn texts(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if entry.path().is_file() && TEXTS.iter().any(|begin| name.starts_with(begin)) && is_wanted(&name) {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    let read = |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).replace('\r', ""));
+    paths.iter().map(|path| read(path).map_err(failed)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notices_are_of_what_is_linked() {
+        let file = fs::read_to_string(root().join(FILE)).unwrap();
+        assert!(file == notices().unwrap(), "make them again: cargo xtask notices");
+        for name in ["clap ", "serde_json ", "Apache ECharts"] {
+            assert!(file.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+        let without: Vec<&str> = file.lines().filter(|line| line.ends_with(": no text")).collect();
+        assert!(without.len() <= 1, "{without:?}");
+    }
+}
