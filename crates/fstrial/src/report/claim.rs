@@ -114,9 +114,10 @@ pub fn report(
     if verdict == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
+    let others = judge.and_then(|judge| neighbours(plan, judge));
     if found == ClaimVerdict::CannotTell {
-        match judge.and_then(|judge| neighbours(plan, judge)) {
-            Some(line) => notes.push(line),
+        match &others {
+            Some(line) => notes.push(format!("{line}: levels can be compared on a quieter machine only")),
             None => notes.extend(blind(&states, &parts)),
         }
     } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
@@ -124,6 +125,9 @@ pub fn report(
         // What could have been seen is said with everything that rests on seeing nothing.
         notes.extend(states.iter().filter_map(verdict::control_line));
     }
+    let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);
+    let others = others.filter(|_| is_told);
+    notes.extend(others.map(|line| format!("{line}; what is found is so even if all of it was on one side")));
     notes.push(format!(
         "this speaks for Linux {}, {}, {}",
         environment.kernel,
@@ -340,8 +344,8 @@ fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
     let taken = (0..plan.parts.len()).filter_map(|part| judge.lost_to_others(part));
     let share = taken.max_by(f64::total_cmp)?;
     Some(format!(
-        "other programs took {:.0} % of the processors while it ran, which is nothing to one thread and much to many: levels can \
-         be compared on a quiet machine only",
+        "other programs took {:.0} % of the processors while it ran, which may be nothing to one thread and much to many, or the \
+         other way round",
         100.0 * share
     ))
 }

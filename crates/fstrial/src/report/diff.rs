@@ -4,8 +4,9 @@
 //! what both say. Within each of the two a contrast was interleaved, so ratios are what can best be set side by side.
 
 use super::{
+    USUAL_COLUMNS,
     document::{CellReport, Document, WorkloadReport},
-    numbers, plain,
+    numbers, plain, wrapped,
 };
 use crate::run::contrast::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
@@ -273,8 +274,6 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Columns of a terminal.
-const WIDTH: usize = 80;
 /// Columns of a name in a table.
 const NAME: usize = 24;
 
@@ -285,15 +284,15 @@ impl Diff {
         let mut text = String::new();
         for (letter, side) in [("a", a), ("b", b)] {
             let started = side.started_at.get(..16).unwrap_or(&side.started_at).replace('T', " ");
-            text += &wrapped(&format!("{letter}: trial {} of {started}  {}", side.id, side.name), 0);
+            text += &paragraph(&format!("{letter}: trial {} of {started}  {}", side.id, side.name), 0);
         }
-        text += &format!("\n{}", wrapped(&format!("{NOTE}."), 0));
+        text += &format!("\n{}", paragraph(&format!("{NOTE}."), 0));
         if !self.differences.is_empty() {
             text += &format!("\nWhat was different\n{}", self.differences_in_words());
         }
         text += &self.cells_tables();
         for (letter, only) in ["a", "b"].iter().zip(&self.only_in).filter(|(_, only)| !only.is_empty()) {
-            text += &format!("\n{}", wrapped(&format!("Only in {letter}: {}", only.join(", ")), 0));
+            text += &format!("\n{}", paragraph(&format!("Only in {letter}: {}", only.join(", ")), 0));
         }
         text + &self.contrasts_tables()
     }
@@ -305,9 +304,9 @@ impl Diff {
         for difference in &self.differences {
             match (&difference.a, &difference.b) {
                 (Some(a), Some(b)) => {
-                    text += &wrapped(&difference.what, 2);
-                    text += &wrapped(&format!("a: {a}"), 4);
-                    text += &wrapped(&format!("b: {b}"), 4);
+                    text += &paragraph(&difference.what, 2);
+                    text += &paragraph(&format!("a: {a}"), 4);
+                    text += &paragraph(&format!("b: {b}"), 4);
                 }
                 (one, _) => {
                     let (side, what) = (if one.is_some() { "a" } else { "b" }, difference.what.as_str());
@@ -320,7 +319,7 @@ impl Diff {
                 [one] => (*one).to_owned(),
                 several => format!("{kind} ({} facts)", several.len()),
             };
-            text += &wrapped(&format!("only in {side}: {what}"), 2);
+            text += &paragraph(&format!("only in {side}: {what}"), 2);
         }
         text
     }
@@ -392,7 +391,7 @@ fn told(heading: &str, tables: &[(String, Table)]) -> String {
     let lines = tables.iter().map(|(title, table)| {
         let table = table.to_string();
         let lines: Vec<&str> = table.lines().map(str::trim_end).collect();
-        format!("{}{}\n", wrapped(title, 2), lines.join("\n"))
+        format!("{}{}\n", paragraph(title, 2), lines.join("\n"))
     });
     format!("\n{heading}\n{}", lines.collect::<String>())
 }
@@ -413,29 +412,9 @@ fn name(name: &str, threads: u16) -> String {
     format!("{name}{level}")
 }
 
-/// A paragraph in lines of 80 columns, this far in; words that do not fit on a line are cut.
-fn wrapped(text: &str, indent: usize) -> String {
-    let room = WIDTH - indent - 2;
-    let mut lines: Vec<String> = Vec::new();
-    for word in plain(text).split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.len() <= room => {
-                line.push(' ');
-                line.extend(word);
-                continue;
-            }
-            _ => {}
-        }
-        while word.len() > room {
-            lines.push(word.drain(..room).collect());
-        }
-        lines.push(word.into_iter().collect());
-    }
-    let line = |(index, line): (usize, &String)| {
-        format!("{:1$}{line}\n", "", indent + if index == 0 { 0 } else { 2 })
-    };
-    lines.iter().enumerate().map(line).collect()
+/// A paragraph in lines of 80 columns, this far in.
+fn paragraph(text: &str, indent: usize) -> String {
+    wrapped(&plain(text), USUAL_COLUMNS, indent, indent + 2) + "\n"
 }
 
 /// A table without lines whose columns behind the first are numbers.
@@ -509,8 +488,10 @@ mod tests {
             }],
         };
         let text = diff.render();
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest.is_some_and(|columns| columns <= WIDTH), "{text}");
+        // A single word stays whole.
+        let lines = text.lines().filter(|line| line.trim().contains(' '));
+        let widest = lines.map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|columns| columns <= USUAL_COLUMNS), "{text}");
         for said in ["only in b: arm btrfs@6.1 (2 facts)", "only in b: workload oltp.threads", "    b: image"]
         {
             assert!(text.contains(said), "lacks `{said}`: {text}");

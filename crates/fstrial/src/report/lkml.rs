@@ -2,22 +2,22 @@
 //! and how to reproduce it.
 
 use super::{
-    claim,
+    USUAL_COLUMNS, claim,
     document::{Document, WorkloadReport},
-    markdown, plain, summary, table, verdict,
+    markdown, plain, summary, table, verdict, wrapped,
 };
 use comfy_table::{CellAlignment, Table, presets};
 use std::{collections::BTreeSet, fmt::Write};
 
 /// Columns of a post.
-const COLUMNS: usize = 80;
+const COLUMNS: usize = USUAL_COLUMNS;
 
 /// The whole post.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
     let words: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
-    let _ = writeln!(out, "{}\n", wrapped(&format!("Subject: {}", subject(document)), 1));
+    let _ = writeln!(out, "{}\n", indented(&format!("Subject: {}", subject(document)), 1));
     for machine in document.machines() {
         if !machine.place.is_empty() {
             field(&mut out, "Place:", &format!("{} ({})", machine.place, machine.host));
@@ -86,7 +86,7 @@ fn tools(document: &Document) -> String {
 }
 
 fn field(out: &mut String, name: &str, text: &str) {
-    let text = wrapped(text, 10);
+    let text = indented(text, 10);
     let _ = writeln!(out, "{name:<10}{}", text.trim_start());
 }
 
@@ -101,13 +101,13 @@ fn part(out: &mut String, heading: &str, lines: &[String]) {
 
 fn items(out: &mut String, lines: &[String]) {
     for line in lines {
-        let _ = writeln!(out, "- {}", wrapped(line, 2).trim_start());
+        let _ = writeln!(out, "- {}", indented(line, 2).trim_start());
     }
 }
 
 fn section(out: &mut String, document: &Document, workload: &WorkloadReport, notes: Vec<String>) {
     let title = format!("{} ({})", workload.title(), table::how(workload));
-    let _ = writeln!(out, "\n{}\n", wrapped(&title, 0));
+    let _ = writeln!(out, "\n{}\n", indented(&title, 0));
     for line in figures(document, workload).lines() {
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -160,14 +160,8 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Text in lines of 80 columns, the later ones indented.
-fn wrapped(text: &str, indent: usize) -> String {
-    let indent = " ".repeat(indent);
-    let options = textwrap::Options::new(COLUMNS)
-        .initial_indent(&indent)
-        .subsequent_indent(&indent)
-        .break_words(false)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(&plain(text), options).trim_start().to_owned()
+fn indented(text: &str, indent: usize) -> String {
+    wrapped(&plain(text), COLUMNS, indent, indent).trim_start().to_owned()
 }
 
 #[cfg(test)]
@@ -176,9 +170,9 @@ mod tests {
 
     #[test]
     fn lines_end_before_the_eightieth_column() {
-        let text = wrapped(&"word ".repeat(60), 10);
+        let text = indented(&"word ".repeat(60), 10);
         assert!(text.lines().skip(1).all(|line| line.starts_with("          w")), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
-        assert_eq!(wrapped("a b", 2), "a b");
+        assert_eq!(indented("a b", 2), "a b");
     }
 }

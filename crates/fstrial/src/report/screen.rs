@@ -1,7 +1,9 @@
 //! The answer on one screen: figures, what to take with care, who won, and what to type next. The answer comes last, where the
 //! eye is when a trial ends; the report has everything else.
 
-use super::{claim, document::Document, plain, plain_lines, remarks::remarks, summary, verdict};
+use super::{
+    USUAL_COLUMNS, claim, document::Document, plain, plain_lines, remarks::remarks, summary, verdict,
+};
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 
@@ -10,9 +12,6 @@ mod figures;
 pub(super) const HEADING: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
-
-/// Columns where nobody says how many there are.
-const USUAL_COLUMNS: usize = 80;
 
 /// The whole answer for a terminal of that width; none: it goes somewhere else. Colours are escape codes, to be stripped
 /// by anyone who prints to something else than a terminal.

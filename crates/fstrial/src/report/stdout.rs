@@ -3,6 +3,7 @@
 
 mod at_start;
 
+use super::wrapped;
 use std::{
     io::{self, Write},
     sync::{Mutex, PoisonError},
@@ -30,22 +31,24 @@ pub(crate) fn columns() -> Option<usize> {
 /// Narrower terminals fold for themselves.
 const LEAST_COLUMNS: usize = 30;
 
-/// Text whose lines have that many columns at most, broken between words; the later ones are indented by two more.
+/// Text whose lines have that many columns at most, broken between words. What comes after the first line of a list is
+/// indented to its last column; everything else by two more than the line.
 pub(crate) fn folded(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
-        let (end, line) = if line.ends_with('\n') { ("\n", line.trim_end_matches('\n')) } else { ("", line) };
-        if textwrap::core::display_width(line) <= columns {
-            return format!("{line}{end}");
+        let words = line.trim_end_matches('\n');
+        if textwrap::core::display_width(words) <= columns {
+            return line.to_owned();
         }
-        let words = line.trim_start_matches(' ');
-        let indent = " ".repeat(line.len() - words.len());
-        let later = format!("{indent}  ");
-        let options = textwrap::Options::new(columns)
-            .initial_indent(&indent)
-            .subsequent_indent(&later)
-            .break_words(false)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        format!("{}{end}", textwrap::fill(words, options))
+        let text = words.trim_start_matches(' ');
+        let indent = words.len() - text.len();
+        let last_column = words
+            .get(..columns / 2)
+            .unwrap_or_default()
+            .rfind("  ")
+            .map(|at| at + 2)
+            .filter(|at| *at > indent);
+        let end = &line[words.len()..];
+        format!("{}{end}", wrapped(text, columns, indent, last_column.unwrap_or(indent + 2)))
     };
     text.split_inclusive('\n').map(fold).collect()
 }
@@ -97,5 +100,26 @@ impl Write for Pieces {
 
     fn flush(&mut self) -> io::Result<()> {
         told(|| io::stdout().flush())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn long_lines_are_folded_below_their_last_column_and_others_two_columns_in() {
+        let text = "short\n  a line of words that goes on\n  name   what it is, in words\n/a/path/that/is/too/long/for/it\n";
+        let lines = [
+            "short",
+            "  a line of words that",
+            "    goes on",
+            "  name   what it is,",
+            "         in words",
+            "/a/path/that/is/too/long/for/it",
+            "",
+        ];
+        assert_eq!(folded(text, 22), lines.join("\n"));
+        assert_eq!(folded("\u{1b}[1mbold\u{1b}[0m and more", 14), "\u{1b}[1mbold\u{1b}[0m and more");
     }
 }

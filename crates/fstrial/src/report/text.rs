@@ -21,6 +21,23 @@ pub(crate) fn plain_lines(text: &str, indent: usize) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
+/// Columns of a terminal, a mail or a list, where nobody says how many there are.
+pub(crate) const USUAL_COLUMNS: usize = 80;
+
+/// Text in lines of that many columns, broken between words: the first is indented by `first`, the others by `later`. A word that
+/// does not fit, such as a path, stays whole, so that it can be copied.
+pub(crate) fn wrapped(text: &str, columns: usize, first: usize, later: usize) -> String {
+    let [first, later] = [first, later].map(|indent| " ".repeat(indent));
+    let options = textwrap::Options::new(columns)
+        .initial_indent(&first)
+        .subsequent_indent(&later)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(text, options)
+}
+
 /// Whether a character is there to change others: joiners, marks of direction, tags, variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(

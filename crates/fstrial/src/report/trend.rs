@@ -1,9 +1,11 @@
 //! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
 
 use super::{
+    USUAL_COLUMNS,
     numbers::{self, counted},
     plain, plain_lines,
     plot::{Dot, Plot},
+    wrapped,
 };
 use crate::run::{
     history::{By, LeftOut, Point, Series, SeriesQuery, SeriesSet},
@@ -23,7 +25,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Points from which on a change can be sure, if enough of them came after it (docs/statistics.md).
 const SURE_POINTS: usize = 10;
 /// Columns of a terminal.
-const WIDTH: usize = 80;
+const WIDTH: usize = USUAL_COLUMNS;
 /// What may differ from point to point only with a word about it: the figures may be about something else.
 const SUSPICIOUS: [&str; 3] = ["host", "memory", "folder of the image"];
 
@@ -397,9 +399,9 @@ fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, u
     let releases = |a: &str, b: &str| if a == b { a.to_owned() } else { format!("{a} to {b}") };
     let trials = counted(series.points.len(), "trial");
     let kernels = releases(&first.kernel, &last.kernel);
-    wrapped(text, &format!("{trials}, {} to {}; kernel {kernels}", place(first), place(last)));
+    paragraph(text, &format!("{trials}, {} to {}; kernel {kernels}", place(first), place(last)));
     for warning in &series.warnings {
-        wrapped(text, &format!("note: {warning}"));
+        paragraph(text, &format!("note: {warning}"));
     }
     text.push('\n');
     for line in plot(document, series, unicode) {
@@ -456,7 +458,7 @@ fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) 
     if series.changes.is_empty() {
         let segment = value(document, series, series.segments[series.segments.len() - 1].value);
         let seen = rounded_up(series.seen_from_percent.unwrap_or_default());
-        wrapped(
+        paragraph(
             text,
             &format!(
                 "no change found: {segment}, usual noise of a trial ±{noise} %; with this noise a step of less than \
@@ -468,7 +470,7 @@ fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) 
         change_in_words(text, document, series, change);
     }
     if points < SURE_POINTS {
-        wrapped(
+        paragraph(
             text,
             &format!("{points} trials are too few to be sure of a change: {SURE_POINTS} are needed"),
         );
@@ -488,7 +490,7 @@ fn change_in_words(
     let direction = if step.better { "better" } else { "worse" };
     let (from, to) = (series.segments[step.from].value, series.segments[step.to].value);
     let (from, to) = (value(document, series, from), value(document, series, to));
-    wrapped(text, &format!("{} {direction}, {}: {from} → {to}", size(step), sureness(step)));
+    paragraph(text, &format!("{} {direction}, {}: {from} → {to}", size(step), sureness(step)));
     let (after, at, until) =
         (&series.points[change.after], &series.points[change.at], &series.points[change.until]);
     let between = if change.after + 1 == change.until {
@@ -496,17 +498,17 @@ fn change_in_words(
     } else {
         format!("most likely with {}; after {} and not later than {}", place(at), place(after), place(until))
     };
-    wrapped(text, &format!("  {between}"));
+    paragraph(text, &format!("  {between}"));
     if !change.along.is_empty() {
         let along = change.along.iter().map(|(name, (before, now))| format!("{name} {before} → {now}"));
-        wrapped(text, &format!("  changed meanwhile: {}", along.collect::<Vec<_>>().join("; ")));
+        paragraph(text, &format!("  changed meanwhile: {}", along.collect::<Vec<_>>().join("; ")));
     }
 }
 
 fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
     let limit = numbers::plain(limit);
     let Some(worse) = &series.worse else {
-        wrapped(text, &format!("not surely worse than any earlier segment by more than {limit} %"));
+        paragraph(text, &format!("not surely worse than any earlier segment by more than {limit} %"));
         return;
     };
     let segment = |index: usize| {
@@ -514,7 +516,7 @@ fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
         let (first, last) = (&series.points[segment.first], &series.points[segment.last]);
         format!("#{} to #{}", first.trial, last.trial)
     };
-    wrapped(
+    paragraph(
         text,
         &format!(
             "WORSE by more than {limit} %: the last segment ({}) against that of {}: {}, {}",
@@ -565,21 +567,7 @@ pub(crate) fn place(point: &Point) -> String {
 }
 
 /// Writes a paragraph two columns in, and what does not fit four.
-fn wrapped(text: &mut String, paragraph: &str) {
+fn paragraph(text: &mut String, paragraph: &str) {
     let indent = 2 + paragraph.len() - paragraph.trim_start().len();
-    let mut line = " ".repeat(indent);
-    let mut is_empty = true;
-    for word in paragraph.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(text, "{line}");
-            line = " ".repeat(indent + 2);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    let _ = writeln!(text, "{line}");
+    let _ = writeln!(text, "{}", wrapped(paragraph.trim_start(), USUAL_COLUMNS, indent, indent + 2));
 }

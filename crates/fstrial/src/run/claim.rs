@@ -125,7 +125,10 @@ impl Judge<'_> {
         {
             return ClaimVerdict::CannotTell;
         }
-        if found != ClaimVerdict::Undecided && self.lost_to_others(index).is_some() {
+        if found != ClaimVerdict::Undecided
+            && self.lost_to_others(index).is_some()
+            && !self.is_so_without_others(index, found)
+        {
             return ClaimVerdict::CannotTell;
         }
         if !self.rests_on_a_control(index, found) {
@@ -164,6 +167,52 @@ impl Judge<'_> {
         let samples = cells.iter().flat_map(|(cell, result)| self.samples(*cell, *result));
         let shares: Vec<f64> = samples.filter_map(Sample::taken_by_others).collect();
         spread::median(&shares).filter(|share| *share > NEIGHBOURS)
+    }
+
+    /// Whether a finding about levels is so although others took much of the processors: also if all of that was taken from the one
+    /// level, or all from the other.
+    pub fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
+        let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
+        let bound = match part.asked {
+            ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,
+            ClaimQuestion::Better { .. } => Bound::Above(1.0),
+            _ => return false,
+        };
+        // The other way round is told by the question about the direction.
+        let asked = if found == ClaimVerdict::Reversed { contrasts.last() } else { contrasts.first() };
+        let Some((low, high)) = asked.and_then(|contrast| self.widened(*contrast)) else { return false };
+        match (found, bound) {
+            (ClaimVerdict::Holds, Bound::Above(bound)) | (ClaimVerdict::Less, Bound::Below(bound)) => {
+                low > bound
+            }
+            (ClaimVerdict::Holds, Bound::Below(bound)) | (ClaimVerdict::Less, Bound::Above(bound)) => {
+                high < bound
+            }
+            (ClaimVerdict::Reversed, Bound::Above(bound)) => high < bound.min(1.0),
+            (ClaimVerdict::Reversed, Bound::Below(bound)) => low > bound.max(1.0),
+            _ => false,
+        }
+    }
+
+    /// The interval of a contrast, with all that others took given back to the one side, or to the other.
+    fn widened(&self, contrast: usize) -> Option<(f64, f64)> {
+        let (low, high) = self.standing(contrast).1?;
+        let Contrast { a, b, result_a, result_b, .. } = self.plan.contrasts[contrast];
+        let kept = |cell, result| 1.0 - self.most_taken(cell, result);
+        let (a, b) = (kept(a, result_a), kept(b, result_b));
+        // Of times, an arm that had more of the processors would have taken less.
+        let (down, up) =
+            if less_is_better(self.plan, &self.plan.contrasts[contrast]) { (a, b) } else { (b, a) };
+        Some((low * down, high / up))
+    }
+
+    /// The share of its speed that others took from a cell at most: theirs of all processors, if it was all on those that the cell
+    /// has threads for.
+    fn most_taken(&self, cell: usize, result: usize) -> f64 {
+        let samples = self.samples(cell, result);
+        let share = spread::median(&samples.iter().filter_map(Sample::taken_by_others).collect::<Vec<_>>());
+        let (threads, cpus) = (self.plan.cells[cell].threads.max(1), self.plan.cpus.max(1));
+        (share.unwrap_or(0.0) * f64::from(cpus) / f64::from(threads.min(cpus))).min(0.99)
     }
 
     fn rests_on_a_control(&self, index: usize, found: ClaimVerdict) -> bool {

@@ -39,6 +39,8 @@ pub struct Plan {
     pub parts: Vec<ClaimPart>,
     /// What everything random is drawn from.
     pub seed: u64,
+    /// Processors of the machine that it was planned for.
+    pub cpus: u16,
     /// Size of a device that is made.
     pub device_size: Bytes,
     /// The places where its arms are built, in the order in which arms name them; none: the host of the coordinator.
@@ -88,8 +90,19 @@ impl Plan {
             workloads.iter().map(|workload| workload.results().collect()).collect();
         let (contrasts, parts) = (Vec::new(), Vec::new());
         let (places, place_of) = places_of(&trial.arms);
-        let mut plan =
-            Self { trial, workloads, results, cells, contrasts, parts, seed, device_size, places, place_of };
+        let mut plan = Self {
+            trial,
+            workloads,
+            results,
+            cells,
+            contrasts,
+            parts,
+            seed,
+            cpus,
+            device_size,
+            places,
+            place_of,
+        };
         match plan.trial.claim.clone().filter(|claim| !claim.question) {
             Some(claim) => {
                 let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;

@@ -4,7 +4,7 @@ use super::{about::About, open, open_to_change, standing::Standing};
 use crate::{
     cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
-    report::{json_lines, plain},
+    report::{USUAL_COLUMNS, json_lines, plain, wrapped},
 };
 use clap::Args;
 use comfy_table::{Table, presets};
@@ -13,9 +13,7 @@ use std::collections::BTreeSet;
 
 /// Characters of a text in the table.
 const MAX_CELL: usize = 200;
-/// Columns of a terminal, for what is said about a trial below its line.
-const WIDTH: usize = 80;
-/// Lines of that.
+/// Lines of what a trial is about.
 const MAX_LINES: usize = 2;
 /// The latest trials that are judged again for the list: more would take too long.
 const ANSWERED: usize = 40;
@@ -131,22 +129,12 @@ fn rendered(trials: &[TrialSummary], about: &[About], standing: &Standing, filte
 fn below(about: &About) -> Vec<String> {
     let parts = [Some(about.workloads_in_short()), Some(about.device.clone()), about.answer.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    let text = cell(&parts.join(" · "));
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let is_full = lines.len() == MAX_LINES;
-        match lines.last_mut() {
-            // A column is left for the sign that says that it goes on.
-            Some(line) if line.chars().count() + 1 + word.chars().count() < WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            Some(line) if is_full => {
-                line.push('…');
-                break;
-            }
-            _ => lines.push(format!("     {word}")),
-        }
+    // A column is left for the sign that says that it goes on.
+    let text = wrapped(&cell(&parts.join(" · ")), USUAL_COLUMNS - 1, 5, 5);
+    let all = text.lines().count();
+    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(str::to_owned).collect();
+    if let Some(last) = lines.last_mut().filter(|_| all > MAX_LINES) {
+        last.push('…');
     }
     lines
 }

@@ -225,15 +225,17 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     let of = |others_ppm: u64, line: &str| {
         let plan = claimed(&expect(line), 7);
         let report = reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none));
-        (
-            report.verdict,
-            report.notes.iter().any(|note| note.contains("other programs took 20 % of the processors")),
-        )
+        (report.verdict, report.notes.iter().any(|note| note.contains("other programs took")))
     };
     let levels = "ratio = [\"b @ 4\", \"b @ 1\"]\nabove = 1.2";
     let arms = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1";
     assert_eq!(of(40_000, levels), (ClaimVerdict::Holds, false));
     assert_eq!(of(200_000, levels), (ClaimVerdict::CannotTell, true));
+    // Twice as fast: 6 % of four processors are at most 24 % of one, and 1.5 is beyond the bound as well; 0.76 of 1.3 is not.
+    assert_eq!(of(60_000, levels), (ClaimVerdict::Holds, true));
+    assert_eq!(of(60_000, &levels.replace("1.2", "1.6")), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.4")), (ClaimVerdict::Reversed, true));
+    assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.8")), (ClaimVerdict::CannotTell, true));
     assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
 }
 
