@@ -150,7 +150,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
     if !json {
         let _ = writeln!(out, "\nversion {CATALOGUE} of the catalogue");
         out += "fstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
-        super::print(out.trim_start_matches('\n'));
+        super::print_folded(out.trim_start_matches('\n'));
     }
     Ok(exit_code::VERDICT)
 }
@@ -186,7 +186,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
 fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedError> {
     let claimed = source::find(name)?;
     if toml {
-        super::print_as_it_is(claimed.text());
+        super::print(claimed.text());
         return Ok(exit_code::VERDICT);
     }
     let (trial, ready) = claimed.prepare(&machine(false), None)?;
@@ -215,7 +215,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
         }
         None => "\nnot checked yet on this machine\n".into(),
     };
-    super::print(&out);
+    super::print_folded(&out);
     Ok(exit_code::VERDICT)
 }
 

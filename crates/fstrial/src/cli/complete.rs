@@ -6,13 +6,13 @@ use crate::report::plain;
 use clap::CommandFactory;
 use clap_complete::{
     CompleteEnv,
-    engine::{ArgValueCandidates, CompletionCandidate},
+    engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter},
 };
 use fstrial_model::{
     application::APPLICATIONS, device::DeviceKind, device_model::MODELS, filesystem::FILESYSTEMS, preset,
 };
 use fstrial_store::{Store, TrialSummary};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ffi::OsStr};
 
 /// Set by the scripts of `fstrial generate completions`, to the name of the shell that asks.
 pub(super) const VARIABLE: &str = "FSTRIAL_COMPLETE";
@@ -22,32 +22,51 @@ pub(super) fn answer() {
     CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
 }
 
-/// Filesystems, as arms begin.
-pub(super) fn arms() -> ArgValueCandidates {
-    let names = || {
-        FILESYSTEMS.iter().map(|row| row.name).chain(["raw", "dir:"]).map(CompletionCandidate::new).collect()
-    };
-    ArgValueCandidates::new(names)
+/// Filesystems, as arms begin, and directories.
+pub(super) fn arms() -> ArgValueCompleter {
+    let names =
+        || FILESYSTEMS.iter().map(|row| row.name).chain(["raw", "dir:"]).map(CompletionCandidate::new);
+    ArgValueCompleter::new(move |current: &OsStr| with_folders("dir:", names().collect(), current))
 }
 
-/// Presets and applications.
-pub(super) fn workloads() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
+/// Presets, applications and files.
+pub(super) fn workloads() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
         let applications = APPLICATIONS
             .iter()
             .map(|known| CompletionCandidate::new(known.name()).help(Some(known.about.into())));
-        applications.chain(preset::names().map(CompletionCandidate::new)).collect()
+        let mut all =
+            begun(applications.chain(preset::names().map(CompletionCandidate::new)).collect(), current);
+        all.extend(PathCompleter::file().complete(current));
+        all
     })
 }
 
 /// Kinds of devices, and the names of models.
-pub(super) fn devices() -> ArgValueCandidates {
-    let models = || MODELS.iter().map(|(name, _)| *name);
-    let named = |kind: &&str| !["model", "directory"].contains(kind);
-    ArgValueCandidates::new(move || {
-        let kinds = DeviceKind::ALL.map(DeviceKind::name).into_iter().filter(named);
-        kinds.chain(models()).map(CompletionCandidate::new).collect()
+pub(super) fn devices() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let kinds = DeviceKind::ALL.map(DeviceKind::name).into_iter();
+        let kinds = kinds.filter(|kind| !["model", "directory"].contains(kind));
+        let names = kinds.chain(MODELS.iter().map(|(name, _)| *name)).map(CompletionCandidate::new);
+        with_folders("image:", names.collect(), current)
     })
+}
+
+/// Words that go on from what is there; of a word with a path in it, the folders that do.
+fn with_folders(before: &str, words: Vec<CompletionCandidate>, current: &OsStr) -> Vec<CompletionCandidate> {
+    match current.to_str().and_then(|current| current.strip_prefix(before)) {
+        Some(path) => {
+            let folders = PathCompleter::dir().complete(OsStr::new(path));
+            folders.into_iter().map(|folder| folder.add_prefix(before)).collect()
+        }
+        None => begun(words, current),
+    }
+}
+
+/// Those that begin so.
+fn begun(mut words: Vec<CompletionCandidate>, current: &OsStr) -> Vec<CompletionCandidate> {
+    words.retain(|word| word.get_value().as_encoded_bytes().starts_with(current.as_encoded_bytes()));
+    words
 }
 
 /// Numbers of stored trials, the last first; none where they cannot be read.
@@ -75,8 +94,11 @@ pub(super) fn tags() -> ArgValueCandidates {
 
 /// Something of every stored trial, of the home that would be used.
 fn stored<T>(of: impl Fn(&TrialSummary) -> T) -> Vec<T> {
-    let home = Home { home: std::env::var_os("FSTRIAL_HOME").map(Into::into) };
-    let path = home.existing_results().ok().flatten();
+    // Another store may be meant.
+    if std::env::args().any(|word| word.starts_with("--home")) {
+        return Vec::new();
+    }
+    let path = Home { home: None }.existing_results().ok().flatten();
     let trials = path.and_then(|path| Store::open_read_only(path).ok()).and_then(|store| store.trials().ok());
     trials.unwrap_or_default().iter().map(of).collect()
 }

@@ -85,7 +85,7 @@ pub(crate) fn conduct(
     }
     let TrialEnd { mut document, page, round_seconds, code, left } =
         measure(trial, args, home, resume, &interrupt()?)?;
-    document.said_again.insert_str(0, &home.again());
+    document.home_again = home.again();
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
     let code = if args.ok_undecided && code == exit_code::UNDECIDED { exit_code::VERDICT } else { code };

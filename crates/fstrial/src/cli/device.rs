@@ -138,9 +138,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
         DeviceCommand::Show { name } => {
             let model = find(name)?;
             let text = MODELS.iter().find(|(known, _)| known == name).map(|(_, text)| (*text).to_owned());
-            super::print_as_it_is(
-                &text.unwrap_or_else(|| toml::to_string(&model).expect("a model is plain data")),
-            );
+            super::print(&text.unwrap_or_else(|| toml::to_string(&model).expect("a model is plain data")));
         }
         DeviceCommand::Check { models, size, json, home } => {
             let models: Vec<DeviceModel> = models.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
@@ -217,10 +215,7 @@ fn list(json: bool) {
     let models = MODELS.iter().filter_map(|(name, _)| shipped(name));
     if json {
         let all: Vec<DeviceModel> = models.collect();
-        super::print_as_it_is(&format!(
-            "{}\n",
-            serde_json::to_string_pretty(&all).expect("models are plain data")
-        ));
+        super::print(&format!("{}\n", serde_json::to_string_pretty(&all).expect("models are plain data")));
         return;
     }
     let mut text = String::from("Models of devices, for --device model:NAME\n\n");
@@ -228,7 +223,7 @@ fn list(json: bool) {
         text += &format!("  {:<12} {}\n  {:<12}   {}\n", model.name, model.about, "", model.summary());
     }
     text += "\nfstrial device show NAME > my.toml copies one to change; --device model:my.toml uses it.\n";
-    super::print(&text);
+    super::print_folded(&text);
 }
 
 fn check(models: &[DeviceModel], size: Bytes, json: bool, ledger: &Ledger) -> Result<(), ExpectedError> {
@@ -242,7 +237,7 @@ fn check(models: &[DeviceModel], size: Bytes, json: bool, ledger: &Ledger) -> Re
         all.extend(checked);
     }
     if json {
-        super::print_as_it_is(&format!("{}\n", serde_json::to_string_pretty(&all).expect("plain data")));
+        super::print(&format!("{}\n", serde_json::to_string_pretty(&all).expect("plain data")));
     }
     Ok(())
 }

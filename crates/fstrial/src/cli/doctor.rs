@@ -112,7 +112,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
     if args.json {
         json_lines::print(&findings);
     } else {
-        super::print(&render(&findings));
+        super::print_folded(&render(&findings));
     }
     let usable = findings.filesystems.iter().filter(|f| f.in_kernel && f.mkfs.is_some()).count();
     Ok(if root && usable < 2 { exit_code::HOST_LACKS } else { exit_code::VERDICT })

@@ -56,7 +56,7 @@ pub(crate) fn exec(args: &GenerateArgs) -> Result<u8, ExpectedError> {
             stdout::write(&completions(*shell)?);
         }
         What::Schema => {
-            super::print_as_it_is(&schema());
+            super::print(&schema());
         }
     }
     Ok(exit_code::VERDICT)

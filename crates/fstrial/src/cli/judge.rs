@@ -94,7 +94,7 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
     if args.json {
         json_lines::print(&elsewhere::json(&facts, &found));
     } else {
-        super::print(&elsewhere::text(&facts, &found, args.practical.0));
+        super::print_folded(&elsewhere::text(&facts, &found, args.practical.0));
     }
     let is_undecided = found.iter().any(|found| found.verdict == Outcome::Undecided);
     Ok(if is_undecided { exit_code::UNDECIDED } else { exit_code::VERDICT })

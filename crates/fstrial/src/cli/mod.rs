@@ -144,16 +144,10 @@ struct WorkerArgs {
 /// Where fstrial keeps what outlives a command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Home {
-    /// Folder of the results and the ledger; as root one that only root can write [default: /var/lib/fstrial for root,
-    /// else ~/.local/share/fstrial].
-    #[arg(
-        long,
-        env = "FSTRIAL_HOME",
-        value_name = "FOLDER",
-        hide_short_help = true,
-        hide_env_values = true,
-        global = true
-    )]
+    /// Folder of the results and the ledger; as root one that only root can write [default: FSTRIAL_HOME, else
+    /// /var/lib/fstrial for root and ~/.local/share/fstrial for others].
+    // The variable is read below: clap would show the flag in every usage line where it is set.
+    #[arg(long, value_name = "FOLDER", hide_short_help = true, global = true)]
     home: Option<PathBuf>,
 }
 
@@ -171,8 +165,10 @@ pub(crate) struct Lock {
 impl Home {
     /// The folder, whether or not it exists.
     fn folder(&self) -> Result<PathBuf, ExpectedError> {
-        if let Some(folder) = &self.home {
-            return Ok(folder.clone());
+        let variable =
+            || std::env::var_os("FSTRIAL_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(folder) = self.home.clone().or_else(variable) {
+            return Ok(folder);
         }
         if host::is_root() {
             return Ok(HOME_OF_ROOT.into());
@@ -188,11 +184,7 @@ impl Home {
 
     /// The words that name it again, in a command that works with the same results; none where no flag named it.
     pub(crate) fn again(&self) -> String {
-        let named = self
-            .home
-            .as_ref()
-            .filter(|home| std::env::var_os("FSTRIAL_HOME").as_deref() != Some(home.as_os_str()));
-        named.map_or_else(String::new, |home| {
+        self.home.as_ref().map_or_else(String::new, |home| {
             let home = std::path::absolute(home).unwrap_or_else(|_| home.clone());
             format!(" --home {}", command::quoted(&home.display().to_string()))
         })
@@ -318,7 +310,7 @@ pub fn main() -> u8 {
         Err(error) => Err(error),
         Ok(Ok(Cli { command: Some(command), .. })) => execute(command),
         Ok(Ok(Cli { command: None, .. })) => {
-            print_as_it_is(NOTICES);
+            print(NOTICES);
             Ok(exit_code::VERDICT)
         }
         Ok(Err(error)) if error.use_stderr() => {
@@ -412,9 +404,9 @@ pub(crate) fn print(text: &str) {
     stdout::print(text);
 }
 
-/// Writes text that is copied or read by programs to standard output, as it is.
-pub(crate) fn print_as_it_is(text: &str) {
-    stdout::write(text.as_bytes());
+/// The same of lists and sentences, folded at the terminal's width.
+pub(crate) fn print_folded(text: &str) {
+    stdout::print_folded(text);
 }
 
 #[cfg(test)]

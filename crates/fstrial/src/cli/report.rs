@@ -88,9 +88,7 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     let trials = ids.into_iter().map(|id| results::find(&store, id)).collect::<Result<Vec<_>, _>>()?;
     let text = match args.format {
         Format::Html => page_of(&store, &trials)?,
-        Format::Text | Format::Json | Format::Markdown | Format::Lkml => {
-            texts(&store, &trials, args.format, args.out.is_none())?
-        }
+        Format::Text | Format::Json | Format::Markdown | Format::Lkml => texts(&store, &trials, args)?,
     };
     let numbers: Vec<String> = trials.iter().map(|trial| trial.summary.id.to_string()).collect();
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
@@ -102,25 +100,23 @@ pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, E
     Ok(page::of_trials(pages?))
 }
 
-/// `is_shown`: it goes to standard output, not into a file.
-fn texts(
-    store: &Store,
-    trials: &[StoredTrial],
-    format: Format,
-    is_shown: bool,
-) -> Result<String, ExpectedError> {
+fn texts(store: &Store, trials: &[StoredTrial], args: &ReportArgs) -> Result<String, ExpectedError> {
+    let format = args.format;
     if let ([a, b], Format::Text | Format::Json) = (trials, format) {
         let diff = results::side_by_side(store, [a, b])?;
         return Ok(if format == Format::Json { json_lines::line(&diff) } else { diff.render() });
     }
     let mut parts = Vec::new();
     for trial in trials {
-        let document = results::judge_again(store, trial)?;
+        let mut document = results::judge_again(store, trial)?;
+        document.home_again = args.home.again();
         parts.push(match format {
             Format::Markdown => markdown::render(&document),
             Format::Lkml => lkml::render(&document),
             Format::Json => json_lines::line(&document),
-            Format::Html | Format::Text => screen::render(&document, stdout::columns().filter(|_| is_shown)),
+            Format::Html | Format::Text => {
+                screen::render(&document, stdout::columns().filter(|_| args.out.is_none()))
+            }
         });
     }
     Ok(parts.join(if format == Format::Json { "" } else { "\n" }))
@@ -129,7 +125,7 @@ fn texts(
 /// Writes it where it is wanted, and says where that is.
 fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedError> {
     match &args.out {
-        Some(path) if out_file::is_standard_output(path) => super::print_as_it_is(text),
+        Some(path) if out_file::is_standard_output(path) => super::print(text),
         Some(path) => {
             // A file is not a terminal: no colours in it.
             let text: Cow<'_, str> = match args.format {
@@ -144,7 +140,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
             super::print(&format!("{}\n", path.display()));
         }
         None if args.format == Format::Text => super::print(text),
-        None => super::print_as_it_is(text),
+        None => super::print(text),
     }
     Ok(exit_code::VERDICT)
 }

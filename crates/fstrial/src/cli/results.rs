@@ -166,7 +166,7 @@ pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, Expect
 fn show(home: &Home, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
     let store = open(home)?;
     let mut document = judge_again(&store, &find(&store, id)?)?;
-    document.said_again.insert_str(0, &home.again());
+    document.home_again = home.again();
     if json {
         json_lines::print(&document);
     } else {

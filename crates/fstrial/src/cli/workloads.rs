@@ -208,7 +208,7 @@ fn number((name, value): (OsString, OsString)) -> Option<(String, String)> {
 /// Shows a preset or a workload file.
 fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), ExpectedError> {
     if toml {
-        super::print_as_it_is(text);
+        super::print(text);
         return Ok(());
     }
     let name = entry.name.as_ref().or(entry.preset.as_ref()).map_or("", String::as_str);
@@ -240,7 +240,7 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
     } else {
         // As comments, so that all of it is a workload file.
         let lines = summary(&workload, source).into_iter().map(|line| format!("# {line}\n"));
-        super::print_as_it_is(&format!("{}\n{text}", lines.collect::<String>()));
+        super::print(&format!("{}\n{text}", lines.collect::<String>()));
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
         format!(" on {}", arms.join(", "))
     };
     Some(format!(
-        "this compares memory and CPU, not disks: of the bytes read and written{on}, {percent} % went to the device or came from it"
+        "this compares memory and CPU{on}, not disks: of the bytes read and written, {percent} % went to the device or came from it"
     ))
 }
 
@@ -53,7 +53,7 @@ mod tests {
         );
         assert_eq!(
             said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.024))]).unwrap(),
-            "this compares memory and CPU, not disks: of the bytes read and written on xfs, at most 3 % went to the device or \
+            "this compares memory and CPU on xfs, not disks: of the bytes read and written, at most 3 % went to the device or \
              came from it"
         );
         assert_eq!(said(&[("ext4", Some(1.2)), ("xfs", None)]), None);

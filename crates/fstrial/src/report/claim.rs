@@ -123,7 +123,7 @@ pub fn report(
     } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
     {
         // What could have been seen is said with everything that rests on seeing nothing.
-        notes.extend(states.iter().filter_map(verdict::control_line));
+        notes.extend(verdict::control_lines(&states));
     }
     let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);
     let others = others.filter(|_| is_told);

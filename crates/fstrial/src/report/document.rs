@@ -67,8 +67,10 @@ pub struct Document {
     /// The machines of the places that arms name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Environment>,
-    /// What `fstrial resume` has to be told again after its number: the home, and the commands of places, which are on the
-    /// command line only.
+    /// The flag that names the home, where the command line did: part of every command that is about the same store.
+    #[serde(skip)]
+    pub home_again: String,
+    /// What `fstrial resume` has to be told again: the commands of places, which are on the command line only.
     #[serde(skip)]
     pub said_again: String,
     /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
@@ -243,6 +245,11 @@ impl Document {
         self.machines().flat_map(lines).collect()
     }
 
+    /// The command that shows everything; none where nothing is stored.
+    pub fn report_command(&self) -> Option<String> {
+        self.trial_id.map(|id| format!("fstrial report {id}{}", self.home_again))
+    }
+
     /// That the trial is not at its end, in words; none of one that is.
     pub fn not_at_its_end(&self) -> Option<String> {
         let go_on =
@@ -317,6 +324,7 @@ pub fn document(
         ),
         environment: environment.clone(),
         places,
+        home_again: String::new(),
         said_again: places_again(plan),
         rounds_are_done: finished.reason != Reason::Interrupted
             && settings.rounds.is_some_and(|most| finished.rounds >= most),
@@ -395,8 +403,8 @@ fn memory_warning(plan: &Plan, document: &Document) -> Option<String> {
     let named: Vec<&str> = named.map(|workload| workload.name.as_str()).collect();
     (is_v1 && !named.is_empty()).then(|| {
         format!(
-            "THE MEMORY LIMIT IS NOT A SMALL MACHINE for {}: it is cgroup v1, which does not slow down buffered writers \
-             before the limit; compare what reads, or use a kernel with the memory controller in cgroup v2",
+            "THE MEMORY LIMIT IS NOT A SMALL MACHINE for {}, whose buffered writers are not slowed down before it: it is cgroup v1; \
+             compare what reads, or use a kernel with the memory controller in cgroup v2",
             named.join(", ")
         )
     })
@@ -416,7 +424,7 @@ fn instrument_warning(document: &Document) -> Option<String> {
     });
     let (share, arm) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
-    (share >= LOOP_SHARE).then(|| format!("{part}: differences are larger than they look"))
+    (share >= LOOP_SHARE).then(|| format!("differences are larger than they look, as {part}"))
 }
 
 /// What to do about a device that varies so much that the answer is not complete.

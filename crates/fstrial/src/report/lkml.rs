@@ -4,8 +4,9 @@
 use super::{
     USUAL_COLUMNS, claim,
     document::{Document, WorkloadReport},
-    markdown, plain, summary, table, verdict, wrapped,
+    markdown, plain, shortened, summary, table, verdict, wrapped,
 };
+use crate::run::plan::threads_in_words;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -66,22 +67,31 @@ pub fn render(document: &Document) -> String {
     out
 }
 
-/// What was found, for a list of subjects; what was compared, where nothing was.
+/// What was found, for a list of subjects, and where; what was compared, if nothing was found.
 fn subject(document: &Document) -> String {
-    let found = summary::in_short(document).into_iter().next();
-    let names: Vec<String> = document.workloads.iter().map(WorkloadReport::title).collect();
-    match (found, names.as_slice()) {
-        (None, _) => markdown::title(document),
-        (Some(found), [name]) => format!("{name}: {found}"),
-        (Some(found), _) => found,
+    let Some(found) = summary::in_short(document).into_iter().next() else {
+        return markdown::title(document);
+    };
+    let main: Vec<&WorkloadReport> =
+        document.workloads.iter().filter(|workload| !workload.secondary).collect();
+    match main.as_slice() {
+        [workload] => match workload.levels().as_slice() {
+            [level] if *level > 0 => format!("{}, {}: {found}", workload.title(), threads_in_words(*level)),
+            _ => format!("{}: {found}", workload.title()),
+        },
+        _ => found,
     }
 }
 
 /// The versions of the tools that made the filesystems.
 fn tools(document: &Document) -> String {
     let facts = document.arms.iter().filter_map(|arm| arm.facts.as_ref());
-    let all: BTreeSet<String> =
-        facts.flat_map(|facts| &facts.tools).map(|(tool, version)| format!("{tool} {version}")).collect();
+    // Most tools say their name with their version.
+    let named = |(tool, version): (&String, &String)| match version.starts_with(tool.as_str()) {
+        true => version.clone(),
+        false => format!("{tool} {version}"),
+    };
+    let all: BTreeSet<String> = facts.flat_map(|facts| &facts.tools).map(named).collect();
     all.into_iter().collect::<Vec<_>>().join(" · ")
 }
 
@@ -149,14 +159,6 @@ fn figures(document: &Document, workload: &WorkloadReport) -> String {
         }
         columns.remove(columns.len() - 1);
     }
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(most - 1).collect();
-    format!("{kept}…")
 }
 
 /// Text in lines of 80 columns, the later ones indented.

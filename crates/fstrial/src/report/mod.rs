@@ -28,4 +28,4 @@ pub mod verdict;
 pub mod watch;
 
 pub(crate) use crate::numbers;
-pub(crate) use text::{USUAL_COLUMNS, is_unicode, plain, plain_lines, wrapped};
+pub(crate) use text::{USUAL_COLUMNS, is_unicode, plain, plain_lines, shortened, wrapped};

@@ -1,12 +1,13 @@
-//! What is to be taken with care, for a screen: of each remark its finding, which ends at its first colon,
-//! semicolon or bracket. What is the same of several workloads is said once. The report has the remarks whole.
+//! What is to be taken with care, for a screen: of each remark its finding, which ends at its first colon or semicolon. What is the
+//! same of several workloads is said once. The report has the remarks whole.
 
 use super::{
     at_device,
     document::{Document, WorkloadReport},
-    first_lap, numbers, quotient, summary, verdict,
+    first_lap, numbers, summary, verdict,
 };
-use crate::run::contrast::Assay;
+use crate::run::contrast::{Assay, ContrastState, Outcome};
+use fstrial_model::metric::Metric;
 
 /// Remarks that are shown of a stored trial.
 const MOST: usize = 6;
@@ -18,29 +19,28 @@ pub(super) fn remarks(document: &Document) -> Vec<String> {
     let mut all = document.failures.clone();
     all.extend(unequal(document));
     all.extend(cannot(document));
-    let is_stored = document.trial_id.is_some();
-    let short = |line: String| if is_stored { finding(&line).to_owned() } else { line };
+    all.extend(blind_controls(document));
+    let report = document.report_command();
+    let short = |line: String| if report.is_some() { finding(&line).to_owned() } else { line };
     all.extend(document.warnings.iter().cloned().map(short));
     all.extend(of_workloads(document, &short));
-    all.extend(controls(document));
     if document.claim.is_none() {
         all.extend(summary::limits(document));
     }
-    all.extend(audit(document, is_stored));
-    if is_stored && all.len() > MOST {
+    all.extend(slow_tails(document));
+    all.extend(audit(document, report.is_some()));
+    if let Some(report) = report.filter(|_| all.len() > MOST) {
         let more = all.split_off(MOST - 1).len();
-        let id = document.trial_id.unwrap_or_default();
-        all.push(format!("{}: fstrial report {id}", numbers::counted(more, "further remark")));
+        all.push(format!("{}: {report}", numbers::counted(more, "further remark")));
     }
     all
 }
 
-/// A remark up to its first colon, semicolon or bracket.
+/// A remark up to its first colon or semicolon.
 fn finding(line: &str) -> &str {
-    let ends = [": ", "; ", " ("]
-        .map(|end| line.match_indices(end).map(|(at, _)| at).find(|at| *at >= LEAST_FINDING));
-    let end = ends.into_iter().flatten().min();
-    &line[..end.unwrap_or(line.len())]
+    let ends =
+        [": ", "; "].map(|end| line.match_indices(end).map(|(at, _)| at).find(|at| *at >= LEAST_FINDING));
+    &line[..ends.into_iter().flatten().min().unwrap_or(line.len())]
 }
 
 fn unequal(document: &Document) -> Vec<String> {
@@ -72,7 +72,7 @@ fn cannot(document: &Document) -> Vec<String> {
 fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<String> {
     let notes = |workload: &WorkloadReport| {
         let lap = first_lap::notes(workload).into_iter();
-        at_device::note(workload).into_iter().chain(lap).chain(quotient::note(workload)).collect::<Vec<_>>()
+        at_device::note(workload).into_iter().chain(lap).collect::<Vec<_>>()
     };
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     let main = || document.workloads.iter().filter(|workload| !workload.secondary);
@@ -92,19 +92,47 @@ fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<St
     told.into_iter().map(words).collect()
 }
 
-/// Whether slowdowns that were planted were seen: those that were not, each in full.
-fn controls(document: &Document) -> Vec<String> {
+/// Controls that deny what rests on them, each in full.
+fn blind_controls(document: &Document) -> Vec<String> {
+    let is_blind = |state: &&ContrastState| {
+        state.control.is_some_and(|control| matches!(control.found, Assay::Unseen | Assay::Overdosed))
+    };
+    let all = document.workloads.iter().flat_map(|workload| &workload.controls);
+    all.filter(is_blind).filter_map(verdict::control_line).collect()
+}
+
+/// How many of the slowdowns that were planted were seen; nothing where none was.
+pub(super) fn controls_in_short(document: &Document) -> Option<String> {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
-    let found = |wanted: Assay| {
-        all().filter(move |state| state.control.is_some_and(|control| control.found == wanted))
+    let seen =
+        all().filter(|state| state.control.is_some_and(|control| control.found == Assay::Seen)).count();
+    (all().count() > 0).then(|| format!("{seen} of {} planted slowdowns seen", all().count()))
+}
+
+/// Where p99 is decidedly higher, which nobody asked about: `p99 of xfs is higher than that of ext4 in 2 cases`.
+fn slow_tails(document: &Document) -> Option<String> {
+    let mut found: Vec<((&str, &str), usize)> = Vec::new();
+    for state in
+        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast)
+    {
+        let pair = match state.verdict {
+            Outcome::Slower => (state.a.as_str(), state.b.as_str()),
+            Outcome::Faster => (state.b.as_str(), state.a.as_str()),
+            _ => continue,
+        };
+        if state.metric != Metric::P99 || state.holds_open {
+            continue;
+        }
+        match found.iter_mut().find(|(known, _)| *known == pair) {
+            Some((_, times)) => *times += 1,
+            None => found.push((pair, 1)),
+        }
+    }
+    let words = |((high, low), times): &((&str, &str), usize)| {
+        format!("{high} is higher than that of {low} in {}", numbers::counted(*times, "case"))
     };
-    let blind = found(Assay::Unseen).chain(found(Assay::Overdosed)).filter_map(verdict::control_line);
-    let seen = match (found(Assay::Seen).count(), all().count()) {
-        (0, _) => None,
-        (seen, all) if seen == all => Some("every slowdown that was planted was seen".to_owned()),
-        (seen, all) => Some(format!("{seen} of {all} slowdowns that were planted were seen so far")),
-    };
-    blind.chain(seen).collect()
+    let words: Vec<String> = found.iter().map(words).collect();
+    (!words.is_empty()).then(|| format!("p99 of {}", words.join(", of ")))
 }
 
 /// What else differs between the arms: of a stored trial only in what.

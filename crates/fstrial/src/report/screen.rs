@@ -2,7 +2,12 @@
 //! eye is when a trial ends; the report has everything else.
 
 use super::{
-    USUAL_COLUMNS, claim, document::Document, plain, plain_lines, remarks::remarks, summary, verdict,
+    USUAL_COLUMNS, claim,
+    document::Document,
+    plain, plain_lines,
+    remarks::{controls_in_short, remarks},
+    stdout::folded,
+    summary, verdict,
 };
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
@@ -13,26 +18,27 @@ pub(super) const HEADING: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 
-/// The whole answer for a terminal of that width; none: it goes somewhere else. Colours are escape codes, to be stripped
-/// by anyone who prints to something else than a terminal.
+/// The whole answer for a terminal of that width; none: it goes somewhere else, and no sentence is folded. Colours are escape codes, to
+/// be stripped by anyone who prints to something else than a terminal. Commands are never folded: they are copied.
 pub fn render(document: &Document, columns: Option<usize>) -> String {
     let mut out = String::new();
+    let fold = |text: &str| columns.map_or_else(|| text.to_owned(), |columns| folded(text, columns));
     if let Some(report) = &document.claim {
-        out += &format!("\n{}", claim::render(report));
+        out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
     for (n, line) in remarks(document).iter().enumerate() {
         let before = if n == 0 { "\n" } else { "" };
-        let _ = writeln!(out, "{before}{LOUD}!{LOUD:#} {}", plain_lines(line, 2));
+        out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));
     }
     let lines = summary::in_short(document);
     if !lines.is_empty() {
         let _ = writeln!(out, "\n{HEADING}In short{HEADING:#}");
     }
     for line in lines {
-        let _ = writeln!(out, "  {}", plain(&line));
+        out += &fold(&format!("  {}\n", plain(&line)));
     }
-    let _ = writeln!(out, "{QUIET}{}{QUIET:#}", plain(&conditions(document)));
+    out += &fold(&format!("{QUIET}{}{QUIET:#}\n", plain(&conditions(document))));
     for line in next(document) {
         let _ = writeln!(out, "{}", plain(&line));
     }
@@ -42,7 +48,9 @@ pub fn render(document: &Document, columns: Option<usize>) -> String {
 /// What was measured, in a line: `8 rounds; runs of 1 s; Linux 6.18.44, image file; seed 0x7`.
 fn conditions(document: &Document) -> String {
     let rounds = verdict::rounds_in_words(document.rounds as usize);
-    let lengths = document.workloads.iter().filter_map(|workload| workload.duration_seconds);
+    // Of a rate that is looked for it is the time of each that is offered.
+    let timed = document.workloads.iter().filter(|workload| workload.promise.is_none());
+    let lengths = timed.filter_map(|workload| workload.duration_seconds);
     let range = lengths.fold(None, |range: Option<(f64, f64)>, seconds| {
         Some(range.map_or((seconds, seconds), |(least, most)| (least.min(seconds), most.max(seconds))))
     });
@@ -51,27 +59,28 @@ fn conditions(document: &Document) -> String {
         false => format!("; runs of {least} to {most} s"),
     });
     let kernel = document.of_machines(|machine| machine.kernel.split(' ').next().unwrap_or_default());
-    let before = |text: &str, end: &str| text.find(end).unwrap_or(text.len());
-    let device = document.of_machines(|machine| {
-        &machine.device[..before(&machine.device, " (").min(before(&machine.device, ", "))]
+    // The kind of device, or the model.
+    let device = document.of_machines(|machine| match machine.device.strip_prefix("modelled: ") {
+        Some(model) => model.split(" (").next().unwrap_or_default(),
+        None => machine.device.split(':').next().unwrap_or_default(),
     });
     let on = [format!("Linux {kernel}"), device];
     let on: Vec<String> = on.into_iter().filter(|words| !words.is_empty() && words != "Linux ").collect();
     let on = if on.is_empty() { String::new() } else { format!("; {}", on.join(", ")) };
-    format!("{rounds}{runs}{on}; seed {}", document.seed)
+    let controls = controls_in_short(document).map_or_else(String::new, |words| format!("; {words}"));
+    format!("{rounds}{runs}{on}{controls}; seed {}", document.seed)
 }
 
 /// What to type next: how the trial goes on, where something is open, and how to see the rest.
 fn next(document: &Document) -> Vec<String> {
-    let Some(id) = document.trial_id else { return Vec::new() };
+    let Some(all) = document.report_command() else { return Vec::new() };
     let why = match document.ended {
         "interrupted" => "Interrupted; to go on:",
         "killed" => "Killed; to go on:",
         _ => "To go on:",
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
-    let home = &document.said_again;
-    let all = format!("All of it: fstrial report {id}{home}");
+    let all = format!("All of it: {all}");
     document
         .not_at_its_end()
         .filter(|_| document.ended == "running")

@@ -12,14 +12,21 @@ use std::{
 /// The first write that failed, until it is asked for.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Writes text for people: without colours where there is no terminal, and with lines that fit where there is one.
+/// Writes text for people, without colours where there is no terminal.
 pub(crate) fn print(text: &str) {
-    let folded = columns().map(|columns| folded(text, columns));
     remember(|| {
         let mut out = anstream::stdout().lock();
-        out.write_all(folded.as_deref().unwrap_or(text).as_bytes())?;
+        out.write_all(text.as_bytes())?;
         out.flush()
     });
+}
+
+/// Writes lists and sentences for people: where there is a terminal, with lines that fit. Nobody copies commands from them.
+pub(crate) fn print_folded(text: &str) {
+    match columns() {
+        Some(columns) => print(&folded(text, columns)),
+        None => print(text),
+    }
 }
 
 /// How many columns the terminal has that standard output is; none where it is something else.
@@ -41,12 +48,10 @@ pub(crate) fn folded(text: &str, columns: usize) -> String {
         }
         let text = words.trim_start_matches(' ');
         let indent = words.len() - text.len();
-        let last_column = words
-            .get(..columns / 2)
-            .unwrap_or_default()
-            .rfind("  ")
-            .map(|at| at + 2)
-            .filter(|at| *at > indent);
+        let shown: Vec<char> =
+            anstream::adapter::strip_str(words).to_string().chars().take(columns / 2).collect();
+        let gap = shown.windows(2).rposition(|two| two == [' ', ' ']).map(|at| at + 2);
+        let last_column = gap.filter(|at| *at > indent);
         let end = &line[words.len()..];
         format!("{}{end}", wrapped(text, columns, indent, last_column.unwrap_or(indent + 2)))
     };
@@ -120,6 +125,7 @@ mod tests {
             "",
         ];
         assert_eq!(folded(text, 22), lines.join("\n"));
-        assert_eq!(folded("\u{1b}[1mbold\u{1b}[0m and more", 14), "\u{1b}[1mbold\u{1b}[0m and more");
+        assert_eq!(folded("\u{1b}[1mbold\u{1b}[0m and more", 13), "\u{1b}[1mbold\u{1b}[0m and more");
+        assert_eq!(folded("\u{1b}[1mé\u{1b}[0m   × and more", 10), "\u{1b}[1mé\u{1b}[0m   × and\n    more");
     }
 }

@@ -1,6 +1,8 @@
 //! The answer in a few lines: a bottom line, then who leads each workload and level, who is behind, and what is not decided
 //! and why. A pair of arms is named only by its verdict: what is not decided is never told as found.
 
+mod bottom;
+
 use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
     numbers, verdict,
@@ -9,8 +11,8 @@ use crate::run::{
     contrast::{ContrastState, Outcome},
     plan::threads_in_words,
 };
+pub use bottom::bottom_line;
 use fstrial_model::metric::Metric;
-use std::collections::BTreeMap;
 
 /// A difference that an interval rules out is worth telling up to this size.
 const NARROW: f64 = 0.15;
@@ -112,34 +114,48 @@ pub fn lines(document: &Document) -> Vec<String> {
 
 /// Verdicts on what was asked for in addition to throughput.
 fn asked(document: &Document) -> Vec<String> {
-    let is_told = |state: &&ContrastState| {
+    let is_told = |report: &&VerdictReport| {
+        let state = &report.contrast;
         let is_decided = matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent);
         state.holds_open && state.metric != Metric::Throughput && is_decided
     };
-    let of_workload = |workload: &WorkloadReport| {
-        let states = workload.verdicts.iter().map(|report| &report.contrast).filter(is_told);
-        let words = |state: &ContrastState| {
-            let (metric, ratio) = (state.metric.row().words, numbers::ratio(state.ratio?));
-            let (title, level) = (workload.title(), threads_in_words(state.threads));
-            Some(format!("{title}, {level}: {metric} of {} is {ratio} that of {}", state.a, state.b))
+    in_full(document, |workload| workload.verdicts.iter().filter(is_told).collect())
+}
+
+/// Verdicts in full, each with the workload that it is of.
+fn in_full<'a>(
+    document: &'a Document,
+    of: impl Fn(&'a WorkloadReport) -> Vec<&'a VerdictReport>,
+) -> Vec<String> {
+    let words = |workload: &'a WorkloadReport| {
+        let line = |report: &VerdictReport| {
+            let (percent, seconds) = (document.practical_percent, document.round_seconds);
+            let unequal = report.unequal_durability.as_deref();
+            format!("{}: {}", workload.title(), verdict::line(&report.contrast, percent, seconds, unequal))
         };
-        states.filter_map(words).collect::<Vec<_>>()
+        of(workload).into_iter().map(line).collect::<Vec<_>>()
     };
-    document.workloads.iter().flat_map(of_workload).collect()
+    document.workloads.iter().flat_map(words).collect()
 }
 
 /// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
 /// a promise.
 pub fn in_short(document: &Document) -> Vec<String> {
     let standings = standings(document);
-    let leads = leads_in_words(document);
+    let mut further = leads_in_words(document);
+    // What the trial is about may be something else alone.
+    let states =
+        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    if !states.clone().any(|state| state.metric == Metric::Throughput && state.holds_open) {
+        further.extend(asked(document));
+    }
     let Some(bottom) = bottom_line(document) else {
         let place = |one: &Standing<'_>| (one.workload.title(), one.threads);
         let is_one = standings.windows(2).all(|two| place(&two[0]) == place(&two[1]));
         return standings
             .iter()
             .map(if is_one { Standing::told } else { Standing::line })
-            .chain(leads)
+            .chain(further)
             .collect();
     };
     let is_of_interest = |one: &&Standing<'_>| one.among == Among::Open || one.workload.promise.is_some();
@@ -148,20 +164,13 @@ pub fn in_short(document: &Document) -> Vec<String> {
         open.truncate(MAX_OPEN);
         open.push("…".into());
     }
-    std::iter::once(bottom).chain(open).chain(leads).collect()
+    std::iter::once(bottom).chain(open).chain(further).collect()
 }
 
 /// Whether an arm leads by more at one place than at another, where that was asked.
 fn leads_in_words(document: &Document) -> Vec<String> {
-    let words = |workload: &WorkloadReport| {
-        let asked = workload.leads.iter().filter(|report| report.contrast.metric == Metric::Throughput);
-        let line = |report: &VerdictReport| {
-            let (percent, seconds) = (document.practical_percent, document.round_seconds);
-            format!("{}: {}", workload.title(), verdict::line(&report.contrast, percent, seconds, None))
-        };
-        asked.map(line).collect::<Vec<_>>()
-    };
-    document.workloads.iter().flat_map(words).collect()
+    let is_main = |report: &&VerdictReport| report.contrast.metric == Metric::Throughput;
+    in_full(document, |workload| workload.leads.iter().filter(is_main).collect())
 }
 
 /// Whether every arm was compared with one only.
@@ -525,249 +534,6 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// How often each verdict was given on a pair of arms, on throughput and on everything else.
-#[derive(Debug, Default)]
-struct Tally<'a> {
-    /// Comparisons in which `a` is ahead, with its ratio as a factor above 1.
-    ahead: Vec<f64>,
-    behind: Vec<f64>,
-    equivalent: usize,
-    /// Comparisons in which either will do, with how far apart they are in percent at most.
-    near: Vec<f64>,
-    open: usize,
-    /// Other metrics in which `a` is better, worse, the same, or not decided; each named once.
-    better: Vec<&'a str>,
-    worse: Vec<&'a str>,
-    others_same: usize,
-    others_open: usize,
-    unequal: bool,
-}
-
-impl<'a> Tally<'a> {
-    fn add(&mut self, report: &'a VerdictReport) {
-        let state = &report.contrast;
-        self.unequal |= report.unequal_durability.is_some();
-        let factor = state.ratio.map(|ratio| if ratio < 1.0 { 1.0 / ratio } else { ratio });
-        let words = state.metric.row().words;
-        match (state.metric, state.verdict) {
-            (_, Outcome::Failed | Outcome::Cannot) => {}
-            (Metric::Throughput, Outcome::Faster) => self.ahead.extend(factor),
-            (Metric::Throughput, Outcome::Slower) => self.behind.extend(factor),
-            (Metric::Throughput, Outcome::Equivalent) => self.equivalent += 1,
-            (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => match near_percent(state) {
-                Some(percent) => self.near.push(percent),
-                None => self.open += 1,
-            },
-            (_, verdict) => self.add_other(verdict, words),
-        }
-    }
-
-    /// A verdict on something else than what decides.
-    fn add_other(&mut self, verdict: Outcome, words: &'a str) {
-        match verdict {
-            Outcome::Failed | Outcome::Cannot => {}
-            Outcome::Faster => name_once(&mut self.better, words),
-            Outcome::Slower => name_once(&mut self.worse, words),
-            Outcome::Equivalent => self.others_same += 1,
-            Outcome::Undecided | Outcome::CannotTell => self.others_open += 1,
-        }
-    }
-
-    /// The same seen from the other arm.
-    fn turned(self) -> Self {
-        Self { ahead: self.behind, behind: self.ahead, better: self.worse, worse: self.better, ..self }
-    }
-
-    fn comparisons(&self) -> usize {
-        self.ahead.len() + self.behind.len() + self.equivalent + self.near.len() + self.open
-    }
-}
-
-fn name_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
-    if !names.contains(&name) {
-        names.push(name);
-    }
-}
-
-/// What all comparisons together say, from their verdicts alone: of two arms how often each is faster and by how much, of
-/// more arms how often each leads. None without a comparison.
-pub fn bottom_line(document: &Document) -> Option<String> {
-    let standings = standings(document);
-    let mut places: Vec<(&str, u16)> =
-        standings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
-    places.dedup();
-    // Of a single comparison, or of each arm against a baseline once, the lines of their own say it all.
-    let is_told = standings.len() > 1 && (places.len() > 1 || !has_baseline(document));
-    is_told.then(|| bottom_line_of(&document.workloads)).flatten()
-}
-
-fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
-    let mut tallies: BTreeMap<(&str, &str), Tally<'_>> = BTreeMap::new();
-    let main = || workloads.iter().filter(|workload| !workload.secondary);
-    for report in main().flat_map(|workload| &workload.verdicts) {
-        tallies.entry((&report.contrast.a, &report.contrast.b)).or_default().add(report);
-    }
-    // What is told along is part of the price.
-    for workload in workloads.iter().filter(|workload| workload.secondary) {
-        let of_it = workload.verdicts.iter().map(|report| &report.contrast);
-        for state in of_it.filter(|state| state.metric == Metric::Throughput) {
-            tallies.entry((&state.a, &state.b)).or_default().add_other(state.verdict, &workload.phase);
-        }
-    }
-    tallies.retain(|_, tally| tally.comparisons() > 0);
-    let is_one = tallies.len() == 1;
-    // With a baseline each arm is told on its own.
-    if !is_one && !workloads.iter().any(|workload| workload.has_baseline) {
-        return leads(workloads);
-    }
-    let less = main().all(|workload| workload.less_is_better);
-    let said = tallies.into_iter().map(|((a, b), tally)| {
-        let words = match tally.behind.len() > tally.ahead.len() {
-            true => of_two(b, a, &tally.turned(), less),
-            false => of_two(a, b, &tally, less),
-        };
-        if is_one { words } else { format!("{a} / {b}: {words}") }
-    });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| said.join(" · "))
-}
-
-/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`.
-fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: bool) -> String {
-    let all = tally.comparisons();
-    let faster = if less { "takes less" } else { "is faster" };
-    let mut parts = Vec::new();
-    match tally.ahead.len() {
-        0 => {}
-        ahead => parts.push(format!("{a} {faster} {}{}", in_of(ahead, all), span(&tally.ahead, b, less))),
-    }
-    match tally.behind.len() {
-        0 => {}
-        behind => parts.push(format!("{b} {faster} {}{}", in_of(behind, all), span(&tally.behind, a, less))),
-    }
-    match tally.equivalent {
-        0 => {}
-        same if same == all => parts.push(format!("{a} and {b} are equivalent {}", in_of(same, all))),
-        same => parts.push(format!("equivalent {}", in_of(same, all))),
-    }
-    let widest = tally.near.iter().copied().fold(0.0, f64::max);
-    match tally.near.len() {
-        0 => {}
-        near if near == all => {
-            parts.push(format!(
-                "{} will do: at most {widest:.0} % apart {}",
-                either(&[a, b]),
-                in_of(near, all)
-            ));
-        }
-        near => parts.push(format!("at most {widest:.0} % apart {}", in_of(near, all))),
-    }
-    match tally.open {
-        0 => {}
-        open if open == all => parts.push(format!("nothing is decided between {a} and {b}")),
-        open => parts.push(format!("not decided {}", in_of(open, all))),
-    }
-    parts.extend(price(tally, a, all));
-    let unequal = if tally.unequal { " (UNEQUAL DURABILITY)" } else { "" };
-    format!("{}{unequal}", parts.join("; "))
-}
-
-/// What it costs to choose an arm that is faster throughout: only said where every other metric has a verdict.
-fn price(tally: &Tally<'_>, a: &str, all: usize) -> Option<String> {
-    if tally.ahead.len() < all {
-        return None;
-    }
-    if !tally.worse.is_empty() {
-        return Some(format!("but {} of {a} is higher somewhere", tally.worse.join(" and ")));
-    }
-    let known = tally.better.len() + tally.others_same;
-    (known > 0 && tally.others_open == 0).then(|| "nothing is lost with it".into())
-}
-
-fn in_of(some: usize, all: usize) -> String {
-    match (some, all) {
-        (1, 1) => "in the one comparison".into(),
-        (2, 2) => "in both comparisons".into(),
-        (some, all) if some == all => format!("in all {all} comparisons"),
-        (some, all) => format!("in {some} of {all} comparisons"),
-    }
-}
-
-/// `, 1.50× to 1.80× ext4`; of times the factor that the other takes.
-fn span(factors: &[f64], of: &str, less: bool) -> String {
-    let (least, most) =
-        factors.iter().fold((f64::MAX, 1.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
-    let [least, most] = [least, most].map(numbers::ratio);
-    let range = if least == most { least } else { format!("{least} to {most}") };
-    if less { format!(", {of} takes {range}") } else { format!(", {range} {of}") }
-}
-
-/// `xfs is fastest in 4 of 6 cases; ext4 and xfs are equivalent in 2; btrfs is slowest in all`.
-fn leads(workloads: &[WorkloadReport]) -> Option<String> {
-    let standings: Vec<Standing<'_>> = workloads.iter().flat_map(standings_of).collect();
-    let mut alone: Vec<(&str, usize)> = Vec::new();
-    for standing in standings.iter().filter(|standing| standing.among == Among::Alone) {
-        let name = standing.leading[0];
-        match alone.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, times)) => *times += 1,
-            None => alone.push((name, 1)),
-        }
-    }
-    alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-    let all = standings.len();
-    let fastest = match workloads.iter().all(|workload| workload.less_is_better) {
-        true => "takes least",
-        false => "is fastest",
-    };
-    let mut parts: Vec<String> = match alone.as_slice() {
-        [] => Vec::new(),
-        [(name, times)] => vec![format!("{name} {fastest} {}", in_cases(*times, all))],
-        [(name, times), others @ ..] => {
-            let others: String = others.iter().map(|(name, times)| format!(", {name} in {times}")).collect();
-            vec![format!("no single winner: {name} {fastest} {}{others}", in_cases(*times, all))]
-        }
-    };
-    let is_equal = |among: Among| matches!(among, Among::Equivalent | Among::AtLimit);
-    let kinds: [(&str, &dyn Fn(Among) -> bool); 3] = [
-        ("are equivalent", &is_equal),
-        ("are near each other", &|among| matches!(among, Among::Near(_))),
-        ("are not told apart", &|among| among == Among::Open),
-    ];
-    for (words, is_kind) in kinds {
-        let of_kind: Vec<_> = standings.iter().filter(|standing| is_kind(standing.among)).collect();
-        let Some(first) = of_kind.first() else { continue };
-        let are_same = of_kind.iter().all(|standing| standing.leading == first.leading);
-        let who =
-            if are_same && first.leading.len() > 1 { listed(&first.leading) } else { "the first".into() };
-        let times = match parts.is_empty() {
-            true => in_cases(of_kind.len(), all),
-            false => format!("in {}", of_kind.len()),
-        };
-        parts.push(format!("{who} {words} {times}"));
-    }
-    parts.extend(slowest(&standings).map(|name| format!("{name} is slowest in all")));
-    (all > 0).then(|| parts.join("; "))
-}
-
-/// An arm that all others were found to be ahead of, everywhere.
-fn slowest<'a>(standings: &[Standing<'a>]) -> Option<&'a str> {
-    let of = |standing: &Standing<'a>, name: &str| {
-        let states = standing.workload.verdicts.iter().map(|report| &report.contrast);
-        let here: Vec<&ContrastState> = states
-            .filter(|state| state.threads == standing.threads && state.metric == Metric::Throughput)
-            .collect();
-        let others = standing.leading.len() + standing.behind.len() - 1;
-        others > 1 && ahead_of(name, &here).count() == others
-    };
-    let names = standings.first()?.behind.iter().map(|behind| behind.arm);
-    let mut slowest = names.filter(|name| standings.iter().all(|standing| of(standing, name)));
-    slowest.next()
-}
-
-fn in_cases(some: usize, all: usize) -> String {
-    if some == all { format!("in all {all} cases") } else { format!("in {some} of {all} cases") }
-}
-
 /// How to resume a trial that is not at its end, or in which something is open that more rounds would decide: for as long as
 /// half of what is open is likely to need.
 pub fn go_on(document: &Document) -> Option<String> {
@@ -775,7 +541,7 @@ pub fn go_on(document: &Document) -> Option<String> {
     if document.rounds_are_done {
         return None;
     }
-    let again = &document.said_again;
+    let again = format!("{}{}", document.home_again, document.said_again);
     match document.ended {
         "running" => return None,
         "interrupted" | "killed" => return Some(format!("fstrial resume {id}{again}")),

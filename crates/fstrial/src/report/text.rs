@@ -1,5 +1,7 @@
 //! Text from elsewhere (trial files, stores, tools) as it may be shown, and what the reader's locale can show.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// What stands for a character that is not shown.
 const HIDDEN: char = '\u{fffd}';
 
@@ -38,6 +40,26 @@ pub(crate) fn wrapped(text: &str, columns: usize, first: usize, later: usize) ->
     textwrap::fill(text, options)
 }
 
+/// A name in that many columns: what is too long is cut in its middle, as names differ at their ends.
+pub(crate) fn shortened(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let fits = |letters: &mut dyn Iterator<Item = char>, room: usize| {
+        let mut used = 0;
+        letters
+            .take_while(|letter| {
+                used += letter.width().unwrap_or(0);
+                used <= room
+            })
+            .collect::<Vec<char>>()
+    };
+    let half = columns.saturating_sub(1) / 2;
+    let begin: String = fits(&mut text.chars(), columns.saturating_sub(1) - half).into_iter().collect();
+    let end: String = fits(&mut text.chars().rev(), half).into_iter().rev().collect();
+    format!("{begin}…{end}")
+}
+
 /// Whether a character is there to change others: joiners, marks of direction, tags, variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(
@@ -65,6 +87,13 @@ mod tests {
         assert_eq!(plain("x\u{202e}gpj.exe\u{200b}\u{2066}"), "x\u{fffd}gpj.exe\u{fffd}\u{fffd}");
         assert_eq!(plain("größer 文件"), "größer 文件");
         assert_eq!(plain_lines("hung\nthe \u{1b}kernel\r\nsaid", 2), "hung\n  the \u{fffd}kernel\n  said");
+    }
+
+    #[test]
+    fn names_are_cut_in_their_middle() {
+        assert_eq!(shortened("xfs:agcount=16", 14), "xfs:agcount=16");
+        assert_eq!(shortened("oltp, rate with p99<10ms", 13), "oltp, …9<10ms");
+        assert_eq!(shortened("文件系统", 5), "文…统");
     }
 
     #[test]

@@ -175,6 +175,19 @@ pub fn control_line(state: &ContrastState) -> Option<String> {
     }
 }
 
+/// What the controls say of which this is known: one line where all were seen, else a line for each.
+pub fn control_lines(states: &[ContrastState]) -> Vec<String> {
+    let controls = || states.iter().filter_map(|state| Some((state, state.control?)));
+    let seen = controls().filter(|(_, control)| control.found == Assay::Seen).count();
+    if seen < 2 || seen < controls().count() {
+        return states.iter().filter_map(control_line).collect();
+    }
+    let mut doses: Vec<String> = controls().map(|(_, control)| control.planted.to_string()).collect();
+    doses.sort_unstable();
+    doses.dedup();
+    vec![format!("slowdowns of {} were planted in {seen} places, and seen in all of them", doses.join(", "))]
+}
+
 /// Undecided contrasts of latency metrics, in a line for each metric and reason:
 /// `p99 undecided: xfs / ext4 at 1 thread 0.91× [0.74, 1.04], …`.
 pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
@@ -392,5 +405,12 @@ mod tests {
             ]
             .join("\n")
         );
+        let with = |found| ContrastState {
+            control: Some(Control { planted: Percent(6.0), lever: Lever::Load, found }),
+            ..state()
+        };
+        let all = control_lines(&[with(Assay::Seen), state(), with(Assay::Seen)]);
+        assert_eq!(all, ["slowdowns of 6% were planted in 2 places, and seen in all of them"]);
+        assert_eq!(control_lines(&[with(Assay::Seen), with(Assay::Unseen)]).len(), 2);
     }
 }

@@ -89,7 +89,7 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     let at = mount_point.map_or_else(String::new, |point| format!(", mounted at {point}"));
     let are = if names.len() == 2 { "are both" } else { "are all" };
     Some(format!(
-        "{} {are} on one filesystem, {place}{at}: comparing them measures noise, not a difference between filesystems",
+        "comparing {} measures noise, as they {are} on one filesystem: {place}{at}",
         names.join(", ")
     ))
 }
@@ -303,8 +303,7 @@ mod tests {
         assert_eq!(
             on_one_filesystem(&arms[..2], &two).as_deref(),
             Some(
-                "dir:/a, dir:/b are both on one filesystem, ext4 on /dev/sda1 (8:1), mounted at /: comparing them \
-                 measures noise, not a difference between filesystems"
+                "comparing dir:/a, dir:/b measures noise, as they are both on one filesystem: ext4 on /dev/sda1 (8:1), mounted at /"
             )
         );
         let apart = [two[0].clone(), on("/dev/sdb1 (8:17)", "/srv", "1 GiB")];
@@ -317,7 +316,8 @@ mod tests {
         );
         let three = [apart[1].clone(), two[0].clone(), two[1].clone()];
         assert!(
-            on_one_filesystem(&arms, &three).is_some_and(|said| said.starts_with("dir:/b, dir:/c are both"))
+            on_one_filesystem(&arms, &three)
+                .is_some_and(|said| said.starts_with("comparing dir:/b, dir:/c measures noise"))
         );
     }
 

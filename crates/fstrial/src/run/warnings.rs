@@ -44,7 +44,7 @@ impl Judge<'_> {
             || (0..self.samples.len()).flat_map(|cell| (0..self.samples[cell].len()).map(move |n| (cell, n)));
         let warn = |what: &str, remedy: &str, names: Vec<String>, of: String| {
             let some = names.len();
-            (some > 0).then(|| format!("{what} in {some} of {of} ({remedy}): {}", names.join(", ")))
+            (some > 0).then(|| format!("{what} in {some} of {of}, {}; {remedy}", names.join(", ")))
         };
         let checked: Vec<_> = all().filter_map(|at| Some((at, self.drift(at)?))).collect();
         #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
@@ -128,8 +128,8 @@ impl Judge<'_> {
             .collect();
         (!told.is_empty()).then(|| {
             format!(
-                "the first of two runs differs from the second in {} of {} (the order is drawn, so this favours \
-                 neither, but it costs rounds): {}",
+                "the first of two runs differs from the second in {} of {}, which favours neither as the order is drawn, but costs \
+                 rounds: {}",
                 told.len(),
                 counted(checked.len(), "comparison"),
                 told.join(", ")

@@ -152,7 +152,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
                 Ready::Yes => conduct::dry_run(trial, &args.places, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
-            crate::cli::print_as_it_is(&format!("# {}\n{text}\n", source::claim(trial).id));
+            crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
         }
         return Ok(exit_code::VERDICT);
     }
@@ -178,12 +178,12 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         if args.json {
             json_lines::print(&outcome);
         } else {
-            crate::cli::print(&format!("{}\n", report::render(&outcome.report)));
+            crate::cli::print_folded(&format!("{}\n", report::render(&outcome.report)));
         }
         outcomes.push(outcome);
     }
     if !args.json && outcomes.len() > 1 {
-        crate::cli::print(&args.table(&outcomes));
+        crate::cli::print_folded(&args.table(&outcomes));
     }
     let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
     let is_stored = outcomes.iter().any(|outcome| outcome.trial.is_some());

@@ -56,7 +56,7 @@ pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
         Some(path) => Store::open_copy(path)?,
         None => Store::open_read_only(results::existing(home)?)?,
     };
-    super::super::print_as_it_is(&of_store(&store, args.format)?);
+    super::super::print(&of_store(&store, args.format)?);
     Ok(exit_code::VERDICT)
 }
 

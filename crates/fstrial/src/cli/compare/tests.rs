@@ -92,11 +92,14 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
             let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
             for faster in [1.0, 1.2] {
                 let document = found(&plan, faster);
-                assert!(
-                    summary::standings(&document).iter().any(helps),
-                    "{name}, {faster}: {:?}",
-                    summary::lines(&document)
-                );
+                let (standings, said) = (summary::standings(&document), summary::lines(&document));
+                assert!(standings.iter().any(helps), "{name}, {faster}: {said:?}");
+                // Equal arms may be told apart in one trial of twenty; these are not equal, and so not the wrong way round.
+                let is_wrong = |one: &Standing<'_>| {
+                    let better = if one.workload.less_is_better { "ext4" } else { "xfs" };
+                    one.among == Among::Alone && one.leading != [better]
+                };
+                assert!(faster == 1.0 || !standings.iter().any(is_wrong), "{name}: {said:?}");
             }
             fit::check(&trial)
                 .err()

@@ -16,7 +16,7 @@ const MAX_KEY_WIDTH: usize = 32;
 pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) -> Result<(), ExpectedError> {
     if toml {
         let entry = inspection.outcome?.entry(&stem(file));
-        super::super::print_as_it_is(&toml::to_string_pretty(&entry).expect("an entry is plain data"));
+        super::super::print(&toml::to_string_pretty(&entry).expect("an entry is plain data"));
         return Ok(());
     }
     let faults = inspection.faults.len();

@@ -18,8 +18,8 @@ pub(super) fn list(word: Option<&str>, json: bool) -> Result<(), ExpectedError> 
         return Ok(());
     }
     match word {
-        None => super::super::print(&format!("{}{}", families(&fitting), applications())),
-        Some(word) => super::super::print(&of_word(word, &fitting)),
+        None => super::super::print_folded(&format!("{}{}", families(&fitting), applications())),
+        Some(word) => super::super::print_folded(&of_word(word, &fitting)),
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::HEADING;
 use crate::{
     report::{
         document::{CellReport, Document, WorkloadReport},
-        numbers, plain, summary, verdict,
+        numbers, plain, shortened, summary, verdict,
     },
     run::{
         contrast::{ContrastState, Outcome},
@@ -21,8 +21,9 @@ use unicode_width::UnicodeWidthStr;
 const ROOMY: usize = 110;
 /// Rows of a table; of more those that are open, and the largest differences.
 const MAX_ROWS: usize = 12;
-/// Columns of a name.
+/// Columns of the name of a workload, and of an arm.
 const MAX_NAME: usize = 30;
+const MAX_ARM: usize = 20;
 
 /// All tables, and what their signs mean.
 pub(super) fn render(document: &Document, columns: usize) -> String {
@@ -35,7 +36,7 @@ pub(super) fn render(document: &Document, columns: usize) -> String {
         let mut tables = tables.map(|form| block.table(form));
         let table = tables.find(|table| table.width() <= columns);
         let table = table.unwrap_or_else(|| block.table(Form::Long));
-        let _ = write!(out, "\n{}", table.render(document.trial_id));
+        let _ = write!(out, "\n{}", table.render(document.report_command().as_deref()));
         signs.extend(table.signs());
     }
     out += &legend(&signs, document.practical_percent);
@@ -114,10 +115,11 @@ fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     workload.levels().into_iter().flat_map(of_level).collect()
 }
 
-/// The baseline; else the arm that leads most often.
+/// The baseline; else the arm that leads most often, of those that have figures. None where there is no ratio to it.
 fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
     let states = || workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
-    let first = states().find(|state| arms.contains(&state.a.as_str()))?;
+    let is_here = |state: &&ContrastState| state.ratio.is_some() && arms.contains(&state.a.as_str());
+    let first = states().find(is_here)?;
     if workloads[0].has_baseline {
         return arms.iter().copied().find(|arm| *arm == first.b);
     }
@@ -125,12 +127,21 @@ fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a 
     let leads = |arm: &&str| {
         standings().filter(|one| one.among != summary::Among::Open && one.leading.contains(arm)).count()
     };
-    arms.iter().copied().rev().max_by_key(leads)
+    let has_a_ratio = |arm: &&str| states().filter(is_here).any(|state| [&*state.a, &*state.b].contains(arm));
+    arms.iter().copied().rev().filter(has_a_ratio).max_by_key(leads)
 }
 
 impl<'a> Case<'a> {
     fn cell(&self, arm: &str) -> Option<&'a CellReport> {
         self.workload.cells.iter().find(|cell| cell.arm == arm && cell.threads == self.threads)
+    }
+
+    /// Whether an arm has no figure that should have one.
+    fn has_failed(&self) -> bool {
+        self.workload
+            .cells
+            .iter()
+            .any(|cell| cell.threads == self.threads && (cell.failed || cell.cannot.is_some()))
     }
 
     /// The figure of an arm, in the unit of the block or with its own.
@@ -160,18 +171,16 @@ impl<'a> Case<'a> {
     }
 
     /// What it is called: of a further metric, or of what is told with a workload, only that.
-    fn name(&self) -> String {
+    fn name(&self, unit: &str) -> String {
         let name = match (self.metric, self.workload.secondary) {
             (Metric::Throughput, false) => self.workload.title(),
             (Metric::Throughput, true) => format!("  {}", self.workload.phase),
             (metric, _) => format!("  {}", metric.row().words),
         };
-        let name = plain(&name);
-        if name.width() <= MAX_NAME {
-            return name;
-        }
-        let kept: String = name.chars().take(MAX_NAME - 1).collect();
-        format!("{kept}…")
+        let own = unit::beside(&self.workload.unit);
+        let is_other = self.workload.secondary && self.workload.unit != unit && !own.is_empty();
+        let name = if is_other { format!("{name}, {own}") } else { name };
+        shortened(&plain(&name), MAX_NAME)
     }
 
     /// An arm over another, whichever way round the contrast is.
@@ -199,22 +208,42 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// Where it is better than the other, if that is known; the contrast may be the other way round.
+    fn is_better(self) -> Option<bool> {
+        match self.state.verdict {
+            Outcome::Faster => Some(!self.is_turned),
+            Outcome::Slower => Some(self.is_turned),
+            _ => None,
+        }
+    }
+
+    /// On which side of the other its figure is.
     fn sign(self) -> char {
-        match (self.state.verdict, self.is_turned) {
-            (Outcome::Faster, false) | (Outcome::Slower, true) => '>',
-            (Outcome::Slower, false) | (Outcome::Faster, true) => '<',
-            (Outcome::Equivalent, _) => '=',
-            (Outcome::Undecided, _) if self.state.near => '~',
-            (Outcome::Undecided, _) => '?',
-            (Outcome::CannotTell | Outcome::Failed | Outcome::Cannot, _) => '-',
+        match (self.is_better(), self.state.verdict) {
+            (Some(is_better), _) => {
+                if is_better == self.state.less_is_better {
+                    '<'
+                } else {
+                    '>'
+                }
+            }
+            (None, Outcome::Equivalent) => '=',
+            (None, Outcome::Undecided) => {
+                if self.state.near {
+                    '~'
+                } else {
+                    '?'
+                }
+            }
+            (None, _) => '-',
         }
     }
 
     fn style(self) -> Style {
-        match self.sign() {
-            '>' => AnsiColor::Green.on_default(),
-            '<' => AnsiColor::Red.on_default(),
-            _ => Style::new(),
+        match self.is_better() {
+            Some(true) => AnsiColor::Green.on_default(),
+            Some(false) => AnsiColor::Red.on_default(),
+            None => Style::new(),
         }
     }
 
@@ -274,14 +303,15 @@ impl<'a> Block<'a> {
             }
         }
         let has_level = levels.len() > 1;
-        self.reference.iter().for_each(|reference| table.column(reference, true));
+        self.reference.iter().for_each(|reference| table.of_arms(&[reference], true));
         table.keys = table.columns.len() - usize::from(form != Form::Long && self.reference.is_some());
         self.head(form, &mut table);
         for case in &self.cases {
-            let mut keys = vec![case.name()];
+            let mut keys = vec![case.name(self.unit)];
             keys.extend(has_level.then(|| case.threads.to_string()));
             keys.extend(self.reference.map(|reference| case.figure(reference)));
-            table.rows.extend(self.rows(case, form, &keys));
+            let rows = self.rows(case, form, &keys);
+            table.rows.extend(rows);
         }
         table.keep_most_telling();
         table
@@ -289,20 +319,19 @@ impl<'a> Block<'a> {
 
     /// The columns after the reference.
     fn head(&self, form: Form, table: &mut Table<'_>) {
-        let ratio = |arm: &str| self.reference.map(|reference| format!("{arm} / {reference}"));
         if form == Form::Long {
             table.column("arm", false);
             table.column("", true);
-            ratio("").iter().for_each(|head| table.column(head.trim_start(), false));
+            self.reference.iter().for_each(|reference| table.of_arms(&["", reference], false));
             return;
         }
         for arm in self.others() {
-            let ratio = ratio(arm);
-            if form == Form::Roomy || ratio.is_none() {
-                table.column(arm, true);
+            if form == Form::Roomy || self.reference.is_none() {
+                table.of_arms(&[arm], true);
             }
-            ratio.iter().for_each(|head| table.column(head, false));
-            if form == Form::Roomy && ratio.is_some() {
+            let Some(reference) = self.reference else { continue };
+            table.of_arms(&[arm, reference], false);
+            if form == Form::Roomy {
                 table.column("rounds", true);
             }
         }
@@ -313,21 +342,23 @@ impl<'a> Block<'a> {
         let pair = |arm| self.reference.map(|reference| case.pair(arm, reference));
         if form == Form::Long {
             let of_arm = |arm: &'a str| {
-                let mut row = Row::of(keys);
-                row.cells.extend([plain(arm), case.figure(arm)]);
-                pair(arm).into_iter().for_each(|pair| row.pair(pair));
+                let mut row = Row::of(case, keys);
+                row.cells.extend([shortened(&plain(arm), MAX_ARM), case.figure(arm)]);
+                pair(arm).into_iter().for_each(|pair| row.pair(pair, String::new()));
                 row
             };
             return self.others().map(of_arm).collect();
         }
-        let mut row = Row::of(keys);
+        let mut row = Row::of(case, keys);
         for arm in self.others() {
             let pair = pair(arm);
             if form == Form::Roomy || pair.is_none() {
                 row.cells.push(case.figure(arm));
             }
             let Some(pair) = pair else { continue };
-            row.pair(pair);
+            // What has no ratio says why, where that is not in a column of its own.
+            let instead = if form == Form::Roomy { String::new() } else { case.figure(arm) };
+            row.pair(pair, instead);
             if form == Form::Roomy {
                 row.cells.push(pair.map_or_else(String::new, |pair| pair.state.rounds.to_string()));
             }
@@ -337,25 +368,33 @@ impl<'a> Block<'a> {
 }
 
 /// A row of text; of cells with a pair, which.
-#[derive(Default)]
 struct Row<'a> {
+    of: Case<'a>,
     cells: Vec<String>,
     pairs: Vec<(usize, Pair<'a>)>,
+    is_failed: bool,
 }
 
 impl<'a> Row<'a> {
-    fn of(keys: &[String]) -> Self {
-        Self { cells: keys.to_vec(), pairs: Vec::new() }
+    fn of(case: &Case<'a>, keys: &[String]) -> Self {
+        Self { of: *case, cells: keys.to_vec(), pairs: Vec::new(), is_failed: case.has_failed() }
     }
 
-    fn pair(&mut self, pair: Option<Pair<'a>>) {
+    /// Adds a pair, or what is there instead.
+    fn pair(&mut self, pair: Option<Pair<'a>>, instead: String) {
         let words = pair.and_then(|pair| Some((pair, pair.words()?)));
         self.pairs.extend(words.as_ref().map(|(pair, _)| (self.cells.len(), *pair)));
-        self.cells.push(words.map_or_else(String::new, |(_, words)| words));
+        self.cells.push(words.map_or(instead, |(_, words)| words));
     }
 
     fn weight(&self) -> f64 {
-        self.pairs.iter().map(|(_, pair)| pair.weight()).fold(0.0, f64::max)
+        let most = self.pairs.iter().map(|(_, pair)| pair.weight()).fold(0.0, f64::max);
+        if self.is_failed { f64::INFINITY } else { most }
+    }
+
+    /// Whether both are of one workload, with everything that is told with it, at one level.
+    fn is_with(&self, other: &Row<'_>) -> bool {
+        (&self.of.workload.name, self.of.threads) == (&other.of.workload.name, other.of.threads)
     }
 }
 
@@ -375,15 +414,29 @@ impl<'a> Table<'a> {
         self.columns.push((plain(head), is_right));
     }
 
+    /// A column that is headed by arms.
+    fn of_arms(&mut self, arms: &[&str], is_right: bool) {
+        let names: Vec<String> = arms.iter().map(|arm| shortened(&plain(arm), MAX_ARM)).collect();
+        self.columns.push((names.join(" / "), is_right));
+    }
+
+    /// Leaves rows out if there are too many, those of a workload at a level together: open ones and large differences stay.
     fn keep_most_telling(&mut self) {
-        self.left_out = self.rows.len().saturating_sub(MAX_ROWS);
-        if self.left_out > 0 {
-            let mut weights: Vec<f64> = self.rows.iter().map(Row::weight).collect();
-            weights.sort_by(|a, b| b.total_cmp(a));
-            let least = weights[MAX_ROWS - 1];
-            self.rows.retain(|row| row.weight() >= least);
-            self.rows.truncate(MAX_ROWS);
+        let all = self.rows.len();
+        while self.rows.len() > MAX_ROWS {
+            let weight = |row: &Row<'_>| {
+                self.rows.iter().filter(|other| other.is_with(row)).map(Row::weight).fold(0.0, f64::max)
+            };
+            let weights: Vec<f64> = self.rows.iter().map(weight).collect();
+            let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
+            let at = weights.iter().rposition(|weight| *weight <= least).expect("there are rows");
+            let (first, last) = (self.rows.iter().position(|row| row.is_with(&self.rows[at])), at);
+            self.rows.drain(first.expect("it is there")..=last);
+            if self.rows.is_empty() {
+                break;
+            }
         }
+        self.left_out = all - self.rows.len();
     }
 
     fn signs(&self) -> Vec<(char, Pair<'a>)> {
@@ -403,7 +456,7 @@ impl<'a> Table<'a> {
         self.widths().iter().map(|width| width + 2).sum::<usize>().saturating_sub(2)
     }
 
-    fn render(&self, trial: Option<i64>) -> String {
+    fn render(&self, report: Option<&str>) -> String {
         let widths = self.widths();
         let line = |cells: &mut dyn Iterator<Item = (&str, Style)>| {
             let told =
@@ -415,10 +468,14 @@ impl<'a> Table<'a> {
             format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
         };
         let mut out = line(&mut self.columns.iter().map(|(head, _)| (head.as_str(), HEADING)));
-        let mut before: &[String] = &[];
+        let mut before: Option<&Row<'_>> = None;
         for row in &self.rows {
-            let same = row.cells.iter().zip(before).take(self.keys).take_while(|(a, b)| a == b).count();
-            before = &row.cells;
+            let is_same = |other: &&Row<'_>| {
+                std::ptr::eq(other.of.workload, row.of.workload) && other.of.metric == row.of.metric
+            };
+            let above = before.filter(is_same).map_or(&[] as &[String], |other| &other.cells);
+            let same = row.cells.iter().zip(above).take(self.keys).take_while(|(a, b)| a == b).count();
+            before = Some(row);
             let style = |column: usize| {
                 let pair = row.pairs.iter().find(|(at, _)| *at == column);
                 pair.map_or_else(Style::new, |(_, pair)| pair.style())
@@ -429,7 +486,7 @@ impl<'a> Table<'a> {
             out += &line(&mut { told });
         }
         if self.left_out > 0 {
-            let all = trial.map_or_else(String::new, |id| format!(": fstrial report {id} --format markdown"));
+            let all = report.map_or_else(String::new, |report| format!(": {report} --format markdown"));
             let _ = writeln!(out, "… {} more{all}", numbers::counted(self.left_out, "row"));
         }
         out
@@ -438,22 +495,26 @@ impl<'a> Table<'a> {
 
 /// What the signs in the tables mean, of those that are there.
 fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
+    let is_of =
+        |wanted: char| signs.iter().filter(move |(sign, _)| *sign == wanted).map(|(_, pair)| pair.state);
     let less = signs.iter().any(|(_, pair)| pair.state.less_is_better);
-    let level = signs.iter().find(|(sign, _)| *sign == '=').map(|(_, pair)| pair.state.interval_level);
-    let level = level.map_or_else(String::new, verdict::of_level);
+    let level = is_of('=').next().map_or_else(String::new, |state| verdict::of_level(state.interval_level));
+    // Latencies have bands of their own.
+    let band = match is_of('=').all(|state| state.metric.row().band.is_none()) {
+        true => format!(" within {} %", numbers::plain(practical)),
+        false => String::new(),
+    };
     let meanings = [
-        ('=', format!("equal within {} %{level}", numbers::plain(practical))),
-        ('<', if less { "worse" } else { "slower" }.to_owned()),
-        ('>', if less { "better" } else { "faster" }.to_owned()),
+        ('=', format!("equal{band}{level}")),
+        ('<', if less { "less" } else { "slower" }.to_owned()),
+        ('>', if less { "more" } else { "faster" }.to_owned()),
         ('~', "near enough for either".to_owned()),
         ('?', "open".to_owned()),
         ('-', "cannot tell here".to_owned()),
     ];
-    let mut told: Vec<String> = meanings
-        .into_iter()
-        .filter(|(sign, _)| signs.iter().any(|(known, _)| known == sign))
-        .map(|(sign, words)| format!("{sign} {words}"))
-        .collect();
+    let is_there = |(sign, _): &(char, String)| is_of(*sign).next().is_some();
+    let mut told: Vec<String> =
+        meanings.into_iter().filter(is_there).map(|(sign, words)| format!("{sign} {words}")).collect();
     if signs.iter().any(|(_, pair)| pair.is_unequal) {
         told.push("* UNEQUAL DURABILITY".into());
     }

@@ -114,3 +114,59 @@ fn what_is_near_open_or_at_a_server_says_so() {
     let all = [vec![near], vec![open], vec![rate, p50], vec![many]].map(|workloads| shown(workloads, 80));
     insta::assert_snapshot!("screens", all.join("\n———\n\n"));
 }
+
+/// An arm of the workload that failed, or cannot, in its verdicts too.
+fn without(mut workload: WorkloadReport, arm: &str, outcome: Outcome) -> WorkloadReport {
+    for cell in workload.cells.iter_mut().filter(|cell| cell.arm == arm) {
+        (cell.rate, cell.failed) = (None, outcome == Outcome::Failed);
+        cell.cannot = (outcome == Outcome::Cannot).then(|| "it has no snapshots".into());
+    }
+    for report in &mut workload.verdicts {
+        let state = &mut report.contrast;
+        if [&state.a, &state.b].contains(&&arm.to_owned()) {
+            (state.verdict, state.ratio, state.interval) = (outcome, None, None);
+        }
+    }
+    workload
+}
+
+#[test]
+fn what_failed_is_shown_and_so_is_everything_else() {
+    let two = [("ext4", 100.0), ("xfs", 120.0)];
+    let first = shown(vec![without(workload("w", &[1], &two), "ext4", Outcome::Failed)], 80);
+    let three = [("ext4", 100.0), ("xfs", 120.0), ("btrfs", 50.0)];
+    let of_three = |arm, outcome| shown(vec![without(workload("w", &[1, 4], &three), arm, outcome)], 80);
+    let baseline = WorkloadReport { has_baseline: true, ..workload("w", &[1], &two) };
+    let all = [
+        first,
+        of_three("ext4", Outcome::Failed),
+        of_three("xfs", Outcome::Cannot),
+        shown(vec![without(baseline, "ext4", Outcome::Failed)], 80),
+    ];
+    for text in &all {
+        assert!(text.contains("FAILED") || text.contains("cannot"), "{text}");
+    }
+    insta::assert_snapshot!("failed", all.join("\n———\n\n"));
+}
+
+#[test]
+fn of_many_rows_the_open_ones_and_large_differences_stay_with_what_is_told_with_them() {
+    let names: Vec<String> = (0..14).map(|n| format!("w{n}")).collect();
+    let of = |(n, name): (usize, &String)| {
+        workload(name, &[1], &[("ext4", 100.0), ("xfs", if n > 10 { 150.0 } else { 100.0 })])
+    };
+    let mut all: Vec<WorkloadReport> = names.iter().enumerate().map(of).collect();
+    all[3].verdicts = vec![verdict("xfs", "ext4", 1, Outcome::Undecided, 1.1)];
+    // The last but one has its p99 told with it.
+    let mut p99 = verdict("xfs", "ext4", 1, Outcome::Slower, 2.0);
+    (p99.contrast.metric, p99.contrast.less_is_better) = (fstrial_model::metric::Metric::P99, true);
+    all[12].verdicts.push(p99);
+    let text = shown(all, 80);
+    for kept in ["w3 ", "w11", "w12", "w13", "  p99", "more: fstrial report 4"] {
+        assert!(text.contains(kept), "{kept}: {text}");
+    }
+    let rows = |name: &str| text.lines().position(|line| line.starts_with(name)).unwrap();
+    assert_eq!(rows("  p99"), rows("w12") + 1, "{text}");
+    // The sign is that of the figures; of latencies less is better.
+    assert!(text.contains("< 0.50") && text.contains("< less"), "{text}");
+}

@@ -1,6 +1,9 @@
 //! What the summary says of verdicts of every kind, and that no sentence tells what was not found.
 
-use super::*;
+use super::{
+    bottom::{Tally, bottom_line_of, in_of, leads, of_two},
+    *,
+};
 use crate::report::document::{CellReport, VerdictReport, WorkloadReport};
 use proptest::prelude::*;
 
@@ -266,5 +269,34 @@ proptest! {
         prop_assert_eq!(line.contains(&format!("xfs is faster {}", told(count(Outcome::Faster)))), count(Outcome::Faster) > 0);
         prop_assert_eq!(line.contains(&format!("ext4 is faster {}", told(count(Outcome::Slower)))), count(Outcome::Slower) > 0);
         prop_assert_eq!(line.contains("is faster in all") || line.contains("is faster in both"), (count(Outcome::Faster) == all.len() || count(Outcome::Slower) == all.len()) && all.len() > 1);
+    }
+
+    /// Of three arms in several cases: who is fastest somewhere leads alone there, and who is slowest is so everywhere.
+    #[test]
+    fn the_bottom_line_of_three_arms_is_borne_out(
+        all in prop::collection::vec(any_verdicts(&["a0", "b1", "c2"]), 2..5)
+    ) {
+        let cases: Vec<WorkloadReport> =
+            all.iter().map(|verdicts| workload(&["a0", "b1", "c2"], verdicts.clone())).collect();
+        let line = leads(&cases).unwrap_or_default();
+        let ahead = |verdicts: &[VerdictReport], slow: &str, fast: &str| {
+            verdicts.iter().map(|report| &report.contrast).any(|state| {
+                (state.a == slow && state.b == fast && state.verdict == Outcome::Slower)
+                    || (state.a == fast && state.b == slow && state.verdict == Outcome::Faster)
+            })
+        };
+        for arm in ["a0", "b1", "c2"] {
+            let others = || ["a0", "b1", "c2"].into_iter().filter(move |other| *other != arm);
+            let is_behind_all = |verdicts: &Vec<VerdictReport>| others().all(|other| ahead(verdicts, arm, other));
+            prop_assert!(!line.contains(&format!("{arm} is slowest")) || all.iter().all(is_behind_all), "{line}: {all:?}");
+            let alone = all.iter().filter(|verdicts| {
+                others().any(|other| ahead(verdicts, other, arm)) && !others().any(|other| ahead(verdicts, arm, other))
+            });
+            let most = alone.count();
+            if line.contains(&format!("{arm} is fastest in all")) {
+                prop_assert!(most == all.len(), "{line}: {all:?}");
+            }
+            prop_assert!(most > 0 || !line.contains(&format!("{arm} is fastest")), "{line}: {all:?}");
+        }
     }
 }

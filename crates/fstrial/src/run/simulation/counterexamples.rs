@@ -50,6 +50,19 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     }
 }
 
+/// Noise as it was on real machines, in which runs that follow each other are alike, and some are far from all others.
+#[test]
+fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
+    for trial in 0..RECORDED.len() {
+        let world = |seed: u64| {
+            let shape = Shape::Recorded { trial, from: usize::try_from(seed).unwrap() * 7 };
+            World { seed, noise: 1.0, shape, ..World::default() }
+        };
+        let alarms = ended(1, world, &DIFFERENT);
+        assert!(alarms <= most(0.05), "{trial}: {alarms} of {TRIALS}");
+    }
+}
+
 /// A disturbance that always takes the same deceives a t-test of few rounds, the more the more is asked.
 #[test]
 fn the_more_is_asked_the_less_each_question_may_err() {

@@ -120,7 +120,18 @@ enum Shape {
     Growing,
     /// Normal on a machine that comes to its speed only in the course of the trial's first runs.
     Settling,
+    /// As in a real trial of [`RECORDED`], run by run from this one of its runs on; the world's noise is 1.
+    Recorded {
+        trial: usize,
+        from: usize,
+    },
 }
+
+/// What disturbed each run of real trials.
+static RECORDED: LazyLock<Vec<Vec<f64>>> = LazyLock::new(|| {
+    let lines = include_str!("recorded.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(' ').map(|value| value.parse().unwrap()).collect()).collect()
+});
 
 /// When in a trial a run is made.
 #[derive(Clone, Copy)]
@@ -389,6 +400,10 @@ impl Shape {
             Self::TwoPoint => one_of_two(1.0 + 0.05 * normal(random)),
             Self::Growing => 1.05_f64.powf(f64::from(moment.of_cell)) * normal(random),
             Self::Settling => normal(random) - 10.0 * (-0.1 * f64::from(moment.run)).exp(),
+            Self::Recorded { trial, from } => {
+                let runs = &RECORDED[trial];
+                runs[(from + moment.run as usize) % runs.len()]
+            }
         }
     }
 }
