@@ -65,7 +65,7 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N,…", value_delimiter = ',', value_parser = threads)]
     threads: Option<Vec<u16>>,
 
-    /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory. Given more than once, every arm is built on each, and
+    /// Device: image[:FOLDER], ramdisk, a model such as gp3 (`fstrial device list`), disk, or directory. Given more than once, every arm is built on each, and
     /// it is asked on which one an arm leads by more.
     #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SIZE", requires = "log_device", hide_short_help = true)]
     log_size: Option<Bytes>,
 
-    /// Wall time in all; the trial stops earlier when everything is decided [default: 5m].
+    /// Wall time in all; the trial stops earlier when everything is decided [default: 5m, or more if a first verdict takes more].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
@@ -265,6 +265,9 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     args.refuse_short_runs(&trial)?;
     if args.rounds.is_none() {
         args.conduct.notes.extend(fit::leave_out(&mut trial, args.names_workloads())?);
+        if args.budget.is_none() && !args.quick {
+            args.conduct.notes.extend(fit::extend(&mut trial)?);
+        }
         if !args.anyway && !args.conduct.is_dry_run() {
             fit::check(&trial)?;
         }

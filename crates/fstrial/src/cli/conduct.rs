@@ -13,7 +13,8 @@ use crate::{
         json_lines::{self, JsonLines},
         numbers,
         page::TrialPage,
-        screen, stdout, steps,
+        screen::{self, Remarked},
+        stdout, steps,
         watch::listener::Display,
     },
     run::{
@@ -95,7 +96,7 @@ pub(crate) fn conduct(
     if args.json {
         json_lines::print_answer(&document);
     } else {
-        super::print(&screen::render(&document, stdout::columns()));
+        super::print(&screen::render(&document, stdout::columns(), Remarked::InShort));
         advise(&document, round_seconds);
     }
     if let Some(page) = page.filter(|_| !args.is_quiet()) {

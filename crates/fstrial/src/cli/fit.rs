@@ -17,6 +17,9 @@ use fstrial_model::{
 
 /// Rounds may be shorter than they are estimated by this factor.
 const SLACK: f64 = 1.25;
+/// The longest that a trial takes of which nobody said how long it may.
+const LONGEST: Nanos = Nanos::secs(12 * 60);
+const MINUTE: Nanos = Nanos::secs(60);
 
 /// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
 /// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
@@ -35,7 +38,7 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
         workloads.push(last.unwrap_or_default());
         levels.pop();
     }
-    let left_out: Vec<String> = levels.into_iter().flatten().chain(pairs).chain(workloads).collect();
+    let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
     let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
     let words = || format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(&left_out));
     Ok((!left_out.is_empty()).then(words))
@@ -47,8 +50,22 @@ fn only_with_the_first(trial: &mut Trial) -> Option<String> {
     let is_free = trial.arms.len() > 2 && trial.trial.baseline.is_none() && !trial.trial.leads;
     is_free.then(|| {
         trial.trial.baseline = Some(first.clone());
-        format!("comparisons without {first}")
+        let others: Vec<&str> = trial.arms[1..].iter().map(|arm| arm.name.as_str()).collect();
+        format!("comparing {} with each other", listed(&others))
     })
+}
+
+/// Gives a trial of which nobody named the budget the time that a first verdict takes, up to [`LONGEST`]. Says so.
+pub(super) fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
+    let (usual, needed) = (trial.trial.budget, least(trial)?);
+    if needed <= usual || needed > LONGEST {
+        return Ok(None);
+    }
+    trial.trial.budget = Nanos::secs(needed.0.div_ceil(MINUTE.0) * 60);
+    Ok(Some(format!(
+        "a budget of {}, which a first verdict may take, in the place of {usual}",
+        trial.trial.budget
+    )))
 }
 
 /// Refuses a budget in which not even the rounds of a first verdict fit.
@@ -157,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_gets_the_time_for_a_first_verdict_where_nobody_named_one() {
+        let extended = |workload: &str| {
+            let (mut trial, _) = cut(&format!("[[workload]]\nuse = \"{workload}\"\nthreads = [8]\n"), true);
+            let words = extend(&mut trial).unwrap();
+            (trial.trial.budget.to_string(), words)
+        };
+        let (budget, words) = extended("postgresql-tpcb");
+        assert_eq!(budget, "9m");
+        assert_eq!(words.unwrap(), "a budget of 9m, which a first verdict may take, in the place of 5m");
+        assert_eq!(extended("random-write"), ("5m".to_owned(), None));
+    }
+
+    #[test]
     fn what_was_asked_for_stays_and_is_refused_where_no_verdict_comes_in_time() {
         let three = "[[arm]]\nfilesystem = \"btrfs\"\n[[workload]]\nuse = \"wal-group-commit\"\n\
                      [[workload]]\nuse = \"checkpoint-bursts\"\n";
@@ -165,7 +195,7 @@ mod tests {
         let words = words.unwrap();
         assert!(
             words.starts_with("without wal-group-commit at 1")
-                && words.contains("comparisons without ext4, to fit into 5m; "),
+                && words.contains("comparing xfs and btrfs with each other, to fit into 5m; "),
             "{words}"
         );
         let refused = check(&trial).unwrap_err();

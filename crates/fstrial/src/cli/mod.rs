@@ -89,7 +89,7 @@ Environment:
 #[command(arg_required_else_help = true)]
 pub struct Cli {
     /// Print the notices of all that is linked into the program, and exit.
-    #[arg(long, exclusive = true)]
+    #[arg(long, alias = "licenses", exclusive = true)]
     licences: bool,
 
     #[command(subcommand)]

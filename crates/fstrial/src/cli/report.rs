@@ -7,7 +7,8 @@ use crate::{
     report::{
         json_lines, lkml, markdown,
         page::{self, TrialPage},
-        screen, stdout,
+        screen::{self, Remarked},
+        stdout,
     },
 };
 use clap::{Args, ValueEnum};
@@ -115,7 +116,7 @@ fn texts(store: &Store, trials: &[StoredTrial], args: &ReportArgs) -> Result<Str
             Format::Lkml => lkml::render(&document),
             Format::Json => json_lines::line(&document),
             Format::Html | Format::Text => {
-                screen::render(&document, stdout::columns().filter(|_| args.out.is_none()))
+                screen::render(&document, stdout::columns().filter(|_| args.out.is_none()), Remarked::InFull)
             }
         });
     }

@@ -15,7 +15,9 @@ use crate::{
         again::{self, JudgedTrial},
         diff::{self, Diff, Side},
         document::Document,
-        json_lines, screen, stdout,
+        json_lines,
+        screen::{self, Remarked},
+        stdout,
     },
 };
 use clap::{Args, Subcommand};
@@ -170,7 +172,7 @@ fn show(home: &Home, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
     if json {
         json_lines::print(&document);
     } else {
-        super::print(&screen::render(&document, stdout::columns()));
+        super::print(&screen::render(&document, stdout::columns(), Remarked::InShort));
     }
     Ok(())
 }

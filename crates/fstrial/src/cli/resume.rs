@@ -8,7 +8,7 @@ use super::{
 use crate::{error::ExpectedError, report::verdict::rounds_in_words};
 use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
-use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +73,13 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
         };
     }
     let mut trials = store.trials()?.into_iter().rev();
-    let last = trials.find(|summary| summary.status != TrialStatus::Decided);
+    // What failed before its first run would fail again.
+    let can_go_on = |summary: &TrialSummary| match summary.status {
+        TrialStatus::Decided => false,
+        TrialStatus::Failed => summary.rounds > 0,
+        _ => true,
+    };
+    let last = trials.find(can_go_on);
     let last = last.ok_or_else(|| {
         ExpectedError::usage(
             "there is no trial to resume: all that are stored are decided",

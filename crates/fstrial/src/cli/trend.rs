@@ -87,7 +87,7 @@ fn metric_help() -> String {
 }
 
 fn practical_help() -> String {
-    let bands = METRICS.iter().filter_map(|row| Some(format!(", {} {}%", row.name, row.band? * 100.0)));
+    let bands = METRICS.iter().filter_map(|row| Some(format!(", {} {:.0}%", row.name, row.band? * 100.0)));
     format!("Smallest step that counts as a change [default: 3%{}]", bands.collect::<String>())
 }
 

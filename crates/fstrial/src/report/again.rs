@@ -71,6 +71,9 @@ pub fn judged<T>(
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let machines = (&environment, places);
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
+    if stored.summary.status == TrialStatus::Failed {
+        document.ended = "failed";
+    }
     if stored.summary.status == TrialStatus::Failed && finished.judge().is_none() {
         document.claim = document.claim.map(claim::failed);
     }

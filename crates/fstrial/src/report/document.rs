@@ -257,6 +257,10 @@ impl Document {
         match self.ended {
             "running" => Some("this trial still runs: what is here is what it has found so far".into()),
             "killed" => Some(format!("this trial was killed before its end{go_on}")),
+            "failed" => Some(
+                "this trial failed before its end, and said why: a host or an arm refused what it takes"
+                    .into(),
+            ),
             "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
             _ => None,
         }
@@ -364,13 +368,13 @@ const BUSY_PERCENT: u8 = 15;
 fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
     let named = machines.filter_map(|machine| {
         let busy = machine.busy_percent.filter(|busy| *busy > BUSY_PERCENT)?;
-        let at = if machine.place.is_empty() { String::new() } else { format!(" of {}", machine.place) };
-        Some(format!("it took {busy} % of the machine's processors{at}"))
+        let at = if machine.place.is_empty() { "the machine" } else { &machine.place };
+        Some(format!("{busy} % of the processors of {at}"))
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
         format!(
-            "other work was running when the trial began ({}): it takes time from every arm and makes rounds differ, and \
+            "other work was running when the trial began, on {}: it takes time from every arm and makes rounds differ, and \
              CPU/op counts it too (own CPU/op does not); a quiet machine decides sooner",
             named.join(", ")
         )
@@ -434,10 +438,10 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let is_file = plan.trial.device.kind.is_file();
     (is_file && spread > NOISY).then(|| {
         format!(
-            "half of the runs are more than {} away from what is usual for their arm, in which differences drown: more \
+            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: more \
              rounds (--budget) find them here; where the device makes the noise, a quieter one finds them sooner (--device \
              model:gp3-3000, or another of `fstrial device list`), but speaks for that device only",
-            super::numbers::ratio(spread.exp())
+            spread.exp_m1() * 100.0
         )
     })
 }
@@ -757,6 +761,6 @@ mod tests {
         let machine = |busy_percent: Option<u8>| Environment { busy_percent, ..Environment::default() };
         assert_eq!(load_warning([machine(Some(9)), machine(None)].iter()), None);
         let warning = load_warning([machine(Some(9)), machine(Some(67))].iter()).unwrap();
-        assert!(warning.contains("(it took 67 % of the machine's processors)"), "{warning}");
+        assert!(warning.contains("on 67 % of the processors of the machine"), "{warning}");
     }
 }

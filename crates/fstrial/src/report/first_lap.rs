@@ -71,10 +71,12 @@ fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
     let past = of(false, |within| format!("{} times", count(within)));
     let filled = format!("a run fills {}", first.join(", "));
     Some(if past.is_empty() {
-        format!("what a full journal costs is not in these figures: {filled}")
+        format!(
+            "runs are too short to fill the journal, and what a full one costs is not in their figures: {filled}"
+        )
     } else {
         format!(
-            "what a full journal costs is in a part of these figures only: {filled}, but past the first lap it goes round {}",
+            "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: {filled}, but past the first lap it goes round {}",
             past.join(", ")
         )
     })
@@ -91,7 +93,8 @@ fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
     known.iter().any(|(least, _)| *least < 0.5).then(|| {
         let said: Vec<&str> = known.iter().map(|(_, said)| said.as_str()).collect();
         format!(
-            "what is put off until a commit is not in the figures of runs without one: commits by the filesystem itself in a run are {}",
+            "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures: in a run \
+             there are {}",
             said.join(", ")
         )
     })
@@ -152,10 +155,10 @@ mod tests {
             cell("ext4", 4, Some((0.0, 0.31)), Some(3000.0)),
             cell("xfs", 4, Some((0.7, 0.4)), None),
         ];
-        let line = "what a full journal costs is in a part of these figures only: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on \
+        let line = "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on \
                     xfs at 1 thread (64 MiB), but past the first lap it goes round 0.4 times on xfs at 4 threads (64 MiB)";
         assert_eq!(told(levels.to_vec()), [line]);
-        let line = "what a full journal costs is not in these figures: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
+        let line = "runs are too short to fill the journal, and what a full one costs is not in their figures: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
         assert_eq!(told(levels[..3].to_vec()), [line]);
         let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
         assert_eq!(told(past.to_vec()), Vec::<String>::new());
@@ -166,8 +169,8 @@ mod tests {
     fn runs_without_a_commit_are_told_if_they_wrote() {
         let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
-        let line = "what is put off until a commit is not in the figures of runs without one: commits by the filesystem itself in a run \
-                    are 0 on btrfs, 0.2 on ext4, 900 on ext3";
+        let line = "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures: in a run \
+                    there are 0 on btrfs, 0.2 on ext4, 900 on ext3";
         assert_eq!(told(rarely), [line]);
         assert_eq!(told(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
         let nothing = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };

@@ -4,7 +4,7 @@
 use super::{
     at_device,
     document::{Document, WorkloadReport},
-    first_lap, numbers, summary, verdict,
+    first_lap, numbers, quotient, summary, verdict,
 };
 use crate::run::contrast::{Assay, ContrastState, Outcome};
 use fstrial_model::metric::Metric;
@@ -15,12 +15,12 @@ const MOST: usize = 6;
 const LEAST_FINDING: usize = 20;
 
 /// The remarks, gravest first.
-pub(super) fn remarks(document: &Document) -> Vec<String> {
+pub(super) fn remarks(document: &Document, are_short: bool) -> Vec<String> {
     let mut all = document.failures.clone();
     all.extend(unequal(document));
     all.extend(cannot(document));
     all.extend(blind_controls(document));
-    let report = document.report_command();
+    let report = document.report_command().filter(|_| are_short);
     let short = |line: String| if report.is_some() { finding(&line).to_owned() } else { line };
     all.extend(document.warnings.iter().cloned().map(short));
     all.extend(of_workloads(document, &short));
@@ -72,7 +72,9 @@ fn cannot(document: &Document) -> Vec<String> {
 fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<String> {
     let notes = |workload: &WorkloadReport| {
         let lap = first_lap::notes(workload).into_iter();
-        at_device::note(workload).into_iter().chain(lap).collect::<Vec<_>>()
+        // Of a rate that was looked for every arm's is in a sentence, next to the ratio.
+        let quotient = workload.promise.as_ref().and_then(|_| quotient::note(workload));
+        at_device::note(workload).into_iter().chain(lap).chain(quotient).collect::<Vec<_>>()
     };
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     let main = || document.workloads.iter().filter(|workload| !workload.secondary);

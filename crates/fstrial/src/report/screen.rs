@@ -18,23 +18,31 @@ pub(super) const HEADING: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 
+/// How much of each remark is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remarked {
+    /// Its finding, of the gravest.
+    InShort,
+    /// All of it, of all.
+    InFull,
+}
+
 /// The whole answer for a terminal of that width; none: it goes somewhere else, and no sentence is folded. Colours are escape codes, to
 /// be stripped by anyone who prints to something else than a terminal. Commands are never folded: they are copied.
-pub fn render(document: &Document, columns: Option<usize>) -> String {
+pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -> String {
     let mut out = String::new();
     let fold = |text: &str| columns.map_or_else(|| text.to_owned(), |columns| folded(text, columns));
     if let Some(report) = &document.claim {
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
-    for (n, line) in remarks(document).iter().enumerate() {
+    for (n, line) in remarks(document, remarked == Remarked::InShort).iter().enumerate() {
         let before = if n == 0 { "\n" } else { "" };
         out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));
     }
     let lines = summary::in_short(document);
-    if !lines.is_empty() {
-        let _ = writeln!(out, "\n{HEADING}In short{HEADING:#}");
-    }
+    let heading = if lines.is_empty() { String::new() } else { format!("{HEADING}In short{HEADING:#}\n") };
+    let _ = write!(out, "\n{heading}");
     for line in lines {
         out += &fold(&format!("  {}\n", plain(&line)));
     }
@@ -83,7 +91,7 @@ fn next(document: &Document) -> Vec<String> {
     let all = format!("All of it: {all}");
     document
         .not_at_its_end()
-        .filter(|_| document.ended == "running")
+        .filter(|_| matches!(document.ended, "running" | "failed"))
         .into_iter()
         .chain(go_on)
         .chain([all])

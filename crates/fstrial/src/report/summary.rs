@@ -143,11 +143,16 @@ fn in_full<'a>(
 pub fn in_short(document: &Document) -> Vec<String> {
     let standings = standings(document);
     let mut further = leads_in_words(document);
-    // What the trial is about may be something else alone.
-    let states =
-        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
-    if !states.clone().any(|state| state.metric == Metric::Throughput && state.holds_open) {
-        further.extend(asked(document));
+    // What the trial is to decide may be something else alone.
+    let held = |report: &&VerdictReport| report.contrast.holds_open;
+    let is_other = |report: &VerdictReport| report.contrast.metric != Metric::Throughput;
+    let all = in_full(document, |workload| workload.verdicts.iter().filter(held).collect());
+    let mut states = document.workloads.iter().flat_map(|workload| &workload.verdicts).filter(held);
+    if !all.is_empty() && states.all(is_other) {
+        return all.into_iter().chain(further).collect();
+    }
+    if standings.is_empty() && document.has_begun && document.claim.is_none() {
+        further.push("there is nothing to compare".into());
     }
     let Some(bottom) = bottom_line(document) else {
         let place = |one: &Standing<'_>| (one.workload.title(), one.threads);
@@ -543,7 +548,7 @@ pub fn go_on(document: &Document) -> Option<String> {
     }
     let again = format!("{}{}", document.home_again, document.said_again);
     match document.ended {
-        "running" => return None,
+        "running" | "failed" => return None,
         "interrupted" | "killed" => return Some(format!("fstrial resume {id}{again}")),
         _ => {}
     }

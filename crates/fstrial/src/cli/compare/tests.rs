@@ -89,6 +89,7 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
             let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
             assert!(trial.problem().is_none(), "{name}");
             fit::leave_out(&mut trial, args.names_workloads()).unwrap();
+            fit::extend(&mut trial).unwrap();
             let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
             for faster in [1.0, 1.2] {
                 let document = found(&plan, faster);

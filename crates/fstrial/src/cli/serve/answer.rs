@@ -13,7 +13,8 @@ use crate::{
     },
     error::ExpectedError,
     report::{
-        page, plain, screen,
+        page, plain,
+        screen::{self, Remarked},
         trend::{self, Limits, TrendDocument},
     },
     run::history::{self, By},
@@ -135,7 +136,7 @@ fn number(text: &str) -> Result<TrialId, Trouble> {
 
 fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     let document = results::judge_again(store, &store.trial(id)?)?;
-    let text = anstream::adapter::strip_str(&screen::render(&document, None)).to_string();
+    let text = anstream::adapter::strip_str(&screen::render(&document, None, Remarked::InFull)).to_string();
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 

@@ -51,10 +51,21 @@ fn as_json(presets: &[&str]) {
 fn of_word(word: &str, fitting: &[&str]) -> String {
     let Some(application) = Application::named(word) else { return families(fitting) };
     let (name, about) = (application.name(), application.about);
-    format!(
-        "{name}: {about}\nAll of it: --workload {name}\n\n{}",
-        fitting.iter().map(|name| line(name)).collect::<String>()
-    )
+    let members = application.presets();
+    let lines = |is_member: bool| {
+        fitting
+            .iter()
+            .filter(|name| members.contains(name) == is_member)
+            .map(|name| line(name))
+            .collect::<String>()
+    };
+    let (set, also) = (lines(true), lines(false));
+    let also = if also.is_empty() {
+        also
+    } else {
+        format!("\nNot in the set, and to be named on their own\n{also}")
+    };
+    format!("{name}: {about}\nAll of these: --workload {name}\n\n{set}{also}")
 }
 
 /// Presets under the headings of their families.

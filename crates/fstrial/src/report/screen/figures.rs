@@ -173,7 +173,7 @@ impl<'a> Case<'a> {
     /// What it is called: of a further metric, or of what is told with a workload, only that.
     fn name(&self, unit: &str) -> String {
         let name = match (self.metric, self.workload.secondary) {
-            (Metric::Throughput, false) => self.workload.title(),
+            (Metric::Throughput, false) => self.workload.title().replace("highest rate with", "rate at"),
             (Metric::Throughput, true) => format!("  {}", self.workload.phase),
             (metric, _) => format!("  {}", metric.row().words),
         };

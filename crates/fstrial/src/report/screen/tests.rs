@@ -74,7 +74,7 @@ fn shown(workloads: Vec<WorkloadReport>, columns: usize) -> String {
         workloads,
         ..Document::default()
     };
-    let text = folded(&strip_str(&render(&document, Some(columns))).to_string(), columns);
+    let text = folded(&strip_str(&render(&document, Some(columns), Remarked::InShort)).to_string(), columns);
     assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
     text
 }
