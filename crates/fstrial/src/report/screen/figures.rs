@@ -165,7 +165,8 @@ impl<'a> Case<'a> {
             Metric::P999 => quantile(2),
             Metric::CpuTime => cell.cpu_per_operation_ns.map(numbers::nanos),
             Metric::DeviceBytes => cell.device_bytes_per_operation.map(numbers::bytes),
-            Metric::P95 | Metric::MeanLatency => None,
+            // Cells have no figure of others.
+            _ => None,
         };
         figure.unwrap_or_else(|| "–".into())
     }
