@@ -203,7 +203,12 @@ fn an_order_that_matters_is_said_and_decides_nothing() {
     let told = simulate(&plan, &world, none);
     assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Undecided);
     let said = told.finished().judge().unwrap().warnings().join("\n");
-    assert!(said.contains("the first of two runs differs from the second in 1 of 1 comparison, which favours neither"), "{said}");
+    assert!(
+        said.contains(
+            "the first of two runs differs from the second in 1 of 1 comparison, which favours neither"
+        ),
+        "{said}"
+    );
     // 1 / 0.9 is 11 % more.
     assert!(said.contains("random-write · 1 thread (+11 %)"), "{said}");
 }
