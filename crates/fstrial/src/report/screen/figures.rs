@@ -343,14 +343,14 @@ impl<'a> Block<'a> {
         let pair = |arm| self.reference.map(|reference| case.pair(arm, reference));
         if form == Form::Long {
             let of_arm = |arm: &'a str| {
-                let mut row = Row::of(case, keys);
+                let mut row = Row::of(case, Some(arm), keys);
                 row.cells.extend([shortened(&plain(arm), MAX_ARM), case.figure(arm)]);
                 pair(arm).into_iter().for_each(|pair| row.pair(pair, String::new()));
                 row
             };
             return self.others().map(of_arm).collect();
         }
-        let mut row = Row::of(case, keys);
+        let mut row = Row::of(case, None, keys);
         for arm in self.others() {
             let pair = pair(arm);
             if form == Form::Roomy || pair.is_none() {
@@ -371,14 +371,15 @@ impl<'a> Block<'a> {
 /// A row of text; of cells with a pair, which.
 struct Row<'a> {
     of: Case<'a>,
+    /// The arm that it is of, where each has a row.
+    arm: Option<&'a str>,
     cells: Vec<String>,
     pairs: Vec<(usize, Pair<'a>)>,
-    is_failed: bool,
 }
 
 impl<'a> Row<'a> {
-    fn of(case: &Case<'a>, keys: &[String]) -> Self {
-        Self { of: *case, cells: keys.to_vec(), pairs: Vec::new(), is_failed: case.has_failed() }
+    fn of(case: &Case<'a>, arm: Option<&'a str>, keys: &[String]) -> Self {
+        Self { of: *case, arm, cells: keys.to_vec(), pairs: Vec::new() }
     }
 
     /// Adds a pair, or what is there instead.
@@ -390,12 +391,16 @@ impl<'a> Row<'a> {
 
     fn weight(&self) -> f64 {
         let most = self.pairs.iter().map(|(_, pair)| pair.weight()).fold(0.0, f64::max);
-        if self.is_failed { f64::INFINITY } else { most }
+        if self.of.has_failed() { f64::INFINITY } else { most }
     }
 
-    /// Whether both are of one workload, with everything that is told with it, at one level.
+    /// Whether they stay together: they are one, or one of them is a figure that is told with the other's.
     fn is_with(&self, other: &Row<'_>) -> bool {
-        (&self.of.workload.name, self.of.threads) == (&other.of.workload.name, other.of.threads)
+        let is_along = |row: &Row<'_>| row.of.workload.secondary || row.of.metric != Metric::Throughput;
+        let are_of_one = self.of.threads == other.of.threads
+            && self.of.workload.name == other.of.workload.name
+            && self.arm == other.arm;
+        std::ptr::eq(self, other) || (are_of_one && (is_along(self) || is_along(other)))
     }
 }
 
@@ -421,21 +426,20 @@ impl<'a> Table<'a> {
         self.columns.push((names.join(" / "), is_right));
     }
 
-    /// Leaves rows out if there are too many, those of a workload at a level together: open ones and large differences stay.
+    /// Leaves rows out if there are too many, each with what is told along: open ones and large differences stay.
     fn keep_most_telling(&mut self) {
         let all = self.rows.len();
         while self.rows.len() > MAX_ROWS {
-            let weight = |row: &Row<'_>| {
-                self.rows.iter().filter(|other| other.is_with(row)).map(Row::weight).fold(0.0, f64::max)
+            let together = |at: usize| {
+                let row = &self.rows[at];
+                (0..self.rows.len()).filter(|other| self.rows[*other].is_with(row)).collect::<Vec<usize>>()
             };
-            let weights: Vec<f64> = self.rows.iter().map(weight).collect();
-            let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
-            let at = weights.iter().rposition(|weight| *weight <= least).expect("there are rows");
-            let (first, last) = (self.rows.iter().position(|row| row.is_with(&self.rows[at])), at);
-            self.rows.drain(first.expect("it is there")..=last);
-            if self.rows.is_empty() {
-                break;
-            }
+            let weight =
+                |rows: &Vec<usize>| rows.iter().map(|at| self.rows[*at].weight()).fold(0.0, f64::max);
+            // Of those that tell as little, the last.
+            let groups = (0..self.rows.len()).rev().map(together);
+            let least = groups.min_by(|a, b| weight(a).total_cmp(&weight(b))).expect("there are rows");
+            least.into_iter().rev().for_each(|at| drop(self.rows.remove(at)));
         }
         self.left_out = all - self.rows.len();
     }

@@ -170,3 +170,25 @@ fn of_many_rows_the_open_ones_and_large_differences_stay_with_what_is_told_with_
     // The sign is that of the figures; of latencies less is better.
     assert!(text.contains("< 0.50") && text.contains("< less"), "{text}");
 }
+
+#[test]
+fn rows_are_left_out_by_themselves_and_never_all() {
+    // Seven phases at two levels, told phase by phase: both levels of the last one differ.
+    let phase = |n: usize| {
+        let rates = [("ext4", 100.0), ("xfs", if n == 6 { 150.0 } else { 100.0 })];
+        WorkloadReport { phase: format!("phase{n}"), ..workload("bonnie", &[1, 4], &rates) }
+    };
+    let phases = shown((0..7).map(phase).collect(), 80);
+    let rows: Vec<&str> = phases.lines().filter(|line| line.contains(" [")).collect();
+    assert_eq!(rows.iter().filter(|row| row.contains("< 0.67")).count(), 2, "{phases}");
+    assert!(rows.len() == 12 && phases.contains("… 2 rows more"), "{phases}");
+
+    let names: Vec<String> = (0..15).map(|n| format!("arm{n}")).collect();
+    let rates: Vec<(&str, f64)> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| (name.as_str(), if n == 9 { 50.0 } else { 100.0 }))
+        .collect();
+    let arms = shown(vec![workload("create-files", &[1], &rates)], 80);
+    assert!(arms.contains("< 0.50") && arms.contains("… 2 rows more"), "{arms}");
+}
