@@ -91,37 +91,35 @@ fn metadata() -> Result<Value, String> {
 
 /// The packages from elsewhere that are linked into the program, by name: neither macros, nor what only builds and tests need.
 fn linked(metadata: &Value) -> Result<Vec<&Value>, String> {
-    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-    let of_id = |wanted: &Value, all: &'_ Value| {
-        all.as_array()
-            .and_then(|all| all.iter().position(|one| one["id"] == *wanted))
-            .ok_or("cargo metadata has no such id")
-    };
-    let (packages, nodes) = (&metadata["packages"], &metadata["resolve"]["nodes"]);
+    let (packages, nodes) = (by_id(&metadata["packages"]), by_id(&metadata["resolve"]["nodes"]));
     let is_macro = |package: &Value| {
-        list(&package["targets"]).iter().any(|target| list(&target["kind"]).contains(&"proc-macro".into()))
+        list(&package["targets"]).any(|target| list(&target["kind"]).any(|kind| kind == "proc-macro"))
     };
-    let first = list(packages).iter().position(|package| package["name"] == "fstrial");
-    let mut waiting = vec![packages[first.ok_or("there is no package fstrial")?]["id"].clone()];
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let first = packages.iter().find(|(_, package)| package["name"] == "fstrial");
+    let mut waiting = vec![first.ok_or("there is no package fstrial")?.0.clone()];
+    let mut seen: BTreeMap<String, &Value> = BTreeMap::new();
     while let Some(id) = waiting.pop() {
-        let at = of_id(&id, packages)?;
-        let package = &packages[at];
-        let key = format!(
-            "{} {}",
-            package["name"].as_str().unwrap_or_default(),
-            package["version"].as_str().unwrap_or_default()
-        );
-        if is_macro(package) || seen.insert(key, at).is_some() {
+        let (Some(package), Some(node)) = (packages.get(&id), nodes.get(&id)) else {
+            return Err(format!("cargo metadata has no {id}"));
+        };
+        let key = format!("{} {}", package["name"], package["version"]);
+        if is_macro(package) || seen.insert(key, package).is_some() {
             continue;
         }
-        for needed in list(&nodes[of_id(&id, nodes)?]["deps"]) {
-            if list(&needed["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()) {
-                waiting.push(needed["pkg"].clone());
-            }
-        }
+        let is_linked = |needed: &&Value| list(&needed["dep_kinds"]).any(|kind| kind["kind"].is_null());
+        waiting.extend(list(&node["deps"]).filter(is_linked).map(|needed| needed["pkg"].to_string()));
     }
-    Ok(seen.into_values().map(|at| &packages[at]).filter(|package| !package["source"].is_null()).collect())
+    Ok(seen.into_values().filter(|package| !package["source"].is_null()).collect())
+}
+
+/// The objects of an array by their ids.
+fn by_id(all: &Value) -> BTreeMap<String, &Value> {
+    list(all).map(|one| (one["id"].to_string(), one)).collect()
+}
+
+/// The values of an array; none of anything else.
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 fn of_package(package: &Value) -> Result<Linked, String> {
@@ -134,8 +132,7 @@ fn of_package(package: &Value) -> Result<Linked, String> {
         texts_of_mit = texts(folder, |_| true)?;
     }
     if texts_of_mit.is_empty() && field("license").contains("MIT") {
-        let authors: Vec<&str> =
-            package["authors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let authors: Vec<&str> = list(&package["authors"]).filter_map(Value::as_str).collect();
         texts_of_mit.push(format!("Copyright (c) {}\n\n{MIT}", authors.join(", ")));
     }
     Ok(Linked {

@@ -1,6 +1,7 @@
 //! What was done and what went wrong: a table for people, the same as Markdown and as JSON, and the sum over seeds.
 
 use crate::lab::Subject;
+use fstrial::numbers::thousands;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -117,7 +118,7 @@ impl Campaign {
         rows.extend(self.areas.iter().map(|area| {
             [
                 area.name.clone(),
-                thousands(area.attempts),
+                thousands(&area.attempts.to_string()),
                 area.findings.len().to_string(),
                 area.skipped.len().to_string(),
                 format!("{:.0}", area.seconds),
@@ -205,19 +206,6 @@ fn read(path: &Path) -> Option<Campaign> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// `12345678` as `12 345 678`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +229,7 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        assert_eq!(thousands(12_345_678), "12 345 678");
-        assert_eq!(thousands(123), "123");
+        assert_eq!(thousands("12345678"), "12 345 678");
+        assert_eq!(thousands("123"), "123");
     }
 }

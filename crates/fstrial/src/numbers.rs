@@ -25,7 +25,11 @@ pub fn grouped(value: f64) -> String {
         return three_digits(value);
     }
     let unit = 10_f64.powf(value.abs().log10().floor() - 2.0);
-    let digits = format!("{:.0}", (value / unit).round() * unit);
+    thousands(&format!("{:.0}", (value / unit).round() * unit))
+}
+
+/// Digits in groups: `12345678` as `12 345 678`.
+pub fn thousands(digits: &str) -> String {
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {

@@ -175,8 +175,8 @@ fn mounted(lab: &Lab, _: &[&str]) -> Result<(), String> {
     refused_and_kept(lab, &disk)
 }
 
-/// In another mount namespace, which a process keeps alive. The filesystem writes to its disk by its own clock, so that only
-/// a file on it shows whether anybody else did.
+/// In another mount namespace, which a process keeps alive. A mounted filesystem writes to its disk at times of its choice, so
+/// only a file on it shows whether another program wrote there.
 fn mounted_elsewhere(lab: &Lab) -> Result<(), String> {
     let disk = signed(lab)?;
     let point = text(&lab.path("dirs/a"));

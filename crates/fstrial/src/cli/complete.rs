@@ -52,7 +52,7 @@ pub(super) fn devices() -> ArgValueCompleter {
     })
 }
 
-/// Words that go on from what is there; of a word with a path in it, the folders that do.
+/// Words that begin with the current one; after the prefix of a path, folders.
 fn with_folders(before: &str, words: Vec<CompletionCandidate>, current: &OsStr) -> Vec<CompletionCandidate> {
     match current.to_str().and_then(|current| current.strip_prefix(before)) {
         Some(path) => {

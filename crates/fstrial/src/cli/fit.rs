@@ -17,7 +17,7 @@ use fstrial_model::{
 
 /// Rounds may be shorter than they are estimated by this factor.
 const SLACK: f64 = 1.25;
-/// The longest that a trial takes of which nobody said how long it may.
+/// The largest budget that is chosen without a flag.
 const LONGEST: Nanos = Nanos::secs(12 * 60);
 const MINUTE: Nanos = Nanos::secs(60);
 
@@ -55,7 +55,7 @@ fn only_with_the_first(trial: &mut Trial) -> Option<String> {
     })
 }
 
-/// Gives a trial of which nobody named the budget the time that a first verdict takes, up to [`LONGEST`]. Says so.
+/// Raises a default budget to what a first verdict takes, up to [`LONGEST`]. Says so.
 pub(super) fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
     let (usual, needed) = (trial.trial.budget, least(trial)?);
     if needed <= usual || needed > LONGEST {

@@ -73,9 +73,9 @@ pub fn judged<T>(
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
     if stored.summary.status == TrialStatus::Failed {
         document.ended = "failed";
-    }
-    if stored.summary.status == TrialStatus::Failed && finished.judge().is_none() {
-        document.claim = document.claim.map(claim::failed);
+        if finished.judge().is_none() {
+            document.claim = document.claim.map(claim::failed);
+        }
     }
     for warning in stored.sessions.iter().flat_map(|session| &session.warnings) {
         // Another session may have had the same to say.

@@ -545,6 +545,23 @@ impl WorkloadReport {
         levels
     }
 
+    /// What is known of its contrasts; of leads, which are between places, nothing.
+    pub fn states(&self) -> impl Iterator<Item = &ContrastState> + Clone {
+        self.verdicts.iter().map(|report| &report.contrast)
+    }
+
+    /// The places that have comparisons of their own, as arms at different places are not compared; else one without a name.
+    pub fn places(&self) -> Vec<Option<&str>> {
+        let mut places: Vec<Option<&str>> = Vec::new();
+        for cell in &self.cells {
+            let place = cell.place.as_deref().filter(|_| !self.leads.is_empty());
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
     /// Its name with the phase, and with the promise where a rate was looked for, which is another question: `bonnie, rewrite`,
     /// `oltp, highest rate with p99<5ms`.
     pub fn title(&self) -> String {

@@ -96,8 +96,7 @@ fn tools(document: &Document) -> String {
 }
 
 fn field(out: &mut String, name: &str, text: &str) {
-    let text = indented(text, 10);
-    let _ = writeln!(out, "{name:<10}{}", text.trim_start());
+    let _ = writeln!(out, "{name:<10}{}", indented(text, 10));
 }
 
 /// A heading with lines below it.
@@ -111,7 +110,7 @@ fn part(out: &mut String, heading: &str, lines: &[String]) {
 
 fn items(out: &mut String, lines: &[String]) {
     for line in lines {
-        let _ = writeln!(out, "- {}", indented(line, 2).trim_start());
+        let _ = writeln!(out, "- {}", indented(line, 2));
     }
 }
 

@@ -13,7 +13,7 @@ const FAR: f64 = 1.1;
 
 /// The line below a workload's figures; none where quotients and ratios agree.
 pub fn note(workload: &WorkloadReport) -> Option<String> {
-    let states = workload.verdicts.iter().map(|report| &report.contrast);
+    let states = workload.states();
     let far = states.filter_map(|state| {
         let quotient = quotient(workload, state)?;
         (quotient / state.ratio?).ln().abs().gt(&FAR.ln()).then(|| {

@@ -4,7 +4,7 @@
 use super::{
     at_device,
     document::{Document, WorkloadReport},
-    first_lap, numbers, quotient, summary, verdict,
+    first_lap, numbers, quotient, summary, table, verdict,
 };
 use crate::run::contrast::{Assay, ContrastState, Outcome};
 use fstrial_model::metric::Metric;
@@ -14,13 +14,22 @@ const MOST: usize = 6;
 /// A finding is longer than that.
 const LEAST_FINDING: usize = 20;
 
+/// How much of each remark is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remarked {
+    /// Its finding, of the gravest.
+    InShort,
+    /// All of it, of all.
+    InFull,
+}
+
 /// The remarks, gravest first.
-pub(super) fn remarks(document: &Document, are_short: bool) -> Vec<String> {
+pub(super) fn remarks(document: &Document, remarked: Remarked) -> Vec<String> {
     let mut all = document.failures.clone();
     all.extend(unequal(document));
     all.extend(cannot(document));
     all.extend(blind_controls(document));
-    let report = document.report_command().filter(|_| are_short);
+    let report = document.report_command().filter(|_| remarked == Remarked::InShort);
     let short = |line: String| if report.is_some() { finding(&line).to_owned() } else { line };
     all.extend(document.warnings.iter().cloned().map(short));
     all.extend(of_workloads(document, &short));
@@ -59,9 +68,8 @@ fn cannot(document: &Document) -> Vec<String> {
     let is_one = document.workloads.windows(2).all(|two| two[0].name == two[1].name);
     for workload in &document.workloads {
         let of = if is_one { String::new() } else { format!("{}: ", workload.name) };
-        for cell in &workload.cells {
-            let line = cell.cannot.as_ref().map(|reason| format!("{of}{} cannot: {reason}", cell.arm));
-            lines.extend(line.filter(|line| !lines.contains(line)));
+        for line in table::cannot(workload).into_iter().map(|line| of.clone() + &line) {
+            lines.extend(Some(line).filter(|line| !lines.contains(line)));
         }
     }
     lines
@@ -114,9 +122,7 @@ pub(super) fn controls_in_short(document: &Document) -> Option<String> {
 /// Where p99 is decidedly higher, which nobody asked about: `p99 of xfs is higher than that of ext4 in 2 cases`.
 fn slow_tails(document: &Document) -> Option<String> {
     let mut found: Vec<((&str, &str), usize)> = Vec::new();
-    for state in
-        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast)
-    {
+    for state in document.workloads.iter().flat_map(WorkloadReport::states) {
         let pair = match state.verdict {
             Outcome::Slower => (state.a.as_str(), state.b.as_str()),
             Outcome::Faster => (state.b.as_str(), state.a.as_str()),
@@ -125,10 +131,7 @@ fn slow_tails(document: &Document) -> Option<String> {
         if state.metric != Metric::P99 || state.holds_open {
             continue;
         }
-        match found.iter_mut().find(|(known, _)| *known == pair) {
-            Some((_, times)) => *times += 1,
-            None => found.push((pair, 1)),
-        }
+        summary::count(&mut found, pair);
     }
     let words = |((high, low), times): &((&str, &str), usize)| {
         format!("{high} is higher than that of {low} in {}", numbers::counted(*times, "case"))
@@ -137,9 +140,9 @@ fn slow_tails(document: &Document) -> Option<String> {
     (!words.is_empty()).then(|| format!("p99 of {}", words.join(", of ")))
 }
 
-/// What else differs between the arms: of a stored trial only in what.
-fn audit(document: &Document, is_stored: bool) -> Vec<String> {
-    if !is_stored {
+/// What else differs between the arms; in short only in what.
+fn audit(document: &Document, is_short: bool) -> Vec<String> {
+    if !is_short {
         return document.audit.clone();
     }
     let is_planted = |line: &&String| line.contains("on purpose");

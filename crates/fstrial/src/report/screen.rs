@@ -14,18 +14,11 @@ use std::fmt::Write;
 
 mod figures;
 
+pub use super::remarks::Remarked;
+
 pub(super) const HEADING: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
-
-/// How much of each remark is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remarked {
-    /// Its finding, of the gravest.
-    InShort,
-    /// All of it, of all.
-    InFull,
-}
 
 /// The whole answer for a terminal of that width; none: it goes somewhere else, and no sentence is folded. Colours are escape codes, to
 /// be stripped by anyone who prints to something else than a terminal. Commands are never folded: they are copied.
@@ -36,7 +29,7 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
-    for (n, line) in remarks(document, remarked == Remarked::InShort).iter().enumerate() {
+    for (n, line) in remarks(document, remarked).iter().enumerate() {
         let before = if n == 0 { "\n" } else { "" };
         out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));
     }

@@ -5,13 +5,13 @@ mod bottom;
 
 use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    numbers, verdict,
+    numbers, table, verdict,
 };
 use crate::run::{
     contrast::{ContrastState, Outcome},
     plan::threads_in_words,
 };
-pub use bottom::bottom_line;
+pub use bottom::{bottom_line, count};
 use fstrial_model::metric::Metric;
 
 /// A difference that an interval rules out is worth telling up to this size.
@@ -129,9 +129,7 @@ fn in_full<'a>(
 ) -> Vec<String> {
     let words = |workload: &'a WorkloadReport| {
         let line = |report: &VerdictReport| {
-            let (percent, seconds) = (document.practical_percent, document.round_seconds);
-            let unequal = report.unequal_durability.as_deref();
-            format!("{}: {}", workload.title(), verdict::line(&report.contrast, percent, seconds, unequal))
+            format!("{}: {}", workload.title(), table::verdict_line(document, report))
         };
         of(workload).into_iter().map(line).collect::<Vec<_>>()
     };
@@ -185,8 +183,7 @@ pub fn has_baseline(document: &Document) -> bool {
 
 /// What no verdict could see: rare stalls, and without a control whether a difference would have shown.
 pub fn limits(document: &Document) -> Vec<String> {
-    let states =
-        || document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    let states = || document.workloads.iter().flat_map(WorkloadReport::states);
     let is_equivalent = |state: &ContrastState| state.verdict == Outcome::Equivalent;
     let is_controlled = document.workloads.iter().any(|workload| !workload.controls.is_empty());
     let untried = (states().any(is_equivalent) && !is_controlled).then(|| {
@@ -213,14 +210,7 @@ pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
 /// One; with leads one for each place, as arms at different places are not compared; with a baseline one for each arm against
 /// it.
 fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Standing<'_>> {
-    let mut places: Vec<Option<&str>> = Vec::new();
-    for cell in &workload.cells {
-        let place = cell.place.as_deref().filter(|_| !workload.leads.is_empty());
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    places.into_iter().flat_map(|place| of_level_at(workload, threads, place)).collect()
+    workload.places().into_iter().flat_map(|place| of_level_at(workload, threads, place)).collect()
 }
 
 fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Vec<Standing<'a>> {

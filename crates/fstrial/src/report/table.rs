@@ -53,11 +53,7 @@ pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
 /// What a run was too short to see, which arms cannot do an operation, and what did it on which others:
 /// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for cell in &workload.cells {
-        let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
-        lines.extend(line.filter(|line| !lines.contains(line)));
-    }
+    let mut lines = cannot(workload);
     let durable = workload.served.as_ref().and_then(|served| served.durable.as_ref());
     lines.extend(durable.map(|said| format!("durable: {said}")));
     let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
@@ -76,6 +72,16 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     lines.extend(first_lap::notes(workload));
     lines.extend(quotient::note(workload));
     lines.extend(workload.controls.iter().filter_map(verdict::control_line));
+    lines
+}
+
+/// Which arms cannot do it, each once: `ext4 cannot: ext4 has no snapshots`.
+pub fn cannot(workload: &WorkloadReport) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in &workload.cells {
+        let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
+        lines.extend(line.filter(|line| !lines.contains(line)));
+    }
     lines
 }
 

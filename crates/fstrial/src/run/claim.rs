@@ -171,7 +171,7 @@ impl Judge<'_> {
 
     /// Whether a finding about levels is so although others took much of the processors: also if all of that was taken from the one
     /// level, or all from the other.
-    pub fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
+    fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
         let bound = match part.asked {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,

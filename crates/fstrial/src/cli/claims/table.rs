@@ -6,7 +6,7 @@ use crate::{
     cli::{Home, results},
     error::ExpectedError,
     exit_code,
-    report::{claim as report, document::Document, numbers},
+    report::{claim as report, document::Document, numbers, stdout},
     run::{
         claim::ClaimVerdict,
         contrast::{Assay, ContrastState},
@@ -201,7 +201,7 @@ pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows:
         let rows: String = rows.iter().map(|row| line(row)).collect();
         return format!("{}|{}\n{rows}", line(&header.map(str::to_owned)), "---|".repeat(N));
     }
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
+    let width = stdout::columns().and_then(|columns| u16::try_from(columns).ok()).unwrap_or(WIDTH);
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width.max(60)).set_header(header);

@@ -72,7 +72,7 @@ fn found(plan: &Plan, faster: f64) -> Document {
     document::document(plan, &finished, (&Environment::default(), Vec::new()), None, String::new())
 }
 
-/// Whether somebody who has to choose is helped: one is ahead, or probably so, or it is known how near they are.
+/// Whether a finding helps to choose: one arm is ahead, or probably so, or it is known how near they are.
 fn helps(standing: &Standing<'_>) -> bool {
     let is_known = |open: &Open<'_>| matches!(open.why, Why::Within(_) | Why::Narrow(_) | Why::Likely(_));
     standing.among != Among::Open || standing.open.iter().any(is_known)

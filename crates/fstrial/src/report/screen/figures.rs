@@ -5,7 +5,7 @@ use super::HEADING;
 use crate::{
     report::{
         document::{CellReport, Document, WorkloadReport},
-        numbers, plain, shortened, summary, verdict,
+        first_lap, numbers, plain, shortened, summary, verdict,
     },
     run::{
         contrast::{ContrastState, Outcome},
@@ -64,12 +64,8 @@ struct Case<'a> {
 fn blocks(document: &Document) -> Vec<Block<'_>> {
     let mut groups: Vec<(Vec<&str>, Vec<&WorkloadReport>)> = Vec::new();
     for workload in &document.workloads {
-        let mut arms: Vec<&str> = Vec::new();
-        for cell in &workload.cells {
-            if !arms.contains(&cell.arm.as_str()) {
-                arms.push(&cell.arm);
-            }
-        }
+        let arms: Vec<&str> =
+            first_lap::arms(&workload.cells).iter().map(|cells| cells[0].arm.as_str()).collect();
         match groups.last_mut() {
             Some((known, all)) if *known == arms && (workload.secondary || all[0].unit == workload.unit) => {
                 all.push(workload);
@@ -82,18 +78,13 @@ fn blocks(document: &Document) -> Vec<Block<'_>> {
 
 /// One block; where arms are compared at each of several places only, one for each place.
 fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'a>> {
-    let place_of = |arm: &str| {
-        let cell = workloads[0].cells.iter().find(|cell| cell.arm == arm)?;
-        cell.place.as_deref().filter(|_| !workloads[0].leads.is_empty())
+    let places = workloads[0].places();
+    let is_at = |arm: &str, place: Option<&str>| {
+        let mut cells = workloads[0].cells.iter();
+        places.len() == 1 || cells.any(|cell| cell.arm == arm && cell.place.as_deref() == place)
     };
-    let mut places: Vec<Option<&str>> = Vec::new();
-    for place in arms.iter().map(|arm| place_of(arm)) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    let block = |place: Option<&str>| {
-        let arms: Vec<&str> = arms.iter().copied().filter(|arm| place_of(arm) == place).collect();
+    let block = |place: &Option<&str>| {
+        let arms: Vec<&str> = arms.iter().copied().filter(|arm| is_at(arm, *place)).collect();
         Block {
             unit: &workloads[0].unit,
             reference: reference(&arms, workloads),
@@ -101,13 +92,13 @@ fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'
             arms,
         }
     };
-    places.into_iter().map(block).collect()
+    places.iter().map(block).collect()
 }
 
 /// The rows of a workload: what decides, and every other metric that was asked for.
 fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     let is_asked = |metric: Metric| {
-        let mut states = workload.verdicts.iter().map(|report| &report.contrast);
+        let mut states = workload.states();
         metric == Metric::Throughput || states.any(|state| state.metric == metric && state.holds_open)
     };
     let metrics: Vec<Metric> = Metric::all().filter(|metric| is_asked(*metric)).collect();
@@ -117,7 +108,7 @@ fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
 
 /// The baseline; else the arm that leads most often, of those that have figures. None where there is no ratio to it.
 fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
-    let states = || workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    let states = || workloads.iter().flat_map(|workload| workload.states());
     let is_here = |state: &&ContrastState| state.ratio.is_some() && arms.contains(&state.a.as_str());
     let first = states().find(is_here)?;
     if workloads[0].has_baseline {
@@ -221,21 +212,11 @@ impl Pair<'_> {
     /// On which side of the other its figure is.
     fn sign(self) -> char {
         match (self.is_better(), self.state.verdict) {
-            (Some(is_better), _) => {
-                if is_better == self.state.less_is_better {
-                    '<'
-                } else {
-                    '>'
-                }
-            }
+            (Some(is_better), _) if is_better == self.state.less_is_better => '<',
+            (Some(_), _) => '>',
             (None, Outcome::Equivalent) => '=',
-            (None, Outcome::Undecided) => {
-                if self.state.near {
-                    '~'
-                } else {
-                    '?'
-                }
-            }
+            (None, Outcome::Undecided) if self.state.near => '~',
+            (None, Outcome::Undecided) => '?',
             (None, _) => '-',
         }
     }
@@ -311,8 +292,7 @@ impl<'a> Block<'a> {
             let mut keys = vec![case.name(self.unit)];
             keys.extend(has_level.then(|| case.threads.to_string()));
             keys.extend(self.reference.map(|reference| case.figure(reference)));
-            let rows = self.rows(case, form, &keys);
-            table.rows.extend(rows);
+            table.rows.extend(self.rows(case, form, &keys));
         }
         table.keep_most_telling();
         table
@@ -463,16 +443,7 @@ impl<'a> Table<'a> {
 
     fn render(&self, report: Option<&str>) -> String {
         let widths = self.widths();
-        let line = |cells: &mut dyn Iterator<Item = (&str, Style)>| {
-            let told =
-                cells.zip(&widths).zip(&self.columns).map(|(((text, style), width), (_, is_right))| {
-                    let room = " ".repeat(width - text.width());
-                    let shown = format!("{style}{text}{style:#}");
-                    if *is_right { format!("{room}{shown}") } else { format!("{shown}{room}") }
-                });
-            format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
-        };
-        let mut out = line(&mut self.columns.iter().map(|(head, _)| (head.as_str(), HEADING)));
+        let mut out = self.line(&widths, self.columns.iter().map(|(head, _)| (head.as_str(), HEADING)));
         let mut before: Option<&Row<'_>> = None;
         for row in &self.rows {
             let is_same = |other: &&Row<'_>| {
@@ -488,13 +459,23 @@ impl<'a> Table<'a> {
             let cells = row.cells.iter().enumerate();
             let told =
                 cells.map(|(column, text)| (if column < same { "" } else { text.as_str() }, style(column)));
-            out += &line(&mut { told });
+            out += &self.line(&widths, told);
         }
         if self.left_out > 0 {
             let all = report.map_or_else(String::new, |report| format!(": {report} --format markdown"));
             let _ = writeln!(out, "… {} more{all}", numbers::counted(self.left_out, "row"));
         }
         out
+    }
+
+    /// Cells in columns of these widths.
+    fn line<'c>(&self, widths: &[usize], cells: impl Iterator<Item = (&'c str, Style)>) -> String {
+        let told = cells.zip(widths).zip(&self.columns).map(|(((text, style), width), (_, is_right))| {
+            let room = " ".repeat(width - text.width());
+            let shown = format!("{style}{text}{style:#}");
+            if *is_right { format!("{room}{shown}") } else { format!("{shown}{room}") }
+        });
+        format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
     }
 }
 

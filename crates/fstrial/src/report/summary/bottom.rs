@@ -97,8 +97,7 @@ pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     }
     // What is told along is part of the price.
     for workload in workloads.iter().filter(|workload| workload.secondary) {
-        let of_it = workload.verdicts.iter().map(|report| &report.contrast);
-        for state in of_it.filter(|state| state.metric == Metric::Throughput) {
+        for state in workload.states().filter(|state| state.metric == Metric::Throughput) {
             tallies.entry((&state.a, &state.b)).or_default().add_other(state.verdict, &workload.phase);
         }
     }
@@ -214,14 +213,14 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
             vec![format!("no single winner: {name} {best} {}{others}", in_cases(*times, all))]
         }
     };
-    let is_equal = |among: Among| matches!(among, Among::Equivalent | Among::AtLimit);
-    let kinds: [(&str, &dyn Fn(Among) -> bool); 3] = [
-        ("are equivalent", &is_equal),
-        ("are near each other", &|among| matches!(among, Among::Near(_))),
-        ("are not told apart", &|among| among == Among::Open),
-    ];
-    for (words, is_kind) in kinds {
-        let of_kind: Vec<_> = standings.iter().filter(|standing| is_kind(standing.among)).collect();
+    let words = |among: Among| match among {
+        Among::Alone => "leads",
+        Among::Equivalent | Among::AtLimit => "are equivalent",
+        Among::Near(_) => "are near each other",
+        Among::Open => "are not told apart",
+    };
+    for kind in ["are equivalent", "are near each other", "are not told apart"] {
+        let of_kind: Vec<_> = standings.iter().filter(|standing| words(standing.among) == kind).collect();
         let Some(first) = of_kind.first() else { continue };
         let are_same = of_kind.iter().all(|standing| standing.leading == first.leading);
         let who =
@@ -230,7 +229,7 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
             true => in_cases(of_kind.len(), all),
             false => format!("in {}", of_kind.len()),
         };
-        parts.push(format!("{who} {words} {times}"));
+        parts.push(format!("{who} {kind} {times}"));
     }
     parts.extend(slowest(&standings, all).map(|name| format!("{name} {worst} in all")));
     let mut out: Vec<(&str, usize)> = Vec::new();
@@ -242,8 +241,8 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     (!standings.is_empty()).then(|| format!("{}{unequal}", parts.join("; ")))
 }
 
-/// Counts a name again.
-fn count<'a>(all: &mut Vec<(&'a str, usize)>, name: &'a str) {
+/// Counts a name again, in the order in which names came first.
+pub fn count<T: PartialEq>(all: &mut Vec<(T, usize)>, name: T) {
     match all.iter_mut().find(|(known, _)| *known == name) {
         Some((_, times)) => *times += 1,
         None => all.push((name, 1)),
@@ -253,8 +252,9 @@ fn count<'a>(all: &mut Vec<(&'a str, usize)>, name: &'a str) {
 /// An arm that all others were found to be ahead of, in every one of that many cases.
 fn slowest<'a>(standings: &[Standing<'a>], cases: usize) -> Option<&'a str> {
     let of = |standing: &Standing<'a>, name: &str| {
-        let states = standing.workload.verdicts.iter().map(|report| &report.contrast);
-        let here: Vec<&ContrastState> = states
+        let here: Vec<&ContrastState> = standing
+            .workload
+            .states()
             .filter(|state| state.threads == standing.threads && state.metric == Metric::Throughput)
             .collect();
         let others = standing.leading.len() + standing.behind.len() - 1;
