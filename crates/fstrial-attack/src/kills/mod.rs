@@ -33,6 +33,9 @@ const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
     command = ['dd', 'if=/dev/zero', 'of=file', 'bs=1M', 'count=400', 'conv=fsync']\n\
     [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
 
+/// A load that lasts longer than any kill waits, so that its arm is certainly set up when the kill comes.
+const LONG: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\ncommand = ['sleep', '10']\n\
+    [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
 const SERVER: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\ncommand = ['sleep', '2']\n\
     [server]\nready = ['test', '-e', '{dir}/up']\n\
     start = ['sh', '-c', 'trap \"exit 0\" TERM; setsid sleep 1000 & touch {dir}/up; while :; do sleep 0.05; done']\n\
@@ -93,7 +96,7 @@ const KINDS: [Kind; 20] = [
     ),
     kind(
         "disk-settings",
-        "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
+        "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB --workload long.toml --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
         "load",
     ),
     kind(AT_A_PLACE, "ext4@box xfs@box {small} --size 320MiB --device image --place box={box}", ""),
@@ -164,6 +167,7 @@ impl Place {
         let prepare = |lab: Lab| {
             lab.write("freeze.toml", FREEZE);
             lab.write("program.toml", PROGRAM);
+            lab.write("long.toml", LONG);
             lab.write("server.toml", SERVER);
             let of = |name: &str| lab.path(name).display().to_string();
             let script = lab.write(
