@@ -317,7 +317,7 @@ impl MetricEntry {
             return wrong("it does not say in one way where the number is", one);
         };
         match &pick {
-            Pick::Pattern(pattern) => drop(compile(pattern)?),
+            Pick::Pattern(pattern) => drop(compile_number(pattern)?),
             Pick::Pointer(pointers) => check_pointers(pointers)?,
             Pick::Column(0) => return wrong("columns count from 1", "write column = 1 for the first"),
             Pick::Column(_) | Pick::Measure(_) => {}
@@ -366,8 +366,8 @@ fn check_pointers(pointers: &[String]) -> Result<(), Wrong> {
     }
 }
 
-/// Compiles a pattern and makes sure that it says which part is the number.
-fn compile(pattern: &str) -> Result<Regex, Wrong> {
+/// Compiles a pattern, of which `^` and `$` are the ends of a line.
+pub(super) fn compile(pattern: &str) -> Result<Regex, Wrong> {
     if pattern.len() > MAX_RULE_BYTES {
         return wrong(
             format!("the pattern has {} bytes", pattern.len()),
@@ -380,21 +380,26 @@ fn compile(pattern: &str) -> Result<Regex, Wrong> {
         .dfa_size_limit(MAX_PATTERN_MEMORY)
         .nest_limit(50)
         .build();
-    let regex = match compiled {
-        Ok(regex) => regex,
+    match compiled {
+        Ok(regex) => Ok(regex),
         Err(regex::Error::CompiledTooBig(_)) => {
-            return wrong("the pattern grows too large", "use smaller counts of repetition");
+            wrong("the pattern grows too large", "use smaller counts of repetition")
         }
         Err(error) => {
             // The reason is the last line; the lines before it draw the pattern.
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            return wrong(
+            wrong(
                 format!("the pattern does not compile: {reason}"),
                 "write it in single quotes, where a backslash is a backslash: pattern = 'iops: ([0-9.]+)'",
-            );
+            )
         }
-    };
+    }
+}
+
+/// Compiles a pattern and makes sure that it says which part is the number.
+fn compile_number(pattern: &str) -> Result<Regex, Wrong> {
+    let regex = compile(pattern)?;
     let named: Vec<&str> = regex.capture_names().flatten().collect();
     let groups = regex.captures_len() - 1;
     match (named.as_slice(), groups) {
@@ -461,7 +466,7 @@ impl MetricRule {
             Pick::Measure(measure) => Ok(measured(*measure, output)),
             Pick::Pointer(pointers) => self.by_pointer(text, pointers),
             Pick::Pattern(pattern) => {
-                let regex = compile(pattern)?;
+                let regex = compile_number(pattern)?;
                 let numbers = regex.captures_iter(text).map(|captures| of_captures(&captures));
                 self.reduce(numbers, &format!("`{pattern:.100}` matches nothing in {}", self.place()))
             }

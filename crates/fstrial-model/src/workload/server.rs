@@ -8,6 +8,7 @@
 use super::{
     command::check_commands,
     entry_error::{EntryError, entry_error},
+    metric::compile,
 };
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -43,6 +44,9 @@ pub struct ServerEntry {
     /// Commands that check the data while the server runs, after the one that is measured. One that fails is a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Vec<Vec<String>>>,
+    /// A pattern of the lines that the server prints at the start of a checkpoint under load: they are counted in each run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// What is durable when the server acknowledges, in words; parameters are replaced in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
@@ -83,6 +87,9 @@ pub struct Server {
     pub stop_within: Nanos,
     /// Commands that check the data.
     pub verify: Vec<Vec<String>>,
+    /// The lines that it prints at the start of a checkpoint; none if they are not counted.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
     /// What is durable when the server acknowledges; empty if that is not said.
     pub durable: String,
 }
@@ -106,6 +113,7 @@ impl ServerEntry {
             stop: self.stop.unwrap_or_default(),
             stop_within: self.stop_within.unwrap_or(Nanos::secs(300)),
             verify: self.verify.clone().unwrap_or_default(),
+            checkpoint: self.checkpoint.clone(),
             durable: self.durable.clone().unwrap_or_default(),
         };
         server.check().map(|()| server)
@@ -124,6 +132,12 @@ impl Server {
         Nanos(starts * self.ready_within.0.saturating_add(self.stop_within.0))
     }
 
+    /// Checkpoints in what it printed; none where they are not counted.
+    pub fn checkpoints(&self, printed: &str) -> Option<u64> {
+        let pattern = compile(self.checkpoint.as_ref()?).ok()?;
+        Some(pattern.find_iter(printed).count() as u64)
+    }
+
     fn check(&self) -> Result<(), EntryError> {
         check_commands("start", std::slice::from_ref(&self.start))?;
         check_commands("ready", std::slice::from_ref(&self.ready))?;
@@ -133,6 +147,9 @@ impl Server {
             if !(Nanos::secs(1)..=Nanos::secs(3600)).contains(&time) {
                 return Err(entry_error(key, format!("{key} is out of range (1s to 1h)"), "use 1m"));
             }
+        }
+        if let Some(Err((problem, hint))) = self.checkpoint.as_deref().map(compile) {
+            return Err(entry_error("checkpoint", problem, hint));
         }
         if self.durable.len() > MAX_DURABLE_BYTES || self.durable.contains(char::is_control) {
             let problem = format!("`durable` is longer than {MAX_DURABLE_BYTES} bytes or has several lines");
@@ -158,6 +175,7 @@ mod tests {
             ("start = ['db']\nready = ['db', '{port}']", 8, "no placeholder `{port}`", "dir"),
             ("start = ['db']\nready = ['db']\nstop = 'TERM'", 9, "unknown variant `TERM`", "SIGTERM"),
             ("start = ['db']\nready = ['db']\nstop_within = '0s'", 9, "1s to 1h", "1m"),
+            ("start = ['db']\nready = ['db']\ncheckpoint = '('", 9, "does not compile", "single quotes"),
             ("start = ['db']\nready = ['db']\ndurable = '{parameter:x}'", 9, "no parameter `x`", "x ="),
         ] {
             let text = format!("{REST}[server]\n{server}\n");

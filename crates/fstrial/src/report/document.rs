@@ -19,6 +19,8 @@ use fstrial_model::{
     measurement::Counter,
     memory::LimitedBy,
     trial::{Compare, ErrorControl},
+    unit,
+    units::Nanos,
     workload::Until,
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
@@ -199,6 +201,9 @@ pub struct CellReport {
     pub load_cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
     pub device_bytes_per_operation: Option<f64>,
+    /// Checkpoints that the server began in a run, mean; none where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<f64>,
     /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -318,7 +323,7 @@ pub fn document(
         compare: settings.compare,
         practical_percent: settings.practical.0,
         errors: settings.errors,
-        round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
+        round_seconds: finished.round_time.map(Nanos::as_secs_f64),
         claim: claim::report(
             plan,
             finished.judge(),
@@ -529,7 +534,7 @@ fn section_report(
         duration_seconds: timed
             .map(|phase| phase.duration)
             .or(program.map(|timed| timed.duration))
-            .map(fstrial_model::units::Nanos::as_secs_f64),
+            .map(Nanos::as_secs_f64),
         cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),
         verdicts,
         leads,
@@ -636,7 +641,8 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
-        device_bytes_per_operation: median(&|load| load.device_bytes),
+        device_bytes_per_operation: median(&|load| load.device_bytes).or_else(|| written_each(samples, unit)),
+        checkpoints: mean(&counted(Counter::Checkpoints).collect::<Vec<_>>()),
         device_share: median(&|load| load.device_share),
         device_idle: is_idle(samples),
         log_bytes: counted(Counter::LogSize).next_back(),
@@ -656,6 +662,16 @@ fn is_idle(samples: &[Sample]) -> bool {
     });
     let passed: Vec<u64> = passed.collect();
     passed.iter().filter(|bytes| **bytes == 0).count() * 2 > passed.len()
+}
+
+/// Bytes written to the device for an operation of a program, median: its rate is its client's own, its time the command's.
+fn written_each(samples: &[Sample], unit: &str) -> Option<f64> {
+    let of = |sample: &Sample| {
+        let elapsed = Nanos(sample.counters.get(Counter::Elapsed)?).as_secs_f64();
+        Some(sample.counters.get(Counter::DeviceWritten)? as f64 / (sample.rate * elapsed))
+    };
+    let each: Vec<f64> = samples.iter().filter_map(of).filter(|bytes| *bytes > 0.0).collect();
+    (unit == unit::OPERATIONS).then(|| fstrial_stats::spread::median(&each))?
 }
 
 /// The mean of counts; none if there are none.

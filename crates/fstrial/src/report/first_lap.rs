@@ -101,7 +101,7 @@ fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
 }
 
 /// `0`, `0.04`, `1.2`, `900`.
-fn count(value: f64) -> String {
+pub(super) fn count(value: f64) -> String {
     match value {
         0.0 => "0".into(),
         ..0.095 => format!("{value:.2}"),

@@ -18,6 +18,7 @@ pub mod progress;
 pub mod quotient;
 mod remarks;
 pub mod screen;
+pub mod served;
 pub(crate) mod stdout;
 pub mod steps;
 pub mod summary;

@@ -6,6 +6,7 @@ use super::{
     document::Document,
     plain, plain_lines,
     remarks::{controls_in_short, remarks},
+    served,
     stdout::folded,
     summary, verdict,
 };
@@ -29,6 +30,9 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
+    for line in document.workloads.iter().flat_map(served::notes) {
+        out += &fold(&format!("{}\n", plain(&line)));
+    }
     for (n, line) in remarks(document, remarked).iter().enumerate() {
         let before = if n == 0 { "\n" } else { "" };
         out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));

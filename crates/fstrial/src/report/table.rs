@@ -3,7 +3,7 @@
 use super::{
     at_device,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    first_lap, numbers, quotient, verdict,
+    first_lap, numbers, quotient, served, verdict,
 };
 use crate::run::contrast::{ContrastState, Outcome};
 use fstrial_model::{metric::Metric, trial::Compare, unit};
@@ -68,6 +68,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let words: Vec<String> =
         said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
+    lines.extend(served::notes(workload));
     lines.extend(at_device::note(workload));
     lines.extend(first_lap::notes(workload));
     lines.extend(quotient::note(workload));

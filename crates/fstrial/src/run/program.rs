@@ -99,6 +99,8 @@ pub struct ProgramOutcome {
     pub version: String,
     /// What is durable when its server acknowledges, where that is said.
     pub durable: Option<String>,
+    /// Checkpoints of its server, where they are counted.
+    pub checkpoints: Option<u64>,
     /// All command lines, in the order they ran.
     pub commands: Vec<String>,
     /// Time from the command's start to its end.
@@ -176,6 +178,7 @@ pub fn run(
         raw: raw(&ended, &run.server_said),
         version,
         durable: program.durable(),
+        checkpoints: program.server.as_ref().and_then(|server| server.checkpoints(&run.server_said)),
         commands: run.commands,
         wall: ended.wall,
         cpu_user: ended.cpu_user,

@@ -456,7 +456,11 @@ impl<'a> Run<'a> {
             }
             Ok(())
         })?;
-        let counted = counters.between(readings).with(Counter::OthersPpm, others_since(before));
+        let counted = counters
+            .between(readings)
+            .with(Counter::OthersPpm, others_since(before))
+            .with(Counter::Elapsed, Some(outcome.wall.0))
+            .with(Counter::Checkpoints, outcome.checkpoints);
         self.output = Some(outcome.report());
         let result = |picked: PickedNumber| PhaseResult {
             name: picked.name,

@@ -75,7 +75,23 @@ fn run_presets(presets: &[(&str, &str)]) {
     for result in ["transactions", "latency-p50", "latency-p95", "latency-p99"] {
         assert!(text.contains(result), "{result}: {text}");
     }
+    for workload in ended.document()["workloads"].as_array().expect("a list") {
+        assert_causes(workload);
+    }
     lab.assert_nothing_left("after the trial");
+}
+
+/// What writes has bytes next to its transactions, and PostgreSQL its checkpoints.
+fn assert_causes(workload: &Value) {
+    let name = workload["name"].as_str().expect("a name");
+    let is_main = workload["phase"] == "transactions";
+    for cell in workload["cells"].as_array().expect("a list") {
+        let written = cell["device_bytes_per_operation"].as_f64();
+        // A commit is a block at least.
+        let is_known = written.is_some_and(|bytes| bytes > 500.0);
+        assert!(is_known || !is_main || name.ends_with("-ro") || name.ends_with("-select"), "{workload}");
+        assert_eq!(cell["checkpoints"].is_number(), name == "postgresql-tpcb", "{workload}");
+    }
 }
 
 #[test]
