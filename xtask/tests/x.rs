@@ -182,7 +182,7 @@ fn the_demo_keeps_its_results_where_root_keeps_them() {
     let image = format!("--device image:{}", bench.path("target").display());
     assert!(printed.starts_with("home its own: compare ext4 xfs btrfs"), "{printed}");
     assert!(printed.contains(&image) && printed.ends_with("--seed 7\n"), "{printed}");
-    assert!(said.contains("target/release/fstrial results show"), "{said}");
+    assert!(said.contains("target/release/fstrial report --format text"), "{said}");
     let last = format!(
         "the program is {}; ./x install puts it on the path",
         bench.path("target/release/fstrial").display()

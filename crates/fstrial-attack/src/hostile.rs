@@ -23,7 +23,7 @@ const MEMORY: &str = "--as=1073741824";
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// Commands that read a file. `{file}` is the file.
-const READERS: [(&str, &str); 11] = [
+const READERS: [(&str, &str); 10] = [
     ("run", "run {file} --dry-run"),
     ("workload", "compare ext4 xfs --workload {file}.toml --dry-run"),
     ("fio-job", "compare ext4 xfs --workload {file}.fio --dry-run"),
@@ -34,7 +34,6 @@ const READERS: [(&str, &str); 11] = [
     ("model", "compare ext4 xfs --device model:{file}.toml --dry-run"),
     ("model-show", "device show {file}.toml"),
     ("import", "results import {file}"),
-    ("merge", "results merge {file}"),
 ];
 
 /// A file: what it is called, and how it is made.
@@ -116,13 +115,13 @@ fn ends_in_words(ended: &Ended, codes: &[i32]) -> Result<(), String> {
 const STORE_READERS: [&str; 9] = [
     "results list",
     "results list --json",
-    "results show 1",
+    "report 1 --format text",
     "results export --format csv",
-    "results fio 1 --out fio",
+    "results export 1 --format fio --out fio",
     "report 1 --out -",
     "trend xfs/ext4",
-    "results diff 1 2",
-    "run --resume 1",
+    "report 1 2 --format text",
+    "resume 1",
 ];
 
 /// What SQL can do to a store that a colleague sends.

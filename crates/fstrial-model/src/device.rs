@@ -42,9 +42,6 @@ pub struct Device {
     /// What it says of itself: that it rotates, or does not; left out: a model says what it is, others what they say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<Switch>,
-    /// A cap on its rates, by the kernel's control groups.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttle: Option<Throttle>,
     /// A stripe that mkfs is told about; nothing is striped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe: Option<Stripe>,
@@ -112,7 +109,6 @@ impl Device {
             members: None,
             raid: None,
             rotational: None,
-            throttle: None,
             stripe: None,
             model: None,
         }
@@ -306,150 +302,14 @@ impl Device {
                 format!("leave the stripe out: an array tells mkfs its own, and {spread} spreads itself");
             return Some(("stripe", "a device with members cannot have a stripe".into(), hint));
         }
-        if self.throttle.is_some() && self.raid.is_none() {
-            let hint =
-                "leave one of them out, or make an array of the members: raid = { level = \"raid10\" }";
-            return Some((
-                "throttle",
-                "a throttle caps one device, and there are several".into(),
-                hint.into(),
-            ));
-        }
         let (problem, hint) = self.raid?.problem(members)?;
         Some(("raid", problem, hint))
-    }
-}
-
-/// A cap on the rates of a device; at least one of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Throttle {
-    /// Reads in a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_iops: Option<u64>,
-    /// Writes in a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_iops: Option<u64>,
-    /// Bytes read in a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_bandwidth: Option<Bytes>,
-    /// Bytes written in a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_bandwidth: Option<Bytes>,
-}
-
-/// Which version of control groups holds a device to its cap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ThrottledBy {
-    /// `blkio.throttle.*`: charges the process that submits.
-    V1,
-    /// `io.max`: charges buffered writes, too.
-    V2,
-}
-
-impl fmt::Display for ThrottledBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V1 => "cgroup v1 (blkio.throttle)",
-            Self::V2 => "cgroup v2 (io.max)",
-        })
-    }
-}
-
-impl Throttle {
-    /// The keys, in the order they are printed.
-    pub const KEYS: [&str; 4] = ["read_iops", "write_iops", "read_bandwidth", "write_bandwidth"];
-    /// Requests in a second that a kernel can be told.
-    const IOPS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
-    /// Bytes in a second: below this a single request of usual size takes many seconds.
-    const BANDWIDTH: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
-
-    /// The limits that are set, by key.
-    pub fn limits(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let bytes = |bandwidth: Option<Bytes>| bandwidth.map(|Bytes(bytes)| bytes);
-        let values =
-            [self.read_iops, self.write_iops, bytes(self.read_bandwidth), bytes(self.write_bandwidth)];
-        Self::KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?)))
-    }
-
-    /// What is wrong with it, if anything is, and what to try.
-    pub fn problem(&self) -> Option<(String, String)> {
-        if self.limits().next().is_none() {
-            return Some((
-                "the throttle sets no limit".into(),
-                format!("set one of {}, such as write_iops = 300", Self::KEYS.join(", ")),
-            ));
-        }
-        self.limits().find_map(|(key, value)| {
-            if key.ends_with("iops") {
-                let hint = format!("use {} to {}", Self::IOPS.start(), Self::IOPS.end());
-                (!Self::IOPS.contains(&value)).then(|| (format!("{key} = {value} is out of range"), hint))
-            } else {
-                let [least, most] = [Self::BANDWIDTH.start(), Self::BANDWIDTH.end()].map(|n| Bytes(*n));
-                let hint = format!("use {least} to {most} in a second");
-                (!Self::BANDWIDTH.contains(&value))
-                    .then(|| (format!("{key} = {} is out of range", Bytes(value)), hint))
-            }
-        })
-    }
-}
-
-impl fmt::Display for Throttle {
-    /// `write_iops=300,read_bandwidth=10MiB`, as it is read.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (key, value)) in self.limits().enumerate() {
-            let comma = if number > 0 { "," } else { "" };
-            if key.ends_with("iops") {
-                write!(f, "{comma}{key}={value}")?;
-            } else {
-                write!(f, "{comma}{key}={}", Bytes(value))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Throttle {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut throttle = Self::default();
-        for item in text.split(',') {
-            let Some((key, value)) = item.split_once('=') else {
-                return Err(format!("`{item}` is not a limit; write for example write_iops=300"));
-            };
-            let iops =
-                || value.parse().map_err(|_| format!("`{value}` is not a number of requests in a second"));
-            let bytes = || value.parse().map_err(|e: crate::units::UnitError| e.to_string());
-            match key {
-                "read_iops" => throttle.read_iops = Some(iops()?),
-                "write_iops" => throttle.write_iops = Some(iops()?),
-                "read_bandwidth" => throttle.read_bandwidth = Some(bytes()?),
-                "write_bandwidth" => throttle.write_bandwidth = Some(bytes()?),
-                _ => return Err(format!("there is no limit `{key}`; use one of {}", Self::KEYS.join(", "))),
-            }
-        }
-        match throttle.problem() {
-            Some((problem, hint)) => Err(format!("{problem}; {hint}")),
-            None => Ok(throttle),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_throttle_reads_back() {
-        for text in [
-            "write_iops=300",
-            "read_iops=1,write_iops=300,read_bandwidth=10MiB,write_bandwidth=64KiB",
-            "read_bandwidth=1GiB",
-        ] {
-            assert_eq!(text.parse::<Throttle>().unwrap().to_string(), text);
-        }
-    }
 
     #[test]
     fn a_stripe_reads_back_and_a_wrong_one_names_the_remedy() {
@@ -487,21 +347,5 @@ mod tests {
         assert_eq!(problem(Some("raid0"), None, DeviceKind::Image), Some("raid"));
         assert_eq!(problem(None, Some(1), DeviceKind::Image), Some("members"));
         assert_eq!(problem(None, Some(4), DeviceKind::Disk), Some("members"));
-    }
-
-    #[test]
-    fn a_wrong_throttle_names_the_remedy() {
-        for (text, words) in [
-            ("300", "write_iops=300"),
-            ("iops=300", "use one of read_iops"),
-            ("write_iops=0", "use 1 to"),
-            ("write_iops=many", "not a number"),
-            ("write_bandwidth=300", "use 64KiB to"),
-            ("write_bandwidth=10MB", "MiB"),
-        ] {
-            let error = text.parse::<Throttle>().unwrap_err();
-            assert!(error.contains(words), "{text}: {error}");
-        }
-        assert!(Throttle::default().problem().is_some());
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::{
     arm::Arm,
-    device::{Raid, Throttle},
+    device::Raid,
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     state::{Restoring, Space, State, StateFigures},
@@ -67,9 +67,6 @@ pub struct Setup {
     /// The device for its journal or log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<DeviceBinding>,
-    /// A cap on the rates of its device under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttle: Option<Throttle>,
     /// A stripe that mkfs is told about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe: Option<Stripe>,

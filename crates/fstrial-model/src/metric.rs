@@ -189,6 +189,11 @@ impl Metric {
         self != Self::Throughput || of.less_is_better
     }
 
+    /// Whether a result is this metric as a program measured it: a number of its own that is called `latency-p99`.
+    pub fn is_name_of(self, result: &ResultKind) -> bool {
+        self.quantile().is_some() && result.name.strip_prefix("latency-") == Some(self.name())
+    }
+
     /// Whether a result has it at all.
     pub fn is_of(self, result: &ResultKind) -> bool {
         match self {

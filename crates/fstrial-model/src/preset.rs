@@ -247,6 +247,11 @@ pub fn fitting(word: &str) -> Vec<&'static str> {
     names().filter(fits).collect()
 }
 
+/// The hint that names the preset or application that a misspelt word may mean.
+pub fn did_you_mean(word: &str) -> Option<String> {
+    crate::problem::did_you_mean(word, names().chain(application::names()))
+}
+
 /// What to try instead of a word that no preset and no application has.
 pub fn hint_for_unknown(word: &str) -> String {
     const LISTS: &str = "`fstrial workloads WORD` lists what fits a word";
@@ -258,8 +263,8 @@ pub fn hint_for_unknown(word: &str) -> String {
     if let [_, ..] = fitting.as_slice() {
         return format!("these fit the word: {}; {LISTS}", fitting[..fitting.len().min(5)].join(", "));
     }
-    match crate::problem::closest(word, names().chain(application::names())) {
-        Some(near) => format!("did you mean `{near}`? {LISTS}"),
+    match did_you_mean(word) {
+        Some(near) => format!("{near} {LISTS}"),
         None => format!("`fstrial workloads` lists what there is; {LISTS}, such as postgresql"),
     }
 }

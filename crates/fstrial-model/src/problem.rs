@@ -103,6 +103,7 @@ pub(crate) fn read_toml<T: DeserializeOwned>(
 /// Turns an error of the TOML reader into one with the closest valid name.
 fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
     let (message, help) = syntax_words(error.message());
+    let help = help.or_else(|| error.span().and_then(|span| in_quotes(&message, text, span.start)));
     let shown = error.span().map(|span| readable(text, &widen(text, span)));
     Box::new(TrialError {
         span: shown.as_ref().map(|(_, span)| span.clone().into()),
@@ -112,6 +113,18 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
         help,
         within: Vec::new(),
     })
+}
+
+/// The line with the value in quotes, where the reader asks for them: `budget = "5m"`.
+fn in_quotes(message: &str, text: &str, at: usize) -> Option<String> {
+    const LONGEST: usize = 60;
+    let (before, after) = text.split_at_checked(at)?;
+    let key = before.lines().last()?.trim_start();
+    let value = after.lines().next()?.split('#').next()?.trim_end();
+    let is_plain =
+        !value.is_empty() && value.len() <= LONGEST && !value.contains(['"', '\\', '[', ']', ',', '{']);
+    let is_asked = message.starts_with("string values must be quoted") && is_plain && key.ends_with("= ");
+    is_asked.then(|| format!("write {key}\"{value}\""))
 }
 
 /// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest

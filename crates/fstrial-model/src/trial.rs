@@ -479,6 +479,7 @@ file_size = "1GiB"
         for (change, name) in [
             ("budget = \"10m\"->budgett = \"10m\"", "wrong key"),
             ("budget = \"10m\"->budget = \"10 weeks\"", "wrong unit"),
+            ("budget = \"10m\"->budget = 10m # all", "without quotes"),
             ("size = \"4GiB\"->size = \"4GB\"", "decimal unit"),
             ("size = \"4GiB\"->size = \"100MiB\"", "device too small"),
             ("filesystem = \"xfs\"->filesystem = \"xsf\"", "misspelt filesystem"),

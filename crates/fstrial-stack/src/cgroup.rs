@@ -28,7 +28,7 @@ pub(crate) struct Controller {
     pub(crate) v1: &'static str,
     /// In version 2.
     pub(crate) v2: &'static str,
-    /// What it is for: "throttle", as in "nothing here can throttle".
+    /// What it is for: "limit memory", as in "nothing here can limit memory".
     pub(crate) verb: &'static str,
 }
 

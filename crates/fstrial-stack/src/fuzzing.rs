@@ -2,7 +2,7 @@
 //! of a tool as the one who reads it does.
 
 use crate::{
-    cgroup::Version, command::CommandOutput, counters, memory, mounts, operation, queue, signatures, throttle,
+    cgroup::Version, command::CommandOutput, counters, memory, mounts, operation, queue, signatures,
 };
 use fstrial_model::{
     filesystem::{FILESYSTEMS, Observation},
@@ -21,11 +21,9 @@ pub fn mountinfo(text: &str) {
 pub fn kernel_values(text: &str) {
     black_box((queue::selected(text), counters::passed(text)));
     for version in [Version::V1, Version::V2] {
-        black_box(throttle::CONTROLLER.own_group(version, text));
+        black_box(memory::CONTROLLER.own_group(version, text));
     }
     black_box((memory::kills_in(text), memory::is_taken(text, Bytes::mib(64))));
-    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-    black_box(throttle::is_taken(rest, line));
 }
 
 /// What `wipefs --json` prints.

@@ -33,6 +33,15 @@ pub fn kernel_lists(filesystem: &Filesystem) -> Result<bool, StackError> {
     Ok(listed.lines().any(|line| line.split_whitespace().last() == Some(filesystem.kernel)))
 }
 
+/// Whether the kernel has a filesystem, or a module for it. Loads none.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn has_filesystem(filesystem: &Filesystem) -> Result<bool, StackError> {
+    let module = || Program::new("modinfo").args(["-F", "name", filesystem.module]).finish();
+    Ok(kernel_lists(filesystem)? || module().is_ok_and(|done| done.status.success()))
+}
+
 /// Makes sure that the kernel has a filesystem, loading its module if there is one.
 ///
 /// # Errors

@@ -44,6 +44,5 @@ pub mod queue;
 pub mod signatures;
 pub mod stack;
 mod sysfs;
-pub mod throttle;
 
 pub use error::StackError;

@@ -10,7 +10,7 @@ use crate::{
     error::StackError,
     host,
     ledger::Ledger,
-    sysfs, throttle,
+    sysfs,
 };
 use fstrial_model::{memory::LimitedBy, units::Bytes};
 use std::{
@@ -30,23 +30,17 @@ pub fn find() -> Result<LimitedBy, StackError> {
     CONTROLLER.find().map(|found| by(found.version))
 }
 
-/// The same for this very limit, and next to a throttle or not.
+/// The same for this very limit.
 ///
 /// # Errors
-/// As [`find`]; the limit is not a limit on this machine, or a process would have to be in two groups of cgroup v2.
-pub fn require(limit: Bytes, is_throttled: bool) -> Result<LimitedBy, StackError> {
+/// As [`find`]; the limit is not a limit on this machine.
+pub fn require(limit: Bytes) -> Result<LimitedBy, StackError> {
     let found = find()?;
     let memory = host::memory()?;
     if limit >= memory {
         return Err(unable(
             format!("a limit of {} for the memory, and the machine has {}", limit.human(), memory.human()),
             "lower the limit, or leave it out",
-        ));
-    }
-    if is_throttled && found == LimitedBy::V2 && throttle::CONTROLLER.find()?.version == Version::V2 {
-        return Err(unable(
-            "a throttle and a limit for the memory: both are cgroup v2 here, where a process is in one group only".into(),
-            "leave one of them out, or use a modelled device in place of the throttle",
         ));
     }
     Ok(found)

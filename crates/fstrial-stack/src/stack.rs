@@ -23,11 +23,10 @@ use crate::{
     mounts::{self, MountEntry},
     queue::{self, QueueSettings},
     sysfs,
-    throttle::ThrottledGroup,
 };
 use fstrial_model::{
     arm::{Arm, CheckedArm, RAW, Switch},
-    device::{Raid, Throttle},
+    device::Raid,
     facts::{ArmFacts, Fact},
     filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
@@ -329,14 +328,6 @@ impl AttachedDevices {
     /// Its folder in sysfs.
     pub(crate) fn sysfs(&self) -> &Path {
         &self.node.sysfs
-    }
-
-    /// Makes a control group in which its device is no faster than this. The log device is not capped.
-    ///
-    /// # Errors
-    /// This machine cannot, or the kernel does not take it.
-    pub fn throttle(&self, cap: &Throttle, ledger: &Ledger) -> Result<ThrottledGroup, StackError> {
-        ThrottledGroup::set(cap, &self.node.sysfs, ledger)
     }
 
     /// How and where an arm has its log, if that is another device.

@@ -14,7 +14,7 @@ use fstrial_model::{
         CellName, Level, Machine, Need,
         era::{Rules, Version},
     },
-    device::{Raid, Throttle},
+    device::Raid,
     device_model::DeviceModel,
     fio::{How, Surroundings, inspect, output::FioOutput, understand},
     job::{Job, WorkerMessage},
@@ -67,7 +67,7 @@ const fn target(name: &'static str, takes: fn(&[u8]), examples: Examples) -> Tar
 }
 
 /// Every parser of the workspace that takes what did not come from ourselves.
-pub(crate) const TARGETS: [Target; 42] = [
+pub(crate) const TARGETS: [Target; 41] = [
     target("trial", trial, In(&[("trials/agreement", ".toml"), ("claims", ".toml"), ("docs", ".md")])),
     target("claim", claim, In(&[("claims", ".toml")])),
     target("eras", eras, In(&[("claims", "eras.toml")])),
@@ -110,11 +110,6 @@ pub(crate) const TARGETS: [Target; 42] = [
     target("version", parses::<Version>, Texts(&["6.12", "2.6.30", "6.18.0-rc3", "5"])),
     target("raid", reads_back::<Raid>, Texts(&["raid10", "raid0,chunk=64KiB", "raid1"])),
     target("stripe", reads_back::<Stripe>, Texts(&["64KiB×4", "4KiBx256"])),
-    target(
-        "throttle",
-        reads_back::<Throttle>,
-        Texts(&["write_iops=300", "read_iops=5,write_bandwidth=20MB/s,read_bandwidth=100MiB/s"]),
-    ),
     target("job", job, Texts(&[JOB])),
     target("message", message, Texts(&MESSAGES)),
     target("device-protocol", device_protocol, Texts(&DEVICE_PROTOCOL)),
@@ -173,11 +168,11 @@ const PLACE_LINES: [&str; 3] = [
 const ENVIRONMENT: &str = r#"{"fstrial":"0.1.0","host":"lab1","kernel":"6.12.0 x86_64","distribution":"Debian","processor":"CPU","cpus":4,"memory":"16GiB","clocksource":"tsc","governor":null,"virtual_machine":false,"load_average":"0.00","device":"image","device_notes":[],"generator_loop_ns":30}"#;
 const COMMAND_LINES: [&str; 6] = [
     "compare\next4\nxfs:agcount=16,noatime\n--workload\nrandom-write\n--threads\n1,4,16\n--device\nramdisk\n--budget\n10m",
-    "compare\nraw\next4\n--device\ndisk\n--erase\n/dev/x\n--erase-signature\next4\n--state\naged:60%\n--throttle\niops=300",
+    "compare\nraw\next4\n--device\ndisk\n--erase\n/dev/x\n--erase-signature\next4\n--state\naged:60%\n--stripe\n64KiB×4",
     "results\nlist\n--since\n2026-01-31\n--until\n2026-01-31T18:00:00+01:00\n--status\ndecided\n--name\na*[b-c]?",
     "results\nexport\n--format\nparquet\n--out\nx",
     "trend\nxfs/ext4\n--fail-if-worse\n5%\n--kernel\n6.1",
-    "run\ntrial.toml\n--resume\n7\n--fail-if\nxfs<ext4*0.9\n--practical\n3%\n--seed\n0x1f",
+    "run\ntrial.toml\n--fail-if\nxfs<ext4*0.9\n--practical\n3%\n--seed\n0x1f",
 ];
 const JUDGED: [&str; 9] = [
     "round,arm,value,order,cv\n1,a,100,1,0.01\n1,b,110,2,0.01\n2,a,101,2,0.02\n2,b,111,1,0.02\n3,a,99,1,0.01\n3,b,112,2,0.01\n",

@@ -56,7 +56,7 @@ struct Kind {
 }
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 19] = [
     kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
     kind(
         "settings",
@@ -82,11 +82,6 @@ const KINDS: [Kind; 20] = [
         "directory",
         "a=dir:dirs/a b=dir:dirs/b --workload random-write,create-files --file-size 4MiB --threads 1 --duration 100ms --warmup 20ms",
         "",
-    ),
-    kind(
-        "throttle",
-        "ext4 xfs {small} --size 320MiB --device image:images --throttle write_iops=20000",
-        "load",
     ),
     kind("memory", "ext4:memory=48MiB xfs {small} --size 320MiB --device image:images --memory 64MiB", ""),
     kind(

@@ -302,7 +302,7 @@ keys! {
             "ioscheduler": Text;
         "it takes memory from the whole machine" => "lockmem": Text = "0";
         "it is for writing to devices that are in use" => "allow_mounted_write": Bool = "0";
-        "it writes files of its own; every run's series and latencies are stored, and `fstrial results fio` gives them in fio's form" =>
+        "it writes files of its own; every run's series and latencies are stored, and `fstrial results export --format fio` gives them in fio's form" =>
             "write_bw_log": Text, "write_lat_log": Text, "write_iops_log": Text, "write_hist_log": Text;
         "a profile makes jobs that are not in the file" => "profile": Text;
         "it makes control groups on this host; that is the trial's to do, the same for every arm" =>

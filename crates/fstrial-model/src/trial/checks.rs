@@ -308,18 +308,6 @@ impl Trial {
         if let Some(found) = self.spread_problem() {
             return Some(found);
         }
-        if let Some(throttle) = &device.throttle {
-            if is_directory {
-                return Some(problem(
-                    &["device", "throttle"],
-                    "existing directories cannot be throttled",
-                    "leave throttle out, or compare filesystems that are made for the trial",
-                ));
-            }
-            if let Some((message, hint)) = throttle.problem() {
-                return Some(problem(&["device", "throttle"], message, hint));
-            }
-        }
         if let Some(stripe) = &device.stripe {
             if is_directory {
                 return Some(problem(&["device", "stripe"], "directories are not made", "leave stripe out"));
@@ -499,7 +487,6 @@ impl Trial {
             let beside = [
                 ("members: the tools are told about one device", device.members.is_some()),
                 ("a log device: the tools are told about one", self.log_device.is_some()),
-                ("a throttle: only loads are capped", device.throttle.is_some()),
                 ("a stripe: filesystems are made again without it", device.stripe.is_some()),
                 (
                     "a profile: filesystems are made again without it",
@@ -526,7 +513,9 @@ impl Trial {
     /// What a trial is decided on must be there.
     fn metrics_problem(&self, workloads: &[Workload]) -> Option<Problem> {
         let has = |metric: &Metric| {
-            workloads.iter().any(|workload| workload.results().any(|one| metric.is_of(&one)))
+            workloads
+                .iter()
+                .any(|workload| workload.results().any(|one| metric.is_of(&one) || metric.is_name_of(&one)))
         };
         let metric = self.trial.decide_on.iter().find(|metric| !has(metric))?;
         Some(problem(

@@ -126,8 +126,8 @@ fn a_group_that_a_dead_worker_left_is_removed() {
 #[test]
 fn what_is_no_limit_here_is_refused() {
     limited(|| {
-        let error = memory::require(Bytes::gib(1 << 20), false).unwrap_err();
+        let error = memory::require(Bytes::gib(1 << 20)).unwrap_err();
         assert!(error.to_string().contains("and the machine has"), "{error}");
-        memory::require(Bytes::mib(64), false).unwrap();
+        memory::require(Bytes::mib(64)).unwrap();
     });
 }

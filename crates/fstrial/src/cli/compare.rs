@@ -15,7 +15,7 @@ use clap::Args;
 use fstrial_model::{
     application::Application,
     arm::{Arm, ArmError, DIRECTORY},
-    device::{Device, DeviceKind, LogDevice, LogKind, Raid, Throttle},
+    device::{Device, DeviceKind, LogDevice, LogKind, Raid},
     device_model::MODELS,
     fio::Inspection,
     metric::Metric,
@@ -81,10 +81,6 @@ pub(crate) struct CompareArgs {
     /// Make an md array of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
     #[arg(long, value_name = "LEVEL", hide_short_help = true)]
     raid: Option<Raid>,
-
-    /// Cap the rates of the device by control groups: write_iops=300,read_bandwidth=10MiB (a second), ….
-    #[arg(long, value_name = "LIMIT,…", hide_short_help = true)]
-    throttle: Option<Throttle>,
 
     /// Tell mkfs about a stripe, chunk×members with data, such as 64KiB×4; nothing is striped.
     #[arg(long, value_name = "CHUNK×N", hide_short_help = true)]
@@ -461,13 +457,7 @@ impl CompareArgs {
     /// A device of the flags.
     fn device(&self, text: &str) -> Result<Device, ExpectedError> {
         let device = device_of(text, self.size, self.conduct.permission().erase)?;
-        Ok(Device {
-            members: self.members,
-            raid: self.raid,
-            throttle: self.throttle.clone(),
-            stripe: self.stripe,
-            ..device
-        })
+        Ok(Device { members: self.members, raid: self.raid, stripe: self.stripe, ..device })
     }
 
     /// The workloads with the flags laid over them.

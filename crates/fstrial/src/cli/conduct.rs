@@ -3,7 +3,7 @@
 mod args;
 mod resume;
 
-use super::{Home, pages};
+use super::{Home, lacking, pages};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -42,7 +42,7 @@ use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
-use resume::{find_resumable, with_its_laps};
+use resume::with_its_laps;
 use std::{path::PathBuf, time::Instant};
 
 /// How much longer than its budget a trial may take until what it waits for is given up: its last run is begun where it is
@@ -63,8 +63,8 @@ pub(crate) struct TrialEnd {
     pub(crate) left: Option<ExpectedError>,
 }
 
-/// Conducts a trial from the first check to the answer, prints it, and gives the exit code. `resume`: resume this
-/// stored trial, 0 for the last unfinished one.
+/// Conducts a trial from the first check to the answer, prints it, and gives the exit code; resumes it if it is stored
+/// under that number.
 pub(crate) fn conduct(
     trial: &Trial,
     args: &ConductArgs,
@@ -105,7 +105,7 @@ pub(crate) fn conduct(
     if let Some(left) = left {
         return Err(left);
     }
-    super::written(code, Some(format!("fstrial results show {id}")))
+    super::written(code, Some(format!("fstrial report {id} --format text")))
 }
 
 /// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
@@ -125,9 +125,14 @@ pub(crate) fn dry_run(
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     reach::known_and_single(places, &plan.trial.places)?;
+    require_directories(trial)?;
     let looks = Looks::of(&plan);
     let forecast = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
-    Ok((steps::render(&plan, places, precondition, looks.as_ref(), &forecast), forecast))
+    let mut shown = steps::render(&plan, places, precondition, looks.as_ref(), &forecast);
+    for missing in lacking::of_trial(&plan.trial, environment::cpus()) {
+        shown += &format!("\nThis cannot run here: {missing}\n");
+    }
+    Ok((shown, forecast))
 }
 
 /// What Ctrl-C raises.
@@ -135,8 +140,7 @@ pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
     Interrupt::announced().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
 }
 
-/// Conducts a trial from the first check to the answer. `resume`: resume this stored trial, 0 for the last
-/// unfinished one.
+/// Conducts a trial from the first check to the answer; resumes it if it is stored under that number.
 pub(crate) fn measure(
     trial: &Trial,
     args: &ConductArgs,
@@ -151,9 +155,11 @@ pub(crate) fn measure(
     require_directories(trial)?;
     let (_lock, ledger) = home.ledger()?;
     let mut store = Store::open(home.results()?)?;
-    let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
-    let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
-    let stored = resumed.map(|(id, _)| store.trial(id)).transpose()?;
+    let stored = resume.map(|id| store.trial(TrialId(id))).transpose()?;
+    stored.iter().try_for_each(|stored| resume::check_machine(stored, &settled))?;
+    let resumed = stored.as_ref().map(|stored| &stored.summary);
+    let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
+    let resumed = resumed.map(|summary| summary.id);
     let settled = match &stored {
         Some(stored) => with_its_laps(settled, stored),
         None => settled,
@@ -201,7 +207,7 @@ pub(crate) fn measure(
             }
         };
         let conducting = Conducting { plan, args, clock: &clock, interrupt };
-        conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id))
+        conducting.answer(&mut places, &mut shown, &mut store, resumed)
     });
     // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
     let mut left: Vec<ExpectedError> = places.into_iter().filter_map(|place| place.close().err()).collect();
@@ -245,7 +251,10 @@ impl<'a> Conducting<'a> {
         let finished = self.run(places, shown, store, id, earlier);
         shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
-        let warnings: Vec<String> = places.iter().flat_map(|place| place.warnings()).collect();
+        let of_places = places.iter().flat_map(|place| place.warnings());
+        let ended_by =
+            finished.as_ref().err().map(|error| format!("the trial was ended by an error: {error}"));
+        let warnings: Vec<String> = of_places.chain(ended_by).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
         // Of two errors the first one is told.

@@ -119,14 +119,6 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
 }
 
 fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
-    // Loading a module is a change to the host, so it is only asked whether there is one.
-    let listed = host::kernel_lists(row).unwrap_or(false);
-    let module = || {
-        Program::new("modinfo")
-            .args(["-F", "name", row.module])
-            .finish()
-            .is_ok_and(|done| done.status.success())
-    };
     let version = command::find(row.mkfs)
         .and_then(|_| Program::new(row.mkfs).args([row.mkfs_version]).finish().ok())
         .map(|done| {
@@ -140,7 +132,7 @@ fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
     let missing = version.is_none();
     FilesystemCheck {
         name: row.name,
-        in_kernel: listed || module(),
+        in_kernel: host::has_filesystem(row).unwrap_or(false),
         fsck: row.fsck.map(|(program, _)| command::find(program).is_some()),
         install: missing.then(|| command::how_to_install(row.packages)),
         mkfs: version,

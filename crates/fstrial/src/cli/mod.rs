@@ -15,6 +15,7 @@ pub mod fuzzing;
 mod generate;
 mod in_file;
 mod judge;
+mod lacking;
 mod noise;
 mod out_file;
 mod pages;

@@ -7,7 +7,7 @@ pub(crate) mod list;
 pub(crate) mod standing;
 mod transfer;
 
-use super::{Home, Lock, out_file};
+use super::{Home, Lock};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -15,9 +15,6 @@ use crate::{
         again::{self, JudgedTrial},
         diff::{self, Diff, Side},
         document::Document,
-        json_lines,
-        screen::{self, Remarked},
-        stdout,
     },
 };
 use clap::{Args, Subcommand};
@@ -25,7 +22,7 @@ use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 use standing::Standing;
 use std::path::PathBuf;
 
-/// Look at stored trials: list them, show one's answer again, compare two; export, import and remove them.
+/// Look at stored trials: list, tag, export, import and remove them. `fstrial report` shows their answers.
 #[derive(Debug, Args)]
 pub(crate) struct ResultsArgs {
     #[command(subcommand)]
@@ -38,57 +35,8 @@ pub(crate) struct ResultsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     List(list::ListArgs),
-    /// Judge a stored trial again and show its answer.
-    #[command(after_long_help = "\
-Examples:
-  fstrial results show
-  fstrial results show 12 --json")]
-    Show {
-        /// Number of the trial [default: the last that has a round].
-        #[arg(value_parser = trial_number, add = super::complete::trials())]
-        id: Option<i64>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// The same as `fstrial report A B --format text`: two trials side by side.
-    ///
-    /// There is no verdict: two trials were not interleaved, so whatever changed between them is in the figures.
-    #[command(after_long_help = "\
-Examples:
-  fstrial results diff 12 15
-  fstrial results diff 12 15 --json")]
-    Diff {
-        /// The number of the first.
-        #[arg(value_parser = trial_number, add = super::complete::trials())]
-        a: i64,
-        /// The number of the second.
-        #[arg(value_parser = trial_number, add = super::complete::trials())]
-        b: i64,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
     Export(export::ExportArgs),
-    /// Write every measured run as fio's JSON, for fio-plot and other tools that read it.
-    ///
-    /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json. docs/fio.md says what each number is,
-    /// and how fio-plot draws them.
-    #[command(after_long_help = "\
-Examples:
-  fstrial results fio 12 --out for-fio-plot")]
-    Fio {
-        /// Number of the trial [default: the last].
-        #[arg(value_parser = trial_number, add = super::complete::trials())]
-        id: Option<i64>,
-        /// The folder to write to; it is made.
-        #[arg(long, value_name = "FOLDER")]
-        out: PathBuf,
-        #[arg(long, help = out_file::FORCE)]
-        force: bool,
-    },
     Import(transfer::ImportArgs),
-    Merge(transfer::MergeArgs),
     Rm(transfer::RmArgs),
     Tag(list::TagArgs),
 }
@@ -98,24 +46,8 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
     match &args.action {
         None => list::exec(&open(home)?, &list::ListArgs::default())?,
         Some(Action::List(list)) => list::exec(&open(home)?, list)?,
-        Some(Action::Show { id, json }) => show(home, *id, *json)?,
-        Some(Action::Diff { a, b, json }) => {
-            let store = open(home)?;
-            let [a, b] = [find(&store, Some(*a))?, find(&store, Some(*b))?];
-            let diff = side_by_side(&store, [&a, &b])?;
-            match json {
-                true => json_lines::print(&diff),
-                false => super::print(&diff.render()),
-            }
-        }
         Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
-        Some(Action::Fio { id, out, force }) => {
-            let store = open(home)?;
-            let line = fio::export(&store, &find(&store, *id)?, out, *force)?;
-            super::print(&format!("{line}\n"));
-        }
         Some(Action::Import(import)) => transfer::import(home, import)?,
-        Some(Action::Merge(merge)) => transfer::merge(home, merge)?,
         Some(Action::Rm(rm)) => transfer::remove(home, rm)?,
         Some(Action::Tag(tag)) => list::exec_tag(home, tag)?,
     }
@@ -163,18 +95,6 @@ pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, Expect
         }
     };
     Ok(store.trial(id)?)
-}
-
-fn show(home: &Home, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
-    let store = open(home)?;
-    let mut document = judge_again(&store, &find(&store, id)?)?;
-    document.home_again = home.again();
-    if json {
-        json_lines::print(&document);
-    } else {
-        super::print(&screen::render(&document, stdout::columns(), Remarked::InShort));
-    }
-    Ok(())
 }
 
 pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<Diff, ExpectedError> {

@@ -66,7 +66,7 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
             TrialStatus::Decided => Err(ExpectedError::usage(
                 format!("trial {id} is decided: more rounds would change nothing"),
                 format!(
-                    "see its answer with `fstrial results show {id}`; `fstrial results list` shows all trials"
+                    "see its answer with `fstrial report {id} --format text`; `fstrial results list` shows all trials"
                 ),
             )),
             _ => Ok(stored),
@@ -82,7 +82,7 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
     let last = trials.find(can_go_on);
     let last = last.ok_or_else(|| {
         ExpectedError::usage(
-            "there is no trial to resume: all that are stored are decided",
+            "no stored trial is left to resume",
             "begin one with `fstrial compare`; `fstrial results list` shows those there are",
         )
     })?;

@@ -3,7 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    device, in_file, results, workloads,
+    device, in_file, workloads,
 };
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
@@ -15,13 +15,12 @@ use fstrial_model::{
 };
 use std::path::{Path, PathBuf};
 
-/// Run a trial from a file, or resume one that was interrupted.
+/// Run a trial from a file.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial run trial.toml
   fstrial run trial.toml --budget 20m --fail-if slower
-  fstrial run trial.toml --resume
   fstrial run trial.toml --place node='ssh -o BatchMode=yes node fstrial agent'
   fstrial run trial.toml --dry-run")]
 pub(crate) struct RunArgs {
@@ -29,16 +28,12 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Resume the last trial of this file that did not come to its end, or with this one.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0", value_parser = results::trial_number, add = super::complete::trials())]
-    resume: Option<i64>,
-
     /// Wall time for this session instead of the file's.
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
     /// Seed of everything random, instead of the file's.
-    #[arg(long, value_parser = seed, conflicts_with = "resume")]
+    #[arg(long, value_parser = seed)]
     seed: Option<u64>,
 
     #[command(flatten)]
@@ -82,7 +77,7 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
         trial.trial.budget = budget;
     }
     trial.trial.seed = args.seed.or(trial.trial.seed);
-    conduct::conduct(&trial, &args.conduct, &args.home, args.resume)
+    conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
 /// Reads the files that a trial file names, which lie in its folder or below: somebody else may have written it, and an error

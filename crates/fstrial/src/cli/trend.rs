@@ -5,8 +5,8 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        is_unicode, json_lines,
-        trend::{self, Limits, TrendDocument},
+        USUAL_COLUMNS, is_unicode, json_lines, stdout,
+        trend::{self, Limits, Terminal},
     },
     run::history::{self, By, SeriesQuery, SeriesSet},
 };
@@ -16,7 +16,6 @@ use fstrial_model::{
     units::Percent,
 };
 use fstrial_stats::change::MIN_POINTS;
-use fstrial_store::Store;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,11 +102,29 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
         metric: args.metric,
         by: args.by,
     };
-    let document = find(&store, args, &asked, limits)?;
+    let trials: Vec<_> = args.filter.search().find(&store)?.into_iter().map(|trial| trial.id).collect();
+    if trials.is_empty() {
+        let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
+        return Err(ExpectedError::usage("no trial matches", hint));
+    }
+    let found = history::collect(&store, &trials, &asked)?;
+    if found.series.is_empty() {
+        let nothing = nothing(&asked, &found, trials.len());
+        // A gate without anything to judge is open; a name that no trial has is a mistake.
+        let is_mistaken = found.left_out.iter().all(|left| left.reason == history::NOT_ASKED);
+        if args.fail_if_worse.is_none() || is_mistaken {
+            return Err(nothing);
+        }
+        super::show(&nothing);
+        return Ok(exit_code::UNJUDGED);
+    }
+    let document = trend::document(&asked, found, limits);
     if args.json {
         json_lines::print(&document);
     } else {
-        super::print(&trend::render(&document, is_unicode(|name| std::env::var(name).ok())));
+        let unicode = is_unicode(|name| std::env::var(name).ok());
+        let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
+        super::print_folded(&trend::render(&document, Terminal { unicode, columns }));
     }
     Ok(match (document.is_worse(), &document.unjudged) {
         (true, _) => exit_code::FAIL_IF_MET,
@@ -146,24 +163,6 @@ fn limits(args: &TrendArgs) -> Result<Limits, ExpectedError> {
         practical: fraction("--practical", args.practical)?,
         worse: fraction("--fail-if-worse", args.fail_if_worse)?,
     })
-}
-
-fn find(
-    store: &Store,
-    args: &TrendArgs,
-    asked: &SeriesQuery,
-    limits: Limits,
-) -> Result<TrendDocument, ExpectedError> {
-    let trials: Vec<_> = args.filter.search().find(store)?.into_iter().map(|trial| trial.id).collect();
-    if trials.is_empty() {
-        let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
-        return Err(ExpectedError::usage("no trial matches", hint));
-    }
-    let found = history::collect(store, &trials, asked)?;
-    if found.series.is_empty() {
-        return Err(nothing(asked, &found, trials.len()));
-    }
-    Ok(trend::document(asked, found, limits))
 }
 
 /// Why there is no point at all.

@@ -64,7 +64,7 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
     if !Output::Standard.is_screen() {
         return Err(ExpectedError::usage(
             "`fstrial watch` needs a terminal for its picture and its keys",
-            "for text use `fstrial results show`, for a program `fstrial results show --json`",
+            "for text use `fstrial report --format text`, for a program `fstrial report --format json`",
         ));
     }
     let interrupt = Interrupt::at_signals().map_err(terminal)?;
@@ -291,7 +291,9 @@ impl<'p> Follower<'p> {
         let (status, advice) = match (is_over, is_alive) {
             (true, _) => (
                 self.status.name(),
-                Some(format!("this trial is over; `fstrial results show {id}` has its answer in words")),
+                Some(format!(
+                    "this trial is over; `fstrial report {id} --format text` has its answer in words"
+                )),
             ),
             (false, false) => {
                 (KILLED, Some("nobody works on this trial any more; `fstrial resume` resumes it".to_owned()))

@@ -13,8 +13,6 @@ use crate::run::{
     sample::{LoadSample, Sample},
 };
 use fstrial_model::{
-    arm::Arm,
-    device::ThrottledBy,
     facts::ArmFacts,
     measurement::Counter,
     memory::LimitedBy,
@@ -25,7 +23,6 @@ use fstrial_model::{
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
@@ -349,7 +346,6 @@ pub fn document(
         .into_iter()
         .chain(audit::on_rotating(plan, &finished.facts, environment.tick_hz))
         .chain(load_warning(document.machines()))
-        .chain(throttle_warning(plan, &document))
         .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
         .chain(instrument_warning(&document))
@@ -384,25 +380,6 @@ fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<S
             named.join(", ")
         )
     })
-}
-
-/// Says so where the cap on the device favours one arm's filesystem over another's.
-fn throttle_warning(plan: &Plan, document: &Document) -> Option<String> {
-    let is_at = |machine: &Environment, arm: &Arm| arm.place.as_deref().unwrap_or_default() == machine.place;
-    let favoured = document.machines().filter(|machine| machine.throttled_by == Some(ThrottledBy::V1));
-    favoured
-        .map(|machine| {
-            let arms = plan.trial.arms.iter().filter(|arm| is_at(machine, arm));
-            arms.map(|arm| arm.filesystem.as_str()).collect::<BTreeSet<_>>()
-        })
-        .find(|filesystems| filesystems.len() > 1)
-        .map(|filesystems| {
-            format!(
-                "THE DEVICE IS NOT THE SAME for {}: the throttle is cgroup v1, which lets journal writes of ext4 go free and \
-                 makes XFS pay for its log; compare arms of one filesystem, or use a modelled device",
-                filesystems.into_iter().collect::<Vec<_>>().join(", ")
-            )
-        })
 }
 
 /// Says so where the limit for the memory does to buffered writes what no machine does.
@@ -739,16 +716,13 @@ const NOT_REPEATED_VALUES: [&str; 3] = ["--seed", "--save", "--tag"];
 
 /// The command that repeats a trial: its own command line, from the start, with the seed.
 pub fn repeat_command(command_line: &str, seed: u64) -> String {
-    let mut words = quoted_words(command_line).into_iter().peekable();
+    let mut words = quoted_words(command_line).into_iter();
     let mut kept: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
         match word {
-            "--resume" => drop(words.next_if(|next| next.parse::<i64>().is_ok())),
             _ if NOT_REPEATED_VALUES.contains(&word) => drop(words.next()),
             _ if NOT_REPEATED.contains(&word) => {}
-            _ if word
-                .split_once('=')
-                .is_some_and(|(flag, _)| flag == "--resume" || NOT_REPEATED_VALUES.contains(&flag)) => {}
+            _ if word.split_once('=').is_some_and(|(flag, _)| NOT_REPEATED_VALUES.contains(&flag)) => {}
             _ if kept.is_empty() && word.ends_with("/fstrial") => kept.push("fstrial"),
             _ => kept.push(word),
         }
@@ -777,10 +751,7 @@ mod tests {
     fn a_command_is_repeated_without_what_was_for_that_day() {
         let line = "/usr/bin/fstrial compare ext4 'xfs:-m reflink=0' --tag nightly --save 'my trial.toml' -q --seed=7 -b 1m";
         assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
-        assert_eq!(
-            repeat_command("fstrial run t.toml --resume 3 --json -qq", 1),
-            "fstrial run t.toml --seed 0x1"
-        );
+        assert_eq!(repeat_command("fstrial run t.toml --json -qq", 1), "fstrial run t.toml --seed 0x1");
         let quoted = fstrial_stack::command::quoted("o'brien the 2nd");
         let line = format!("fstrial compare ext4 xfs --name {quoted} --seed 7 --tag x -b 1m");
         assert_eq!(

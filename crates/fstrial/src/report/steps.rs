@@ -293,11 +293,7 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         "lay out the workload's files, sync, drop the page cache of the machine (as root)",
         "none needed",
     );
-    if plan.trial.device.throttle.is_some() {
-        steps.add("warm up, measure, in the control group of the throttle", "out of the group");
-    } else {
-        steps.add("warm up, measure", "none needed");
-    }
+    steps.add("warm up, measure", "none needed");
     if plan.trial.trial.fsck
         && let Some((program, arguments)) = arm.row().and_then(|row| row.fsck)
     {
@@ -345,10 +341,6 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
         if let Some(value) = value {
             steps.add(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
         }
-    }
-    if let Some(cap) = &plan.trial.device.throttle {
-        let what = format!("make a control group in which {node} has at most {cap}");
-        steps.add(what, "removed (in the ledger)");
     }
     if arm.discard == Some(Switch::On) {
         steps.add(format!("make sure that {node} takes discards"), "none needed");

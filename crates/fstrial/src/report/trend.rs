@@ -1,11 +1,9 @@
 //! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
 
 use super::{
-    USUAL_COLUMNS,
     numbers::{self, counted},
     plain, plain_lines,
     plot::{Dot, Plot},
-    wrapped,
 };
 use crate::run::{
     history::{By, LeftOut, Point, Series, SeriesQuery, SeriesSet},
@@ -24,8 +22,6 @@ use std::{
 pub const SCHEMA_VERSION: u32 = 1;
 /// Points from which on a change can be sure, if enough of them came after it (docs/statistics.md).
 const SURE_POINTS: usize = 10;
-/// Columns of a terminal.
-const WIDTH: usize = USUAL_COLUMNS;
 /// What may differ from point to point only with a word about it: the figures may be about something else.
 const SUSPICIOUS: [&str; 3] = ["host", "memory", "folder of the image"];
 
@@ -293,8 +289,17 @@ fn warnings(asked: &SeriesQuery, points: &[Point]) -> Vec<String> {
     warnings
 }
 
-/// The answer for people. `unicode` is whether the terminal shows more than ASCII.
-pub fn render(document: &TrendDocument, unicode: bool) -> String {
+/// Where the answer is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal {
+    /// Whether it shows more than ASCII.
+    pub unicode: bool,
+    /// Columns that a plot may take.
+    pub columns: usize,
+}
+
+/// The answer for people, its sentences not folded.
+pub fn render(document: &TrendDocument, terminal: Terminal) -> String {
     let mut text = String::new();
     let (long, short): (Vec<_>, Vec<_>) =
         document.series.iter().partition(|series| series.points.len() >= MIN_POINTS);
@@ -302,7 +307,7 @@ pub fn render(document: &TrendDocument, unicode: bool) -> String {
         if index > 0 {
             text.push('\n');
         }
-        section(&mut text, document, series, unicode);
+        section(&mut text, document, series, terminal);
     }
     if !short.is_empty() {
         text.push_str(if long.is_empty() { "" } else { "\n" });
@@ -326,7 +331,7 @@ pub fn render(document: &TrendDocument, unicode: bool) -> String {
     }
     // Names in a store from elsewhere may hold what a terminal would obey.
     let text = plain_lines(&text, 0) + "\n";
-    if unicode { text } else { ascii(&text) }
+    if terminal.unicode { text } else { ascii(&text) }
 }
 
 /// The words of this page without what ASCII lacks; what came from a store stays as it is.
@@ -363,15 +368,7 @@ fn too_short(text: &mut String, document: &TrendDocument, all: &[&SeriesReport])
             last.trial,
             differs.collect::<String>()
         );
-        let _ = writeln!(text, "{}", cut(&plain(&line)));
-    }
-}
-
-/// A line that fits the terminal, with a sign where it was cut.
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(WIDTH) {
-        None => line.to_owned(),
-        Some(_) => line.chars().take(WIDTH - 1).chain(['…']).collect(),
+        let _ = writeln!(text, "{}", plain(&line));
     }
 }
 
@@ -389,7 +386,7 @@ fn workload(series: &SeriesReport) -> String {
     }
 }
 
-fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, unicode: bool) {
+fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, terminal: Terminal) {
     let _ = writeln!(text, "{}", plain(&title(document, series)));
     for name in &series.differs_in {
         let value = series.settings.get(name).map_or("none", String::as_str);
@@ -404,7 +401,7 @@ fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, u
         paragraph(text, &format!("note: {warning}"));
     }
     text.push('\n');
-    for line in plot(document, series, unicode) {
+    for line in plot(document, series, terminal) {
         let _ = writeln!(text, "{line}");
     }
     text.push('\n');
@@ -432,7 +429,7 @@ pub(crate) fn title(document: &TrendDocument, series: &SeriesReport) -> String {
     format!("{subject} · {workload} · {} · {figure} ({better})", threads_in_words(series.threads))
 }
 
-fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<String> {
+fn plot(document: &TrendDocument, series: &SeriesReport, terminal: Terminal) -> Vec<String> {
     let dot = |point: &Point| -> Dot {
         (point.value.ln(), point.interval.map(|(low, high)| (low.ln(), high.ln())))
     };
@@ -441,7 +438,8 @@ fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<S
         series.segments.iter().map(|segment| (segment.first, segment.last + 1, segment.value.ln())).collect();
     let changes: Vec<usize> = series.changes.iter().map(|change| change.at).collect();
     let label = |log: f64| value(document, series, log.exp());
-    Plot { dots: &dots, segments: &segments, changes: &changes, label: &label, unicode }.lines(WIDTH)
+    let Terminal { unicode, columns } = terminal;
+    Plot { dots: &dots, segments: &segments, changes: &changes, label: &label, unicode }.lines(columns)
 }
 
 /// A ratio, or a figure in its unit.
@@ -566,8 +564,7 @@ pub(crate) fn place(point: &Point) -> String {
     format!("#{} ({day})", point.trial)
 }
 
-/// Writes a paragraph two columns in, and what does not fit four.
+/// Writes a paragraph two columns in.
 fn paragraph(text: &mut String, paragraph: &str) {
-    let indent = 2 + paragraph.len() - paragraph.trim_start().len();
-    let _ = writeln!(text, "{}", wrapped(paragraph.trim_start(), USUAL_COLUMNS, indent, indent + 2));
+    let _ = writeln!(text, "  {paragraph}");
 }

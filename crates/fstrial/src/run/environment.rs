@@ -3,7 +3,6 @@
 use fstrial_model::{
     bounded,
     claim::{Machine, era::Version},
-    device::ThrottledBy,
     facts::Fact,
     memory::LimitedBy,
     units::Bytes,
@@ -69,9 +68,6 @@ pub struct Environment {
     /// trial began. None of trials before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_loop_ns: Option<u64>,
-    /// What holds the device to its cap, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttled_by: Option<ThrottledBy>,
     /// What holds loads to their limit for memory, if any has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limited_by: Option<LimitedBy>,
@@ -160,7 +156,6 @@ impl Environment {
             device: String::new(),
             device_notes: Vec::new(),
             generator_loop_ns: None,
-            throttled_by: None,
             memory_limited_by: None,
         }
     }

@@ -119,6 +119,9 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+/// Why a trial is left out that measured something else.
+pub const NOT_ASKED: &str = "it has no such workload or level";
+
 /// What was found in the store.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesSet {
@@ -220,7 +223,7 @@ fn points_of(
 
 fn none_in_words(plan: &Plan) -> String {
     if plan.cells.is_empty() {
-        "it has no such workload or level".into()
+        NOT_ASKED.into()
     } else {
         format!("it has fewer than {MIN_ROUNDS} rounds, too few operations, or a failure")
     }
@@ -372,7 +375,6 @@ impl Read {
         flatten("restore", &json(&trial.trial.restore), &mut settings);
         flatten("memory", &json(&trial.trial.memory), &mut settings);
         flatten("memory limited by", &json(&self.environment.memory_limited_by), &mut settings);
-        flatten("throttled by", &json(&self.environment.throttled_by), &mut settings);
         settings.insert("device".into(), self.device());
         settings.insert("device.size".into(), self.plan.device_size.to_string());
         settings.insert("processor".into(), self.environment.processor.clone());

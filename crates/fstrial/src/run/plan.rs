@@ -319,10 +319,17 @@ impl Plan {
     }
 
     /// Whether a result is told with the one that decides, and holds nothing open: of a server all but the first, which is
-    /// its transactions.
+    /// its transactions, and the latencies that the trial decides on.
     pub fn is_secondary(&self, workload: usize, result: usize) -> bool {
         let program = self.workloads[workload].program.as_ref();
-        result > 0 && program.is_some_and(|timed| timed.program.server.is_some())
+        let has_server = program.is_some_and(|timed| timed.program.server.is_some());
+        result > 0 && has_server && !self.is_decided_on_by_name(workload, result)
+    }
+
+    /// Whether it is a latency that a program measured, and that the trial decides on.
+    fn is_decided_on_by_name(&self, workload: usize, result: usize) -> bool {
+        let kind = &self.results[workload][result];
+        self.trial.trial.decide_on.iter().any(|metric| metric.is_name_of(kind))
     }
 
     /// The index of a cell by names, for reading stored runs.
@@ -370,7 +377,9 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                 let decides = settings.decide_on.contains(&metric);
                 let both = plan.comparable(a, b, metric);
                 contrasts.extend(both.into_iter().map(|(result_a, result_b)| {
-                    let holds_open = decides && !plan.is_secondary(plan.cells[a].workload, result_a);
+                    let workload = plan.cells[a].workload;
+                    let holds_open = plan.is_decided_on_by_name(workload, result_a)
+                        || decides && !plan.is_secondary(workload, result_a);
                     Contrast {
                         a,
                         b,
@@ -507,7 +516,7 @@ mod tests {
         units::Percent,
         workload::{DataKind, Entry},
     };
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn trial(arms: &[&str], workloads: &[&str]) -> Trial {
         Trial {
@@ -518,19 +527,29 @@ mod tests {
     }
 
     #[test]
-    fn of_a_server_its_transactions_decide() {
-        let plan =
-            Plan::new(trial(&["ext4", "xfs"], &["postgresql-tpcb"]).settled(2).unwrap(), 1, 2).unwrap();
-        let decides = |holds_open: bool| {
-            let of = plan.contrasts.iter().filter(|contrast| contrast.holds_open == holds_open);
-            of.map(|contrast| plan.results[0][contrast.result_a].name.as_str())
-                .collect::<std::collections::BTreeSet<_>>()
+    fn of_a_server_its_transactions_decide_or_the_latency_that_is_asked_for() {
+        let deciding = |decide_on: &[Metric]| {
+            let mut trial = trial(&["ext4", "xfs"], &["postgresql-tpcb"]);
+            trial.trial.decide_on = decide_on.to_vec();
+            let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
+            let names = |is_wanted: &dyn Fn(&Contrast) -> bool| {
+                let contrasts = plan.contrasts.iter().filter(|contrast| is_wanted(contrast));
+                let names = contrasts.map(|contrast| plan.results[0][contrast.result_a].name.clone());
+                names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+            };
+            let secondary = |contrast: &Contrast| plan.is_secondary(0, contrast.result_a);
+            (names(&|contrast| contrast.holds_open), names(&secondary))
         };
-        assert_eq!(decides(true).into_iter().collect::<Vec<_>>(), ["transactions"]);
+        let of = |decides: &str, secondary: &str| (decides.to_owned(), secondary.to_owned());
         assert_eq!(
-            decides(false).into_iter().collect::<Vec<_>>(),
-            ["latency-p50", "latency-p95", "latency-p99"]
+            deciding(&[Metric::Throughput]),
+            of("transactions", "latency-p50 latency-p95 latency-p99")
         );
+        assert_eq!(
+            deciding(&[Metric::Throughput, Metric::P99]),
+            of("latency-p99 transactions", "latency-p50 latency-p95")
+        );
+        assert_eq!(deciding(&[Metric::P95]), of("latency-p95", "latency-p50 latency-p99"));
     }
 
     fn described(plan: &Plan) -> String {
@@ -578,7 +597,7 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(sorted, (0..plan.cells.len()).collect::<Vec<_>>());
             for group in order.chunks(3) {
-                let keys: std::collections::BTreeSet<_> = group
+                let keys: BTreeSet<_> = group
                     .iter()
                     .map(|cell| (plan.cells[*cell].workload, plan.cells[*cell].threads))
                     .collect();

@@ -32,7 +32,6 @@ use fstrial_stack::{
     log::LogCounter,
     memory::LimitedGroup,
     stack::{AttachedDevices, ReadyArm, Target},
-    throttle::ThrottledGroup,
 };
 use std::{
     io::{BufRead, Read, Write},
@@ -152,8 +151,6 @@ struct Run<'a> {
     stages: Vec<(Stage, Nanos)>,
     output: Option<String>,
     mkfs_output: String,
-    /// The group that the load is in, on a throttled device.
-    throttled: Option<ThrottledGroup>,
     /// The group that the load and the layout of its files are in, where their memory is limited.
     limited: Option<LimitedGroup>,
     watch: Watch,
@@ -183,7 +180,6 @@ impl<'a> Run<'a> {
             stages: Vec::new(),
             output: None,
             mkfs_output: String::new(),
-            throttled: None,
             limited: None,
             watch: Watch::begin(),
         })
@@ -195,17 +191,6 @@ impl<'a> Run<'a> {
         self.stage = stage;
         self.stage_began = Instant::now();
         say(&WorkerMessage::Stage { stage, deadline });
-        if let Some(throttled) = self.throttled.as_mut().filter(|_| stage != Stage::Load) {
-            // If that fails, it is tried again and told when the group is removed.
-            let _ = throttled.leave();
-        }
-    }
-
-    /// Begins to load, on a throttled device in its group.
-    fn enter_load(&mut self, deadline: Nanos) -> Result<(), RunFailure> {
-        self.enter(Stage::Load, deadline);
-        let entered = self.throttled.as_mut().map_or(Ok(()), ThrottledGroup::enter);
-        entered.map_err(|e| self.failed(&e))
     }
 
     /// Notes how long the current stage took and what the kernel complained of.
@@ -296,12 +281,6 @@ impl<'a> Run<'a> {
         let attached = attached.with(&placed.setup, placed.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
         self.watch.own(self.stage, attached.device_names());
-        if let Some(cap) = &placed.setup.throttle {
-            match attached.throttle(cap, &self.ledger) {
-                Ok(throttled) => self.throttled = Some(throttled),
-                Err(error) => return Err(self.give_up(attached, &error)),
-            }
-        }
         match self.bring(&mut attached) {
             Ok(printed) => self.mkfs_output = printed,
             Err(error) => return Err(self.give_up(attached, &error)),
@@ -321,7 +300,6 @@ impl<'a> Run<'a> {
     fn give_up(&mut self, attached: AttachedDevices, error: &StackError) -> RunFailure {
         let failure = self.failed(error);
         // What cannot be put back stays in the ledger, which the coordinator replays.
-        let _ = self.throttled.take().map(ThrottledGroup::close);
         let _ = attached.detach();
         failure
     }
@@ -448,7 +426,7 @@ impl<'a> Run<'a> {
                     standing.settle().map_err(|e| self.failed(&e))?;
                 }
                 program::Step::Command(deadline) => {
-                    self.enter_load(deadline)?;
+                    self.enter(Stage::Load, deadline);
                     before = OthersCount::now();
                     readings[0] = Some(counters.now());
                 }
@@ -483,7 +461,7 @@ impl<'a> Run<'a> {
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
-        self.enter_load(Nanos(time.0 + Nanos::secs(120).0))?;
+        self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
         let mut readings = [None, None];
         // Not in the measured time, as it takes milliseconds.
         let before = OthersCount::now();
@@ -530,8 +508,6 @@ impl<'a> Run<'a> {
         }
         let saved = made.map_or(Ok(()), |made| self.save_state(&attached, made));
         self.enter(Stage::Detach, Nanos::secs(60));
-        let ungrouped = self.throttled.take().map_or(Ok(()), ThrottledGroup::close);
-        ungrouped.map_err(|e| self.failed(&e))?;
         attached.detach().map_err(|e| self.failed(&e))?;
         checked.and(saved)
     }

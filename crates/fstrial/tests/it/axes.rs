@@ -5,20 +5,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, path::PathBuf, time::Duration};
 
-/// Whether the block controller of cgroup v1 or v2 can be used here; says so if not.
-fn has_throttle(name: &str) -> bool {
-    if !support::is_root_with_loop_devices(name) {
-        return false;
-    }
-    match fstrial_stack::throttle::find() {
-        Ok(_) => true,
-        Err(error) => {
-            support::skip(name, &error.to_string());
-            false
-        }
-    }
-}
-
 /// Control groups that the ledger has to remove.
 pub(crate) fn groups_in_the_ledger(lab: &Lab) -> Vec<PathBuf> {
     let read =
@@ -86,8 +72,7 @@ pub(crate) fn kill_under_load(lab: &Lab, words: &str, everything: bool) {
     while running.event().is_some_and(|event| event["stage"] != "load") {}
     support::pause(Duration::from_millis(100));
     let groups = groups_in_the_ledger(lab);
-    let wanted = ["--throttle", "--memory"].into_iter().filter(|flag| words.contains(flag)).count();
-    assert_eq!(groups.len(), wanted);
+    assert_eq!(groups.len(), usize::from(words.contains("--memory")));
     for group in &groups {
         assert!(
             !fs::read_to_string(group.join("cgroup.procs")).unwrap().is_empty(),
@@ -218,88 +203,6 @@ fn nothing_of_a_log_device_is_left_after_a_kill() {
         let arms = "ext4:log=external xfs:log=external";
         kill_under_load(&lab, &format!("{arms} --log-device image:images --log-size 64MiB"), everything);
     }
-}
-
-#[test]
-fn a_throttled_device_is_no_faster_than_its_cap() {
-    let name = "a_throttled_device_is_no_faster_than_its_cap";
-    if !has_throttle(name) {
-        return;
-    }
-    let lab = Lab::new();
-    let small = SMALL.replace("--duration 100ms --warmup 20ms", "--duration 1s --warmup 500ms");
-    let words =
-        format!("compare ext4 xfs {small} --device image:images --rounds 1 --json --throttle write_iops=200");
-    let ended = lab.run(&words);
-    assert!([0, 3].contains(&ended.code()), "{ended:?}");
-    let document = ended.document();
-    for cell in document["workloads"][0]["cells"].as_array().unwrap() {
-        let rate = cell["rate"].as_f64().unwrap();
-        // What was saved up while nothing was written passes at once: a slice of time, or two.
-        assert!((50.0..300.0).contains(&rate), "{rate} writes in a second");
-    }
-    let notes = document["environment"]["device_notes"].to_string();
-    assert!(notes.contains("throttled by cgroup v") && notes.contains("write_iops=200"), "{notes}");
-    let warned = document["warnings"].to_string().contains("THE DEVICE IS NOT THE SAME");
-    assert_eq!(warned, document["environment"]["throttled_by"] == "v1", "{document}");
-    lab.assert_nothing_left(name);
-    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
-    // One filesystem, and memory as its device: no warning.
-    let ended = lab.run(
-        &format!("{words} --baseline ext4")
-            .replace("ext4 xfs", "ext4 b=ext4")
-            .replace("image:images", "ramdisk"),
-    );
-    assert!([0, 3].contains(&ended.code()), "{ended:?}");
-    assert!(!ended.document()["warnings"].to_string().contains("NOT THE SAME"));
-    assert!(ended.document()["workloads"][0]["cells"][0]["rate"].as_f64().unwrap() < 300.0);
-}
-
-#[test]
-fn no_control_group_is_left_after_a_kill() {
-    let name = "no_control_group_is_left_after_a_kill";
-    if !has_throttle(name) {
-        return;
-    }
-    let lab = Lab::new();
-    for everything in [false, true] {
-        kill_under_load(&lab, "ext4 a=ext4 --throttle write_iops=100", everything);
-    }
-}
-
-#[test]
-fn a_machine_that_cannot_throttle_says_why() {
-    let name = "a_machine_that_cannot_throttle_says_why";
-    if !has_throttle(name) {
-        return;
-    }
-    let lab = Lab::new();
-    let compare = format!("compare ext4 xfs {SMALL} --device image:images -q --throttle write_iops=300");
-    // In a mount namespace of its own, where control groups can be taken away.
-    let hidden = |script: &str| {
-        let mut command = lab.prepare("unshare");
-        let script = format!("{script} && exec {} {compare}", support::FSTRIAL);
-        command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
-        let ended = support::Running::start(command).end(support::PATIENCE);
-        assert_eq!(ended.code(), 11, "{script}: {ended:?}");
-        lab.assert_nothing_left(&script);
-        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
-        ended.stderr
-    };
-    let all = "awk '$5 ~ /^\\/sys\\/fs\\/cgroup/ { print $5 }' /proc/self/mountinfo | tac | xargs -n1 umount";
-    let nothing = hidden(all);
-    assert!(
-        nothing.contains("neither the blkio controller (cgroup v1) nor cgroup v2 is mounted"),
-        "{nothing}"
-    );
-    assert!(nothing.contains("try: mount one"), "{nothing}");
-    let found = fstrial_stack::throttle::find().unwrap();
-    let read_only = format!("mount -o remount,bind,ro {}", found.root().display());
-    let refused = hidden(&read_only);
-    assert!(
-        refused.contains("could not make the control group") && refused.contains("Read-only"),
-        "{refused}"
-    );
 }
 
 #[test]
@@ -458,7 +361,7 @@ fn a_pilot_looks_beyond_the_length_of_a_run() {
     assert_eq!(ended.code(), 130, "{ended:?}");
     assert!(lines[0].starts_with(&format!("pilot: {one}")), "{lines:?}");
     // What was seen is a warning of the answer; where nothing was, the pilot says so.
-    let shown = lab.run("results show --json").document()["warnings"].to_string();
+    let shown = lab.run("report --format json").document()["warnings"].to_string();
     assert!(seen.iter().all(|line| shown.contains(line.as_str())), "{shown}");
     let found_nothing =
         lines.get(1).is_some_and(|line| line.starts_with("pilot: found no period of 0.5 to 5.8 s"));

@@ -125,7 +125,7 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     let shown = lab.run("claims show mine.toml").stdout;
     assert!(shown.contains("mine  holds"), "{shown}");
     // The trial is one like others, and shows its claim.
-    assert!(lab.run("results show").stdout.contains("mine  holds"));
+    assert!(lab.run("report --format text").stdout.contains("mine  holds"));
     let anew = lab.run("claims check mine.toml --json -q --again");
     assert_eq!(answers(&anew), answers(&checked));
     assert_eq!(lab.trials().len(), 2);

@@ -76,7 +76,6 @@ fn wrong_words() {
             "log-device-too-large",
             format!("compare ext4 xfs:log=external {flags} --log-device ramdisk --log-size 2GiB"),
         ),
-        ("throttle-of-nothing", format!("compare ext4 xfs {flags} --throttle iops=300")),
         ("members-and-ext4", format!("compare ext4 btrfs {flags} --members 4")),
         ("profile-of-too-few", format!("compare btrfs a=btrfs:profile=raid10 {flags} --members 2")),
         ("array-of-too-few", format!("compare ext4 xfs {flags} --members 2 --raid raid10")),
@@ -375,12 +374,12 @@ fn job_files_of_trial_files() {
 fn homes_and_results_that_are_not_there() {
     let lab = Lab::new();
     snapshot("results-without-a-store", &fails(&lab, 2, "results"));
-    lab.write("t.toml", "[device]\nkind = \"directory\"\n\n[[arm]]\nname = \"a\"\nfilesystem = \"dir\"\npath = \"images\"\n\n[[arm]]\nname = \"b\"\nfilesystem = \"dir\"\npath = \"images\"\n\n[[workload]]\nuse = \"random-write\"\n");
-    snapshot("resume-without-anything-to-resume", &fails(&lab, 2, "run t.toml --resume"));
-    for (name, words) in [
-        ("resume-of-an-unknown-trial", "run t.toml --resume 77"),
-        ("show-of-an-unknown-trial", "results show 77"),
-    ] {
+    fs::create_dir_all(lab.home()).unwrap();
+    drop(fstrial_store::Store::open(lab.home().join("results.db")).unwrap());
+    snapshot("resume-without-anything-to-resume", &fails(&lab, 2, "resume"));
+    for (name, words) in
+        [("resume-of-an-unknown-trial", "resume 77"), ("show-of-an-unknown-trial", "report 77 --format text")]
+    {
         let ended = lab.run(words);
         assert_ne!(ended.code(), 0, "{ended:?}");
         snapshot(name, &without_the_code(&shown(&lab, words, &ended)));
@@ -521,4 +520,17 @@ fn a_worker_that_hangs_is_killed() {
         return;
     }
     support::skip(name, "the worker could not be stopped before its first word");
+}
+
+#[test]
+fn a_dry_run_says_what_this_host_lacks() {
+    let lab = Lab::new();
+    let refused = lab.run("compare dir:nosuch dir:. --dry-run");
+    assert!(refused.code() == 2 && refused.stderr.contains("does not exist"), "{refused:?}");
+    let own =
+        "kind = 'program'\ncommand = ['no-such-program']\n[[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
+    lab.write("own.toml", own);
+    let planned = lab.run("compare ext4 b=ext4:noatime --workload own.toml --dry-run");
+    let missing = "This cannot run here: no-such-program is not installed; check the spelling";
+    assert!(planned.code() == 0 && planned.stdout.contains(missing), "{planned:?}");
 }

@@ -227,7 +227,7 @@ fn an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names() {
     assert!(running.wait_for("run-ended"));
     running.signal(Signal::INT);
     assert_eq!(running.end(PROMPT).code(), 130);
-    let shown = lab.run("results show");
+    let shown = lab.run("report --format text");
     assert!(
         shown.stdout.contains("Interrupted; to go on") && shown.stdout.contains("fstrial resume 1"),
         "{shown:?}"

@@ -184,8 +184,8 @@ pub(crate) fn wait_until(
 /// A trial of a file that is killed again and again.
 pub(crate) struct Killed {
     pub(crate) lab: Lab,
-    /// What starts a session: `run FILE` and flags.
-    command: String,
+    /// Flags that every session has.
+    flags: String,
     /// The last session took an arm out by a stall: its trial has nothing left to do.
     stalled: Cell<bool>,
 }
@@ -209,7 +209,7 @@ impl Killed {
         fs::create_dir(lab.path("dirs")).unwrap();
         let flags = flags(&lab);
         lab.save(&format!("compare {arms} {flags} --rounds 150"), "trial.toml");
-        Self { command: format!("run trial.toml {flags}"), lab, stalled: Cell::new(false) }
+        Self { flags, lab, stalled: Cell::new(false) }
     }
 
     /// Starts or goes on, whichever is possible.
@@ -219,8 +219,9 @@ impl Killed {
         let goes_on = |trial: &&Value| trial["status"] != "decided" && !self.stalled.get();
         let last = trials.last().filter(goes_on);
         let next_round = last.map_or(0, |trial| trial["rounds"].as_u64().unwrap()) + 1;
-        let resume = if last.is_some() { "--resume" } else { "" };
-        (self.lab.start(&format!("{} {resume} --json {flags}", self.command)), Before { runs, next_round })
+        let begin = || "run trial.toml".to_owned();
+        let command = last.map_or_else(begin, |trial| format!("resume {}", trial["id"]));
+        (self.lab.start(&format!("{command} {} --json {flags}", self.flags)), Before { runs, next_round })
     }
 
     /// What must hold after a session, however it ended.
@@ -294,7 +295,7 @@ impl Killed {
         let trials = self.lab.trials();
         let last = trials.last().unwrap();
         let (id, rounds) = (last["id"].clone(), last["rounds"].as_u64().unwrap());
-        let ended = self.lab.run(&format!("{} --resume --json --budget 30s", self.command));
+        let ended = self.lab.run(&format!("resume {id} {} --json --budget 30s", self.flags));
         let mut heard = Heard { stalled: heard.stalled, ..Heard::default() };
         ended.json().iter().for_each(|event| heard.hear(event));
         assert!(heard.codes().contains(&ended.code()), "{ended:?}");

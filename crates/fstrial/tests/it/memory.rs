@@ -178,12 +178,6 @@ fn no_group_for_memory_is_left_after_a_kill() {
     for everything in [false, true] {
         kill_under_load(&lab, "ext4 a=ext4:memory=128MiB --memory 64MiB", everything);
     }
-    // Next to a throttle, where two groups are possible.
-    if fstrial_stack::throttle::find().is_ok()
-        && fstrial_stack::memory::require(fstrial_model::units::Bytes::mib(64), true).is_ok()
-    {
-        kill_under_load(&lab, "ext4 a=ext4 --memory 64MiB --throttle write_iops=100", true);
-    }
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn operation(name: &str, keys: &str, sections: &[&str], cannot: &[&str]) -> Opti
     }
     let document = ended.document();
     assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{test}");
-    let shown = lab.run("results show --json");
+    let shown = lab.run("report --format json");
     assert_eq!(cells(&shown), found, "{test}: what is stored says the same");
     lab.assert_nothing_left(&test);
     Some((lab, ended))
@@ -130,7 +130,7 @@ fn snapshot_is_an_answer_of_those_that_have_none() {
     assert_eq!(document["ended"], "decided");
     let verdicts = document["workloads"][0]["verdicts"].as_array().unwrap();
     assert!(verdicts.iter().all(|verdict| verdict["verdict"] == "cannot"), "{verdicts:?}");
-    let shown = lab.run("results show");
+    let shown = lab.run("report --format text");
     assert!(shown.stdout.contains("ext4 cannot: ext4 has no snapshots"), "{}", shown.stdout);
     assert_eq!(shown.stdout.matches("ext4 cannot:").count(), 1, "said once: {}", shown.stdout);
 }

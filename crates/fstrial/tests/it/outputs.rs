@@ -93,7 +93,7 @@ fn folders_of_files_are_written_in_the_same_way() {
     fs::write(lab.path("precious"), "kept").unwrap();
     for (command, file) in [
         ("generate man out", "out/fstrial.1"),
-        ("results fio --out out", "out/round-1/a/random-write-1.json"),
+        ("results export --format fio --out out", "out/round-1/a/random-write-1.json"),
     ] {
         ends(&lab, command, 0, &[]);
         ends(&lab, command, 2, &["is there already", "--force"]);
@@ -105,7 +105,7 @@ fn folders_of_files_are_written_in_the_same_way() {
     // Nor is a folder on the way a link.
     fs::remove_dir_all(lab.path("out/round-1/a")).unwrap();
     symlink(lab.path("one"), lab.path("out/round-1/a")).unwrap();
-    ends(&lab, "results fio --out out --force", 2, &["out/round-1/a"]);
+    ends(&lab, "results export --format fio --out out --force", 2, &["out/round-1/a"]);
     assert_eq!(support::names_in(&lab.path("one")), Vec::<String>::new());
     assert_eq!(fs::read_to_string(lab.path("precious")).unwrap(), "kept");
 }
@@ -132,15 +132,15 @@ fn a_dry_run_writes_nothing() {
 #[test]
 fn an_answer_that_nobody_got_has_a_code() {
     let lab = lab();
-    let stored = |id: u32| format!("fstrial results show {id}");
+    let stored = |id: u32| format!("fstrial report {id} --format text");
     is(&shell(&lab, &format!("$F {TRIAL} >/dev/full")), 15, &["standard output", &stored(1)]);
     is(&shell(&lab, &format!("$F {TRIAL} --json >&-")), 15, &["it is closed", &stored(2)]);
     is(&shell(&lab, &format!("$F {TRIAL} | true; exit ${{PIPESTATUS[0]}}")), 15, &[&stored(3)]);
     assert_eq!(lab.trials().len(), 3, "they are stored all the same");
     for words in [
         "results list",
-        "results show",
-        "results show --json",
+        "report --format text",
+        "report --format json",
         "results export",
         "results export --format json --out -",
         "results export --format openmetrics",
@@ -168,7 +168,7 @@ fn an_answer_that_nobody_got_has_a_code() {
         assert_eq!(heard.code(), 0, "{words}: {heard:?}");
     }
     // What is worse than a lost answer stands.
-    is(&shell(&lab, "$F results show 99 >/dev/full"), 2, &["no trial 99"]);
+    is(&shell(&lab, "$F report 99 --format text >/dev/full"), 2, &["no trial 99"]);
 }
 
 /// A real shell with the script of `generate completions`.

@@ -90,7 +90,7 @@ fn arms_at_two_places_are_one_trial() {
         assert_eq!(environment["host"] == "elsewhere", is_there, "{}", run.arm);
         assert!(run.outcome.is_ok() && !run.job.contains("/proc/"), "{run:?}");
     }
-    let again = lab.run("results show 1 --json");
+    let again = lab.run("report 1 --format json");
     assert_eq!(again.document(), document, "the same, whenever it is asked for");
     let shown = lab.run("report 1 --format markdown").stdout;
     assert!(
@@ -132,7 +132,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
         let ended = running.end(PATIENCE);
         assert_eq!(ended.code(), 130, "{stage}: {ended:?}");
         assert_eq!(support::names_in(&lab.path("there/ledger")), Vec::<String>::new(), "{stage}");
-        let shown = lab.run(&format!("results show {id}")).stdout;
+        let shown = lab.run(&format!("report {id} --format text")).stdout;
         assert!(shown.contains(&format!("fstrial resume {id} --place box=COMMAND")), "{shown}");
         lab.assert_nothing_left(stage);
         clean_there(&lab);
@@ -414,7 +414,7 @@ fn leads_on_two_devices_are_compared() {
     }
     lab.assert_nothing_left("after two devices");
     // It is judged again from the store, and repeated from its file.
-    let again = lab.run("results show").stdout;
+    let again = lab.run("report --format text").stdout;
     assert!(again.contains("xfs / ext4 at ideal is"), "{again}");
     let refused =
         lab.run(&format!("compare ext4@box xfs {SMALL} --device image --device ramdisk --place box=x"));

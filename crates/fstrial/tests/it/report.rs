@@ -51,7 +51,7 @@ fn the_page_says_who_won_and_has_its_data() {
     assert_eq!((section["title"].as_str(), section["unit"].as_str()), (Some("append-fsync"), Some("op/s")));
     assert_eq!(section["cells"].as_array().unwrap().len(), 6);
     // What the pictures show is what the document says.
-    let shown: Value = serde_json::from_str(ok(lab.run("results show --json")).trim()).unwrap();
+    let shown: Value = serde_json::from_str(ok(lab.run("report --format json")).trim()).unwrap();
     let (cell, stored) = (&section["cells"][4], &shown["workloads"][1]["cells"][4]);
     let (drawn, told) = (cell["rate"].as_f64().unwrap(), stored["rate"].as_f64().unwrap());
     assert!((drawn / told - 1.0).abs() < 1e-3, "{drawn} against {told}");
@@ -84,7 +84,7 @@ fn what_only_the_trial_could_warn_of_is_said_years_later() {
     store.warn(TrialId(1), &["the device was late".into()]).unwrap();
     drop(store);
     assert!(words_of(&ok(lab.run("report --out -"))).contains("the device was late"));
-    assert!(ok(lab.run("results show")).contains("the device was late"));
+    assert!(ok(lab.run("report --format text")).contains("the device was late"));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn hostile_names_are_text() {
 fn nothing_stored_commands_a_terminal() {
     let lab = with(&[hostile()]);
     for words in [
-        "results show",
+        "report --format text",
         "results list",
         "report --format text",
         "report --format lkml",

@@ -101,7 +101,7 @@ fn what_an_earlier_version_stored_is_judged_as_it_was() {
     let store = lab.path("home/results.db");
     fs::create_dir_all(store.parent().unwrap()).unwrap();
     fs::copy(fixtures.join("schema-4.db"), &store).unwrap();
-    let show = |id: u32| good(&lab, &format!("results show {id} --json")).json().remove(0);
+    let show = |id: u32| good(&lab, &format!("report {id} --format json")).json().remove(0);
     let said = |id: u32| -> Value {
         serde_json::from_str(&fs::read_to_string(fixtures.join(format!("schema-4.{id}.json"))).unwrap())
             .unwrap()
@@ -200,7 +200,7 @@ fn trials_that_never_ran_do_not_fill_the_list_nor_pass_for_the_last() {
     assert!(good(&lab, "results list --status failed").stdout.contains("2026-01-03"));
     assert_eq!(listed(&lab, ""), [1, 2, 3], "programs see all");
     assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 2, "the last that has a round");
-    assert_eq!(good(&lab, "results show --json").json()[0]["trial_id"], 2);
+    assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 2);
     // Where nothing else is there it is the last one that is shown.
     good(&lab, "results rm 1 2 --yes");
     assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 3);
@@ -217,18 +217,18 @@ fn a_trial_whose_process_is_dead_is_killed_everywhere() {
         found.iter().filter_map(|trial| trial["id"].as_i64()).collect()
     };
     assert_eq!((found("killed"), found("running")), (vec![2], vec![]));
-    assert_eq!(good(&lab, "results show 2 --json").json()[0]["ended"], "killed");
+    assert_eq!(good(&lab, "report 2 --format json").json()[0]["ended"], "killed");
     for format in ["markdown", "lkml"] {
         let text = good(&lab, &format!("report 2 --format {format}")).stdout;
         assert!(text.contains("was killed before its end"), "{format}: {text}");
     }
-    assert!(good(&lab, "results show 2").stdout.contains("Killed; to go on"));
+    assert!(good(&lab, "report 2 --format text").stdout.contains("Killed; to go on"));
     // While somebody holds the lock, a process works on it.
     let lock = fs::File::create(lab.home().join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert_eq!(good(&lab, "results list --json").json()[1]["status"], "running");
     assert_eq!((found("killed"), found("running")), (vec![], vec![2]));
-    for words in ["report 2 --format markdown", "report 2 --format lkml", "results show 2"] {
+    for words in ["report 2 --format markdown", "report 2 --format lkml", "report 2 --format text"] {
         let text = good(&lab, words).stdout;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("this trial still runs"), "{words}: {text}");
@@ -242,13 +242,10 @@ fn a_trial_whose_process_is_dead_is_killed_everywhere() {
 fn two_trials_are_set_side_by_side_without_a_verdict() {
     let lab = lab();
     let text = good(&lab, "report 1 2 --format text").stdout;
-    assert_eq!(good(&lab, "results diff 1 2").stdout, text, "another spelling");
     for part in ["a: trial 1", "b: trial 2", "not a verdict", "trial.name", "random-write", "b / a"] {
         assert!(text.contains(part), "lacks `{part}`: {text}");
     }
     let diff = good(&lab, "report 1 2 --format json").json().remove(0);
-    assert_eq!(good(&lab, "results diff 1 2 --json").json(), std::slice::from_ref(&diff));
-    assert_eq!(good(&lab, "report 1 --format json").stdout, good(&lab, "results show 1 --json").stdout);
     assert_eq!(
         (diff["cells"].as_array().unwrap().len(), diff["contrasts"][0]["of"].as_str()),
         (2, Some("b"))
@@ -261,10 +258,10 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
         diff["differences"].as_array().unwrap().iter().map(|found| found["what"].as_str().unwrap()).collect();
     assert!(names.contains(&"trial.name") && !names.contains(&"trial.seed"), "{names:?}");
     // With itself nothing differs, and every interval overlaps.
-    let same = good(&lab, "results diff 1 1 --json").json().remove(0);
+    let same = good(&lab, "report 1 1 --format json").json().remove(0);
     assert_eq!(same["differences"], serde_json::json!([]));
     assert!(same["cells"].as_array().unwrap().iter().all(|cell| cell["ratio"] == 1.0));
-    refused(&lab, "results diff 1 9", 2, &["no trial 9"]);
+    refused(&lab, "report 1 9 --format text", 2, &["no trial 9"]);
 }
 
 #[test]
@@ -342,9 +339,9 @@ fn trials_travel_from_home_to_home() {
     let said = good(&lab, &format!("results import sent.db {elsewhere}"));
     assert!(said.stdout.contains("is trial 1") && said.stderr.contains("1 imported, 0 here"), "{said:?}");
     let document = |words: &str| good(&lab, words).json().remove(0);
-    assert_eq!(document(&format!("results show 1 --json {elsewhere}")), document("results show 1 --json"));
+    assert_eq!(document(&format!("report 1 --format json {elsewhere}")), document("report 1 --format json"));
     // The rest of it comes later; what is there is left alone.
-    let said = good(&lab, &format!("results merge home/results.db sent.db --json {elsewhere}")).json();
+    let said = good(&lab, &format!("results import home/results.db sent.db --json {elsewhere}")).json();
     let told: Vec<(bool, i64)> =
         said.iter().map(|line| (line["imported"] == true, line["trial"].as_i64().unwrap())).collect();
     assert_eq!(told, [(false, 1), (true, 2), (false, 1)]);
@@ -385,8 +382,8 @@ fn what_is_removed_was_meant() {
     assert!(good(&lab, "results rm 1 1 --yes").stdout.contains("removed trial 1"));
     assert_eq!(listed(&lab, ""), [2]);
     assert!(fs::metadata(lab.path("home/results.db")).unwrap().len() < before, "no room was given back");
-    good(&lab, "results show 2");
-    refused(&lab, "results show 1", 2, &["no trial 1"]);
+    good(&lab, "report 2 --format text");
+    refused(&lab, "report 1 --format text", 2, &["no trial 1"]);
 }
 
 #[test]
@@ -412,7 +409,7 @@ fn what_a_trial_is_writing_is_not_changed_by_another_command() {
         good(&lab, "results export 2 3 --format store --out part.db").stdout,
         "one trial in part.db\n"
     );
-    let merged = good(&lab, "results merge home/results.db --home elsewhere");
+    let merged = good(&lab, "results import home/results.db --home elsewhere");
     assert!(merged.stderr.contains("2 imported, 0 here already, 1 not ended there"), "{merged:?}");
     assert!(merged.stdout.contains("still runs there, or was killed"), "{merged:?}");
     running.signal(rustix::process::Signal::INT);
@@ -431,7 +428,7 @@ fn goes_on_elsewhere(lab: &Lab, trial: i64) {
     let session = Session {
         started_at: &last.started_at,
         program_version: "0.1.0",
-        command_line: "fstrial run t.toml --resume",
+        command_line: "fstrial resume",
         environment: &environment,
     };
     store.reopen_trial(TrialId(trial), &session).unwrap();
@@ -446,24 +443,22 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
     }
     let begin = DIRECTORIES.replace("--rounds 3", "--rounds 1000");
     lab.save(&begin, "t.toml");
-    let run = |flags: &str| {
-        let ended = lab.run(&format!("run t.toml --quiet --budget 3s {flags}"));
+    let run = |words: &str| {
+        let ended = lab.run(&format!("{words} --quiet --budget 3s"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         let trials = good(&lab, "results list --json").json();
         trials.iter().map(|trial| trial["runs"].as_i64().unwrap()).collect::<Vec<_>>()
     };
-    run("");
-    let two = run("");
+    run("run t.toml");
+    let two = run("run t.toml");
     goes_on_elsewhere(&lab, 2);
-    let resumed = run("--resume");
+    let resumed = run("resume 1");
     assert!(
         resumed[0] > two[0] && resumed[1] == two[1],
         "the one of this machine goes on: {two:?} {resumed:?}"
     );
     let said = ["could not resume trial 2", "elsewhere (", "and this is", "resume it there"];
-    refused(&lab, "run t.toml --quiet --budget 3s --resume=2", 2, &said);
-    goes_on_elsewhere(&lab, 1);
-    refused(&lab, "run t.toml --quiet --budget 3s --resume", 2, &said);
+    refused(&lab, "resume --quiet --budget 3s", 2, &said);
 }
 
 fn fixture(schema: u32) -> PathBuf {
@@ -499,8 +494,13 @@ fn an_environment_that_cannot_be_read_is_told_of_the_store() {
     };
     store.reopen_trial(TrialId(2), &session).unwrap();
     drop(store);
-    refused(&lab, "results show 2", 14, &["home/results.db", "the environment of trial 2 cannot be read"]);
-    good(&lab, "results show 1");
+    refused(
+        &lab,
+        "report 2 --format text",
+        14,
+        &["home/results.db", "the environment of trial 2 cannot be read"],
+    );
+    good(&lab, "report 1 --format text");
 }
 
 #[test]
@@ -552,7 +552,7 @@ fn a_read_only_disk_is_read_and_what_would_write_says_so() {
     fs::copy(fixture(1), old.path("home/results.db")).unwrap();
     for (lab, words) in [
         (&lab, "results"),
-        (&lab, "results show 1"),
+        (&lab, "report 1 --format text"),
         (&lab, "results export 2"),
         (&old, "results list --arm ext4"),
     ] {

@@ -67,7 +67,7 @@ fn filesystems_are_aged_to_what_was_asked() {
     lab.assert_nothing_left("after a trial of states");
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
     // What is stored shows the same.
-    let shown = lab.run("results show --json").document();
+    let shown = lab.run("report --format json").document();
     assert_eq!(figures(&shown, "xfs"), figures(&document, "xfs"));
 }
 

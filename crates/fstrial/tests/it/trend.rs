@@ -2,6 +2,7 @@
 
 use crate::{
     planted::Night,
+    pty::OnTerminal,
     support::{Dice, Lab},
 };
 use fstrial_store::{Store, TrialStatus};
@@ -95,7 +96,11 @@ fn people_read_it_and_terminals_without_unicode_too() {
     assert_eq!((unicode.code(), ascii.code()), (4, 4));
     insta::assert_snapshot!(unicode.stdout);
     assert!(ascii.stdout.is_ascii(), "{}", ascii.stdout);
-    assert!(unicode.stdout.lines().chain(ascii.stdout.lines()).all(|line| line.chars().count() <= 80));
+    // On a terminal of 80 columns sentences are folded between words.
+    let mut terminal = OnTerminal::start(&lab, words);
+    let folded = "against that of #1 to\n    #20: \u{2212}7.6 %";
+    terminal.wait_for(folded);
+    assert_eq!(terminal.end_as_it_began(), 4);
 }
 
 #[test]
@@ -207,7 +212,6 @@ fn a_series_with_too_few_trials_takes_a_line() {
     let ended = lab.run("trend xfs/ext4");
     assert!(ended.stdout.lines().count() <= 12, "{}", ended.stdout);
     assert_eq!(ended.stdout.matches(", 1 trial, #").count(), 10, "{}", ended.stdout);
-    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
 }
 
 #[test]
@@ -256,6 +260,20 @@ fn the_gate_says_so_when_it_cannot_judge_the_newest_trial() {
     // An older trial of that kind leaves the guard in place.
     Night { day: 41, ratio: 1.2, ..Night::default() }.store(&mut store);
     assert_eq!(gate().0, 0);
+}
+
+#[test]
+fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mistaken() {
+    let lab = Lab::new();
+    // One round of each arm is no point.
+    Night { rounds: 1, ..Night::default() }.store(&mut store_of(&lab));
+    let gate = |words: &str| {
+        let ended = lab.run(&format!("trend xfs/ext4 {words}"));
+        (ended.code(), ended.stderr.contains("no trial (of 1) can be used"))
+    };
+    assert_eq!(gate("--threads 4 --fail-if-worse 5%"), (5, true));
+    assert_eq!(gate("--threads 4"), (2, true));
+    assert_eq!(gate("--threads 3 --fail-if-worse 5%"), (2, true));
 }
 
 #[test]

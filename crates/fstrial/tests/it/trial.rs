@@ -186,7 +186,7 @@ fn what_is_stored_is_what_was_printed() {
     let ended = small(&lab, "ext4 xfs --rounds 5 --json");
     let printed = ended.document();
     let id = printed["trial_id"].as_i64().unwrap();
-    let shown = lab.run(&format!("results show {id} --json")).document();
+    let shown = lab.run(&format!("report {id} --format json")).document();
     assert_eq!(verdicts(&shown), verdicts(&printed));
     for same in ["workloads", "arms", "audit", "seed", "rounds", "ended", "trial", "failures"] {
         assert_eq!(shown[same], printed[same], "{same}");
@@ -205,7 +205,7 @@ fn what_is_stored_is_what_was_printed() {
     assert_eq!(csv.lines().count(), rows.len() + 1, "the same as CSV");
     let toml = lab.run(&format!("results export {id} --format toml")).stdout;
     assert_eq!(toml, printed["trial"].as_str().unwrap());
-    for table in ["results", "results list", "results show"] {
+    for table in ["results", "results list", "report --format text"] {
         let table = lab.run(table);
         assert_eq!(table.code(), 0, "{table:?}");
         assert!(table.stdout.contains("xfs"), "{table:?}");

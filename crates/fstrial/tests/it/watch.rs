@@ -160,7 +160,7 @@ fn without_a_terminal_it_says_what_to_do() {
     let lab = with_a_trial();
     let refused = lab.run("watch");
     assert_eq!(refused.code(), 2);
-    let (what, remedy) = ("needs a terminal", "fstrial results show");
+    let (what, remedy) = ("needs a terminal", "fstrial report --format text");
     assert!(refused.stderr.contains(what) && refused.stderr.contains(remedy), "{refused:?}");
     assert!(!refused.stdout.contains('\u{1b}'));
     let plain = lab.run(&words("--watch --rounds 2"));

@@ -74,7 +74,7 @@ fn every_phase_and_group_has_results_of_its_own() {
     let expected = expected.map(|(phase, unit)| ("phases".to_owned(), phase.to_owned(), unit.to_owned()));
     assert_eq!(sections(&ended), expected);
     assert_eq!(rates(&ended).len(), 6);
-    let shown = lab.run("results show --json");
+    let shown = lab.run("report --format json");
     assert_eq!(shown.document()["workloads"][1]["phase"], "serve/oltp", "what is stored says the same");
     lab.assert_nothing_left("after phases");
 }

@@ -152,7 +152,6 @@ fn environment(shape: &Shape) -> Environment {
         device: "ramdisk (zram) of 4 GiB".into(),
         device_notes: Vec::new(),
         generator_loop_ns: Some(23),
-        throttled_by: None,
         memory_limited_by: None,
     }
 }

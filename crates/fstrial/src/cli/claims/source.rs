@@ -1,12 +1,14 @@
 //! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
 //! this machine has not.
 
-use crate::{cli::in_file, error::ExpectedError};
+use crate::{
+    cli::{in_file, lacking},
+    error::ExpectedError,
+};
 use fstrial_model::{
     arm::Arm,
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
     device::Device,
-    filesystem::Filesystem,
     memory::LimitedBy,
     preset,
     problem::did_you_mean,
@@ -14,7 +16,7 @@ use fstrial_model::{
     units::Percent,
     workload::Workload,
 };
-use fstrial_stack::{command, host, memory};
+use fstrial_stack::{command, memory};
 
 /// Stalls that the rounds of a claim would show unless its file says another share.
 const STALLS: Percent = Percent(10.0);
@@ -123,8 +125,7 @@ impl ClaimFile {
         if let Some(device) = device {
             let own = &written.device;
             let size = device.size.or(own.size.filter(|_| device.kind.is_made()));
-            fitted.device =
-                Device { size, stripe: own.stripe, throttle: own.throttle.clone(), ..device.clone() };
+            fitted.device = Device { size, stripe: own.stripe, ..device.clone() };
         }
         let left_out = leave_out(&mut fitted);
         if let Err(missing) = fitted.fit(machine, &Rules::shipped()) {
@@ -142,7 +143,7 @@ impl ClaimFile {
         // And no verdict rests on rounds in which a stall of one run in ten would hardly have come up.
         trial.trial.stalls.get_or_insert(STALLS);
         trial.add_control(machine.cpus);
-        let mut missing = missing_of_host(&trial);
+        let mut missing = lacking::of_trial(&trial, machine.cpus);
         missing.extend(missing_memory(&trial, machine.cpus));
         let ready = if missing.is_empty() { Ready::Yes } else { Ready::Missing(missing) };
         Ok((trial, ready))
@@ -173,7 +174,7 @@ fn missing(need: &Need, machine: &Machine) -> Option<String> {
 
 /// Leaves out the optional arms whose filesystem is not available here, if any expectation remains; says which.
 fn leave_out(trial: &mut Trial) -> Option<String> {
-    let is_missing = |arm: &&Arm| arm.row().is_some_and(|row| lacks(row).is_some());
+    let is_missing = |arm: &&Arm| arm.row().is_some_and(|row| lacking::of_filesystem(row).is_some());
     let optional = &claim(trial).optional;
     let arms = trial.arms.iter().filter(|arm| optional.contains(&arm.name)).filter(is_missing);
     let (names, mut filesystems): (Vec<String>, Vec<String>) =
@@ -192,16 +193,10 @@ fn leave_out(trial: &mut Trial) -> Option<String> {
     ))
 }
 
-/// What a filesystem needs of the host and it has not.
-fn lacks(row: &'static Filesystem) -> Option<String> {
-    let kernel = host::require_filesystem(row).err().map(|error| error.to_string());
-    kernel.or_else(|| command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs)))
-}
-
 /// Why the memory of the trial's loads cannot be limited here, or not so that its figures could decide the claim.
 fn missing_memory(trial: &Trial, cpus: u16) -> Option<String> {
     let limit = trial.arms.iter().filter_map(|arm| trial.memory_of(arm)).max()?;
-    let by = match memory::require(limit, trial.device.throttle.is_some()) {
+    let by = match memory::require(limit) {
         Ok(by) => by,
         Err(error) => return Some(error.to_string()),
     };
@@ -211,13 +206,4 @@ fn missing_memory(trial: &Trial, cpus: u16) -> Option<String> {
         "`{named}` writes through the page cache with a limit for the memory, and {by} does not slow down writers as a \
          machine with this much memory does; cgroup v2 does"
     ))
-}
-
-/// What the arms of a trial need of the host and it has not.
-fn missing_of_host(trial: &Trial) -> Vec<String> {
-    let mut missing = Vec::new();
-    for row in trial.arms.iter().filter_map(|arm| arm.row()) {
-        missing.extend(lacks(row).filter(|line| !missing.contains(line)).into_iter().collect::<Vec<_>>());
-    }
-    missing
 }

@@ -1,4 +1,4 @@
-//! Which stored trial is resumed.
+//! Whether a stored trial can be resumed, and with what.
 
 use crate::{
     error::ExpectedError,
@@ -6,58 +6,19 @@ use crate::{
     run::{environment::Environment, place::Place, round::Earlier},
 };
 use fstrial_model::{trial::Trial, units::Nanos, workload::Lap};
-use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
-/// The trial to resume: the one asked for, or the last of this file that did not come to its end. A trial that came
-/// from another machine stays as it is: rounds of two machines are not one trial.
-pub(super) fn find_resumable(
-    store: &Store,
-    settled: &Trial,
-    id: i64,
-) -> Result<(TrialId, u64), ExpectedError> {
-    let settled = comparable(settled.clone());
-    let same =
-        |toml: &str| Trial::parse("stored trial", toml).is_ok_and(|stored| comparable(stored) == settled);
+/// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.
+pub(super) fn check_machine(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
     let here = Environment::of_this_machine();
     let is_here = settled.arms.iter().any(|arm| arm.place.is_none());
-    let moved = |stored: &StoredTrial| {
-        stored.sessions.last().filter(|_| is_here).and_then(|last| here.other_machine(&last.environment))
-    };
-    if id != 0 {
-        let stored = store.trial(TrialId(id))?;
-        if !same(&stored.toml) {
-            return Err(ExpectedError::usage(
-                format!("trial {id} is not a trial of this file: arms, workloads or settings differ"),
-                "run the file without --resume, or name the trial of this file (`fstrial results list`)",
-            ));
-        }
-        return match moved(&stored) {
-            Some(there) => Err(of_another_machine(&stored, &there, &here)),
-            None => Ok((TrialId(id), stored.summary.seed)),
-        };
-    }
-    let mut elsewhere = None;
-    for summary in store.trials()?.into_iter().rev() {
-        if summary.status == TrialStatus::Decided {
-            continue;
-        }
-        let stored = store.trial(summary.id)?;
-        if !same(&stored.toml) {
-            continue;
-        }
-        match moved(&stored) {
-            None => return Ok((summary.id, summary.seed)),
-            Some(there) => {
-                elsewhere.get_or_insert_with(|| of_another_machine(&stored, &there, &here));
-            }
-        }
-    }
-    Err(elsewhere.unwrap_or_else(|| {
-        ExpectedError::usage(
-            "there is no unfinished trial of this file to resume",
-            "leave --resume out to begin; `fstrial results list` shows the trials there are",
-        )
-    }))
+    let last = stored.sessions.last().filter(|_| is_here);
+    let Some(there) = last.and_then(|last| here.other_machine(&last.environment)) else { return Ok(()) };
+    let (id, there, here) = (stored.summary.id, plain(&there), here.machine_in_words());
+    Err(ExpectedError::usage(
+        format!("could not resume trial {id}: it ran on {there}, and this is {here}"),
+        "resume it there, or begin another one here: `fstrial compare`, `fstrial run`",
+    ))
 }
 
 /// Refuses to resume a trial that has all the rounds that it asks for.
@@ -69,7 +30,7 @@ pub(super) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), 
     let id = stored.summary.id;
     Err(ExpectedError::usage(
         format!("trial {id} has all {most} rounds that it asks for: there is nothing to resume"),
-        format!("see its answer with `fstrial results show {id}`, or start a trial with more rounds"),
+        format!("see its answer with `fstrial report {id} --format text`, or start a trial with more rounds"),
     ))
 }
 
@@ -88,7 +49,7 @@ pub(super) fn check_places(
         let place = if found.place.is_empty() { "this host" } else { &format!("the place {}", found.place) };
         return Err(ExpectedError::usage(
             format!("could not resume trial {id}: {place} was {}, and is {} now", plain(&was), plain(&is)),
-            "go on where its arms were, or leave --resume out to begin again",
+            "resume it where its arms were, or begin another one",
         ));
     }
     Ok(())
@@ -109,18 +70,6 @@ pub(super) fn with_its_laps(mut trial: Trial, stored: &StoredTrial) -> Trial {
         }
     }
     trial
-}
-
-fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {
-    ExpectedError::usage(
-        format!(
-            "could not resume trial {}: it ran on {}, and this is {}",
-            stored.summary.id,
-            plain(there),
-            here.machine_in_words()
-        ),
-        "resume it there, or leave --resume out to begin here",
-    )
 }
 
 /// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's;

@@ -258,7 +258,7 @@ fn read_long(
     }
     if at(Column::Trial).is_some() {
         builder.notes.push(
-            "a trial stops once it is decided, so judging all of its rounds at once is biased: `fstrial results show` has \
+            "a trial stops once it is decided, so judging all of its rounds at once is biased: `fstrial report --format text` has \
              its own verdicts"
                 .into(),
         );

@@ -1,4 +1,4 @@
-//! `fstrial results fio`: the runs of a trial as fio would have reported them, one file for each.
+//! `fstrial results export --format fio`: the runs of a trial as fio would have reported them, one file for each.
 
 use crate::{
     cli::out_file::Folder,

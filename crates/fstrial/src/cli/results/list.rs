@@ -4,7 +4,7 @@ use super::{about::About, open, open_to_change, standing::Standing};
 use crate::{
     cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
-    report::{USUAL_COLUMNS, json_lines, plain, wrapped},
+    report::{USUAL_COLUMNS, json_lines, plain, stdout, wrapped},
 };
 use clap::Args;
 use comfy_table::{Table, presets};
@@ -116,21 +116,22 @@ pub(crate) fn json(store: &Store, standing: &Standing, trial: &TrialSummary) -> 
 /// The table, with what each trial is about below its line.
 fn rendered(trials: &[TrialSummary], about: &[About], standing: &Standing, filter: &Filter) -> String {
     let table = table(trials, standing, filter).to_string();
+    let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
     let mut lines = table.lines();
     let mut out = format!("{}\n", lines.next().unwrap_or_default().trim_end());
     for (line, about) in lines.zip(about) {
         out += &format!("{}\n", line.trim_end());
-        below(about).iter().for_each(|line| out += &format!("{line}\n"));
+        below(about, columns).iter().for_each(|line| out += &format!("{line}\n"));
     }
     out
 }
 
 /// What a trial is about, in lines that fit a terminal.
-fn below(about: &About) -> Vec<String> {
+fn below(about: &About, columns: usize) -> Vec<String> {
     let parts = [Some(about.workloads_in_short()), Some(about.device.clone()), about.answer.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     // A column is left for the sign that says that it goes on.
-    let text = wrapped(&cell(&parts.join(" · ")), USUAL_COLUMNS - 1, 5, 5);
+    let text = wrapped(&cell(&parts.join(" · ")), columns - 1, 5, 5);
     let all = text.lines().count();
     let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(str::to_owned).collect();
     if let Some(last) = lines.last_mut().filter(|_| all > MAX_LINES) {

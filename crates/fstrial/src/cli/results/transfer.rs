@@ -1,11 +1,8 @@
-//! `fstrial results import`, `merge` and `rm`: trials that come from other stores, and trials that go.
+//! `fstrial results import` and `rm`: trials that come from other stores, and trials that go.
 
 use super::{judged, open, open_to_change};
 use crate::{
-    cli::{
-        self, Home,
-        filter::{FilterArgs, Search},
-    },
+    cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
     numbers::counted,
     report::{json_lines, plain},
@@ -17,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Import trials from another store, such as a colleague's results.db or what `results export --format store` wrote.
+/// Import trials from other stores, such as a colleague's results.db or what `results export --format store` wrote.
 ///
 /// Only stores are imported; a CSV file has numbers, but not the runs they come from. Each trial is copied whole, with
 /// its runs, histograms and tags, and gets a new number. One that is here already is left as it is and said; it is the
@@ -27,26 +24,9 @@ use std::{
 #[command(after_long_help = "\
 Examples:
   fstrial results import colleague.db
+  fstrial results import host-a.db host-b.db host-c.db
   fstrial results import /mnt/lab/results.db --tag nightly --since 2026-01-01")]
 pub(crate) struct ImportArgs {
-    /// The other store; it is only read.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-
-    /// What became of each trial as JSON lines.
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    filter: FilterArgs,
-}
-
-/// Merge other stores into this one: import all trials of each.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  fstrial results merge host-a.db host-b.db host-c.db")]
-pub(crate) struct MergeArgs {
     /// The other stores; they are only read.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -54,6 +34,9 @@ pub(crate) struct MergeArgs {
     /// What became of each trial as JSON lines.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// Remove trials with all of their runs. There is no way back but a copy made before.
@@ -76,19 +59,12 @@ pub(crate) struct RmArgs {
     dry_run: bool,
 }
 
-pub(super) fn import(home: &Home, args: &ImportArgs) -> Result<(), ExpectedError> {
-    take(home, std::slice::from_ref(&args.file), &args.filter.search(), args.json)
-}
-
-pub(super) fn merge(home: &Home, args: &MergeArgs) -> Result<(), ExpectedError> {
-    take(home, &args.files, &Search::default(), args.json)
-}
-
 /// Copies the trials that a search finds from each store. All of them are read first: a name that was mistyped, or a trial that
 /// cannot be shown, is told before anything is copied.
-fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(), ExpectedError> {
+pub(super) fn import(home: &Home, args: &ImportArgs) -> Result<(), ExpectedError> {
+    let search = args.filter.search();
     let mut others = Vec::new();
-    for file in files {
+    for file in &args.files {
         let trials = other_store(file)?;
         let chosen = search.find(&trials).map_err(|error| blame(trials.path(), error))?;
         chosen.iter().try_for_each(|trial| readable(&trials, trial.id))?;
@@ -96,7 +72,7 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
     }
     let path = home.results()?;
     let _lock = home.lock()?;
-    for file in files {
+    for file in &args.files {
         refuse_itself(&path, file)?;
     }
     let mut store = Store::open(path)?;
@@ -109,10 +85,10 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
                 ImportOutcome::Here { .. } => known += 1,
                 ImportOutcome::Running => running += 1,
             }
-            tell(other, trial.id, &trial.name, became, json);
+            tell(other, trial.id, &trial.name, became, args.json);
         }
     }
-    if !json {
+    if !args.json {
         let running = if running > 0 { format!(", {running} not ended there") } else { String::new() };
         cli::say(&format!("{copied} imported, {known} here already{running}\n"));
     }

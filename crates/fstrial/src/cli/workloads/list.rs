@@ -28,7 +28,8 @@ pub(super) fn list(word: Option<&str>, json: bool) -> Result<(), ExpectedError> 
 fn fitting(word: &str) -> Result<Vec<&'static str>, ExpectedError> {
     let fitting = preset::fitting(word);
     if fitting.is_empty() {
-        let hint = preset::hint_for_unknown(word);
+        let all = || "`fstrial workloads` lists all of them".to_owned();
+        let hint = preset::did_you_mean(word).unwrap_or_else(all);
         return Err(ExpectedError::usage(format!("no workload fits `{word}`"), hint));
     }
     Ok(fitting)

@@ -156,7 +156,8 @@ fn decided_in_ascii_without_colours() {
     let mut model = fresh(&plan);
     run(&mut model, &plan, 14, |n| [1.42, 0.8, 1.0, 1.3][n % 4]);
     (model.status, model.ends_at, model.now) = ("decided".into(), None, None);
-    model.advice = Some("this trial is over; `fstrial results show 12` has its answer in words".into());
+    model.advice =
+        Some("this trial is over; `fstrial report 12 --format text` has its answer in words".into());
     let look = Look { unicode: false, colour: false };
     let buffer = drawn(&model, &mut Choices::default(), look, (80, 24));
     insta::assert_snapshot!(text(&buffer));

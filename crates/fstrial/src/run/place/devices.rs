@@ -12,7 +12,7 @@ use crate::{
     run::{event::Event, plan::Plan},
 };
 use fstrial_model::{
-    device::{DeviceKind, ThrottledBy},
+    device::DeviceKind,
     filesystem::Filesystem,
     job::{DeviceBinding, Setup},
     memory::LimitedBy,
@@ -21,7 +21,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     device::{self, Device, DeviceRequest, Progress, directory, disk, image, ramdisk},
-    memory, throttle,
+    memory,
 };
 use std::ops::ControlFlow;
 
@@ -32,7 +32,6 @@ pub(super) type Preconditioned = (String, Nanos);
 pub(super) struct Devices {
     pub(super) main: Box<dyn Device>,
     pub(super) log: Option<Box<dyn Device>>,
-    pub(super) throttled_by: Option<ThrottledBy>,
     pub(super) memory_limited_by: Option<LimitedBy>,
     /// What is said about how it was preconditioned, if it was, and the time that took.
     pub(super) preconditioned: Option<Preconditioned>,
@@ -43,9 +42,6 @@ impl Devices {
     pub(super) fn notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = self.main.notes();
         notes.extend(self.preconditioned.iter().map(|(note, _)| note.clone()));
-        if let (Some(by), Some(cap)) = (self.throttled_by, &plan.trial.device.throttle) {
-            notes.extend(throttle::notes(by, cap));
-        }
         if let Some(by) = self.memory_limited_by {
             let limits = plan.trial.arms.iter().filter_map(|arm| plan.trial.memory_of(arm));
             notes.extend(memory::notes(by, &limits.collect()));
@@ -70,7 +66,6 @@ impl Devices {
     pub(super) fn setup(&self, plan: &Plan) -> Setup {
         Setup {
             log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])),
-            throttle: plan.trial.device.throttle.clone(),
             stripe: plan.trial.device.stripe,
         }
     }
@@ -89,17 +84,13 @@ impl Devices {
         opening: &mut Opening<'_>,
     ) -> Result<Self, ExpectedError> {
         // Before anything is made that takes long.
-        let throttled = plan.trial.device.throttle.as_ref().map(|_| throttle::find()).transpose()?;
-        let throttled_by = throttled.map(|found| found.by);
         let memory_limited_by = limited_by(plan, opening.place)?;
         let log = plan.trial.log_device.as_ref();
         let make = |spec| opening.telling(|tell| Ok(device::provide_log(spec, tell)?));
         let log = log.map(make).transpose()?;
         let provided = provide(plan, opening).and_then(|main| make_ready(main, plan, bases, opening));
         match provided {
-            Ok((preconditioned, main)) => {
-                Ok(Self { main, log, throttled_by, memory_limited_by, preconditioned })
-            }
+            Ok((preconditioned, main)) => Ok(Self { main, log, memory_limited_by, preconditioned }),
             Err(error) => {
                 log.map_or(Ok(()), Device::close).map_err(ExpectedError::CleanUp)?;
                 Err(error)
@@ -117,7 +108,7 @@ impl Devices {
 fn limited_by(plan: &Plan, place: Option<&str>) -> Result<Option<LimitedBy>, StackError> {
     let arms = plan.trial.arms.iter().filter(|arm| arm.place.as_deref() == place);
     let largest = arms.filter_map(|arm| plan.trial.memory_of(arm)).max();
-    largest.map(|limit| memory::require(limit, plan.trial.device.throttle.is_some())).transpose()
+    largest.map(memory::require).transpose()
 }
 
 /// What is needed of a device before the first run: room for what is prepared on it, and a steady state. If there is

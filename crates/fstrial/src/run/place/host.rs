@@ -46,7 +46,6 @@ impl Host {
             place: opening.place.unwrap_or_default().to_owned(),
             device: devices.main.describe(),
             device_notes: devices.notes(plan),
-            throttled_by: devices.throttled_by,
             memory_limited_by: devices.memory_limited_by,
             busy_percent,
             generator_loop_ns: Some(loop_cost_ns()),

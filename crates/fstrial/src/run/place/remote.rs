@@ -416,7 +416,7 @@ impl Remote {
         let name = self.reach.place();
         if self.keeps {
             let what = format!("the filesystems prepared at {name} are gone with its agent");
-            return Err(failure(FailureKind::HostLacks, what, "run the trial again with --resume"));
+            return Err(failure(FailureKind::HostLacks, what, "resume the trial: fstrial resume"));
         }
         let connect = |place: &Self| {
             if place.interrupt.is_raised() {

@@ -35,7 +35,7 @@ impl Run<'_> {
         self.enter(Stage::Settle, Nanos::secs(300 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
         standing.settle().map_err(|e| self.failed(&e))?;
         let found = find_rate::search(target, loads[at].duration, &mut |step| {
-            self.enter_load(Nanos(loads[at].warmup.0 + step.duration.0 + Nanos::secs(120).0))?;
+            self.enter(Stage::Load, Nanos(loads[at].warmup.0 + step.duration.0 + Nanos::secs(120).0));
             let rate = step.offered.map(|per_second| Rate { per_second, arrivals: Arrivals::Poisson });
             let results = prepared.run_at(at, rate, step.duration, &mut |_| {});
             let results = results.map_err(|e| engine_failure(Stage::Load, &e))?;

@@ -1,0 +1,39 @@
+//! What a trial needs of this host and it has not: said by a dry run, and before a claim is checked.
+
+use crate::run::program::install;
+use fstrial_model::{filesystem::Filesystem, trial::Trial, workload::Workload};
+use fstrial_stack::{StackError, command, host};
+
+/// What a filesystem needs and this host has not.
+pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
+    let unknown = StackError::UnknownToKernel { filesystem: row.name };
+    // Where the kernel cannot be asked, it may have it.
+    let is_known = host::has_filesystem(row).unwrap_or(true);
+    let kernel = (!is_known).then(|| unknown.to_string());
+    kernel.or_else(|| command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs)))
+}
+
+/// What the arms and the programs of a trial need and this host has not, where they are on this host.
+pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
+    let here = || trial.arms.iter().filter(|arm| arm.place.is_none());
+    let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
+    let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
+    let programs = workloads.iter().filter(|_| here().next().is_some()).flat_map(missing_programs);
+    let mut missing = Vec::new();
+    for line in filesystems.chain(programs) {
+        if !missing.contains(&line) {
+            missing.push(line);
+        }
+    }
+    missing
+}
+
+/// Programs of a workload's commands that are not installed. A path may be one that an earlier command makes.
+fn missing_programs(workload: &Workload) -> Vec<String> {
+    let commands = workload.program.iter().flat_map(|timed| timed.program.commands());
+    let programs = commands.filter_map(|words| words.first()).filter(|word| !word.contains(['{', '/']));
+    programs
+        .filter(|program| command::find(program).is_none())
+        .map(|program| format!("{program} is not installed; {}", install(program)))
+        .collect()
+}
