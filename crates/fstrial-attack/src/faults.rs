@@ -212,7 +212,7 @@ const COMMANDS: [&str; 14] = [
     "results export 1 --format store --out out.db",
     "results export --format parquet --out out.parquet",
     "results import {home}/results.db",
-    "results import {home}/results.db",
+    "results import {home}/results.db {home}/results.db --tag nightly",
     "report 1 2 --out page.html",
     "results export 1 --format fio --out fio",
     "results rm 2 --yes",

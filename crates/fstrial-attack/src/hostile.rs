@@ -171,7 +171,7 @@ pub(crate) fn stores(subject: &Subject, seed: u64, count: u64) -> Area {
             break;
         }
         let mut dice = Dice::new(seed, "store", number);
-        let Ok(path) = with_store(&lab, dice.below(5)) else { continue };
+        let Ok(path) = with_store(&lab, dice.below(2)) else { continue };
         damage(&path, &mut dice);
         let again = format!("cargo xtask attack stores --only damaged --stores {} --seed {seed}", number + 1);
         read_all(&lab, &mut area, &format!("damaged {number}"), &again);
@@ -179,7 +179,7 @@ pub(crate) fn stores(subject: &Subject, seed: u64, count: u64) -> Area {
     area.finish()
 }
 
-/// A store in the home: one of an old schema, or (0) one with trials that have just been run.
+/// A store in the home: one of a released schema, or (0) one with trials that have just been run.
 fn with_store(lab: &Lab, schema: usize) -> Result<std::path::PathBuf, String> {
     let path = lab.home().join("results.db");
     for ending in ["", "-wal", "-shm", "-journal"] {

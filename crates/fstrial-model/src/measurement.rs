@@ -150,8 +150,6 @@ words! {
         "commits" Commits,
         /// The share of the processors' time that processes of others took from before the warm-up on, in millionths.
         "others-ppm" OthersPpm,
-        /// Time that a program was under the clock, in ns.
-        "elapsed" Elapsed,
         /// Checkpoints that a server began from its last start to its end, of those that its workload counts.
         "checkpoints" Checkpoints,
     }

@@ -113,7 +113,7 @@ pub enum StoreError {
         /// The name given.
         arm: String,
     },
-    /// This attempt at this run is stored already. What is stored stays.
+    /// This run is stored already. What is stored stays.
     #[error("{run} is in the store {} already", path.display())]
     AlreadyRecorded {
         /// The store.

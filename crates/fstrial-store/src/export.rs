@@ -32,8 +32,6 @@ pub struct MetricRow {
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
-    /// Which attempt at this run it was.
-    pub attempt: u32,
     /// Its arm.
     pub arm: String,
     /// Its workload.
@@ -143,7 +141,6 @@ impl Store {
                     run: run.id,
                     round: run.round,
                     slot: run.slot,
-                    attempt: run.attempt,
                     arm: run.arm.clone(),
                     workload: run.workload.clone(),
                     threads: run.threads,

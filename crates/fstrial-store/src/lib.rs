@@ -1,4 +1,4 @@
-//! The results of every run of every trial in one SQLite file: schema, migrations, queries. Only writer of the file.
+//! The results of every run of every trial in one SQLite file: schema and queries. Only writer of the file.
 //!
 //! What has been reported as stored survives SIGKILL and power loss; a run is stored whole or not at all. Verdicts,
 //! tables and pages are functions of what is here, so everything they need is: the trial as text, its seed, the

@@ -24,8 +24,6 @@ pub struct RunRecord<'a, J = &'a Job> {
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
-    /// Which attempt at this run it was.
-    pub attempt: u32,
     /// The name of its arm.
     pub arm: &'a str,
     /// The name of its workload.
@@ -55,8 +53,6 @@ pub struct StoredRun {
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
-    /// Which attempt at this run it was.
-    pub attempt: u32,
     /// The name of its arm.
     pub arm: String,
     /// The name of its workload.
@@ -90,7 +86,6 @@ impl StoredRun {
         RunRecord {
             round: self.round,
             slot: self.slot,
-            attempt: self.attempt,
             arm: &self.arm,
             workload: &self.workload,
             threads: self.threads,
@@ -107,7 +102,7 @@ impl Store {
     /// Stores a run of a trial. When this returns, the run is on the disk: it survives SIGKILL and power loss.
     ///
     /// # Errors
-    /// There is no such trial or arm, this attempt is stored already, a value cannot be real (a histogram that does
+    /// There is no such trial or arm, this run is stored already, a value cannot be real (a histogram that does
     /// not decode), or SQLite refused (the disk is full). No part of the run is stored then, and all others stay.
     ///
     /// # Panics
@@ -135,7 +130,7 @@ impl Store {
         })
     }
 
-    /// The runs of a trial, failed ones included, ordered by round, slot and attempt.
+    /// The runs of a trial, failed ones included, ordered by round and slot.
     ///
     /// # Errors
     /// There is no such trial; the store cannot be read.
@@ -188,14 +183,13 @@ pub(crate) fn visit_runs(
 ) -> Result<(), Fault> {
     last_session(connection, trial)?;
     // Ids first: sorting rows that carry jobs and series would copy all of them.
-    let mut order =
-        connection.prepare("SELECT id FROM run WHERE trial = ?1 ORDER BY round, slot, attempt, id")?;
+    let mut order = connection.prepare("SELECT id FROM run WHERE trial = ?1 ORDER BY round, slot, id")?;
     let ids: Vec<i64> = order.query_map([trial.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut cache = SharedTexts::default();
     let mut before = None;
     for id in ids {
         let run = read_run(connection, RunId(id), &mut cache)?;
-        let place = Some((run.round, run.slot, run.attempt, run.id));
+        let place = Some((run.round, run.slot, run.id));
         if place <= before {
             return Err(Fault::damaged(format!("run {id} is not where the index has it")));
         }
@@ -224,9 +218,9 @@ pub(crate) fn insert_run<J>(
     let status = if failure.is_some() { "failed" } else { "measured" };
     let inserted = connection
         .prepare_cached(
-            "INSERT INTO run (trial, session, round, slot, attempt, arm, workload, threads, started_at, \
+            "INSERT INTO run (trial, session, round, slot, arm, workload, threads, started_at, \
              ended_at, status, failure, environment, job) \
-             VALUES (:trial, :session, :round, :slot, :attempt, :arm, :workload, :threads, :started_at, \
+             VALUES (:trial, :session, :round, :slot, :arm, :workload, :threads, :started_at, \
              :ended_at, :status, :failure, :environment, :job)",
         )?
         .execute(named_params! {
@@ -234,7 +228,6 @@ pub(crate) fn insert_run<J>(
             ":session": session.0,
             ":round": record.round,
             ":slot": record.slot,
-            ":attempt": record.attempt,
             ":arm": record.arm,
             ":workload": record.workload,
             ":threads": record.threads,
@@ -255,8 +248,8 @@ pub(crate) fn insert_run<J>(
             if error.extended_code == ffi::SQLITE_CONSTRAINT_UNIQUE =>
         {
             Err(Fault::AlreadyRecorded(format!(
-                "attempt {} of `{}` at {} threads on `{}` in round {} of trial {trial}",
-                record.attempt, record.workload, record.threads, record.arm, record.round
+                "`{}` at {} threads on `{}` in round {} of trial {trial}",
+                record.workload, record.threads, record.arm, record.round
             )))
         }
         Err(error) => Err(error.into()),
@@ -504,7 +497,7 @@ fn missing(what: String) -> impl FnOnce(rusqlite::Error) -> Fault {
 
 fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Result<StoredRun, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT session, round, slot, attempt, arm, workload, threads, started_at, ended_at, failure, environment, job \
+        "SELECT session, round, slot, arm, workload, threads, started_at, ended_at, failure, environment, job \
          FROM run WHERE id = ?1",
     )?;
     let mut rows = statement.query([id.0])?;
@@ -523,7 +516,6 @@ fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Resu
         session: SessionId(row.get("session")?),
         round: unsigned(row, "round")?,
         slot: unsigned(row, "slot")?,
-        attempt: unsigned(row, "attempt")?,
         arm: row.get("arm")?,
         workload: row.get("workload")?,
         threads: unsigned(row, "threads")?,

@@ -7,8 +7,7 @@
 
 use crate::{StoreError, copy, error::Fault, schema};
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, backup::Backup, config::DbConfig,
-    limits::Limit,
+    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, limits::Limit,
 };
 use std::{
     fmt::Write as _,
@@ -59,8 +58,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Store {
-    /// Opens a store for reading and writing; makes it where there is no file, and brings an older schema up to date.
-    /// Several processes may have it open at once.
+    /// Opens a store for reading and writing; makes it where there is no file. Several processes may have it open at once.
     ///
     /// # Errors
     /// The file is not a store or a newer one (then it is not touched), or cannot be opened.
@@ -80,8 +78,7 @@ impl Store {
     }
 
     /// Opens an existing store for reading only. Another process may be writing it; every query sees whole runs.
-    /// Works for a user who may not write in its folder, too. One of an older schema is read through a copy that is
-    /// brought up to date: a temporary file without a name, of this value alone. Reading never changes a store.
+    /// Works for a user who may not write in its folder, too. Reading never changes a store.
     ///
     /// # Errors
     /// There is no file, it is not a store, it has a newer schema, or it cannot be opened.
@@ -100,7 +97,7 @@ impl Store {
     /// As for [`Self::open_read_only`], or there is no room for the copy.
     pub fn open_copy(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = existing(path.as_ref())?;
-        match copy::connect(&path).and_then(current).map_err(not_a_database) {
+        match copy::connect(&path).and_then(checked).map_err(not_a_database) {
             Ok(connection) => Ok(Self { connection, path, files: Vec::new() }),
             Err(fault) => Err(fault.at(&path, OPENING)),
         }
@@ -295,7 +292,7 @@ fn not_a_database(fault: Fault) -> Fault {
 fn recognise(path: &Path) -> Result<(), Fault> {
     let connection = connect_immutable(path)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
-    schema::check_known(&connection).map_err(not_a_database)
+    schema::check(&connection).map_err(not_a_database)
 }
 
 fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
@@ -305,40 +302,26 @@ fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> 
     schema::prepare(&mut connection)?;
     use_write_ahead_log(&mut connection)?;
     // SQLite makes the log when it first reads; from here on it is there.
-    schema::is_current(&connection)?;
+    schema::check(&connection)?;
     Ok(connection)
 }
 
 fn connect_to_read(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connect = || current(Connection::open_with_flags(path, flags)?);
+    let connect = || checked(Connection::open_with_flags(path, flags)?);
     match connect() {
         Err(fault) if is_shared_memory_refused(&fault) && is_complete(path) => {
             // A database in WAL mode needs a `-shm` file even to be read, and we may not make one in this folder.
-            current(connect_immutable(path)?)
+            checked(connect_immutable(path)?)
         }
         other => other,
     }
 }
 
-/// The connection itself, or if the store is of an older schema one to a copy that is brought up to date.
-fn current(connection: Connection) -> Result<Connection, Fault> {
+fn checked(connection: Connection) -> Result<Connection, Fault> {
     configure(&connection)?;
-    if schema::is_current(&connection)? {
-        return Ok(connection);
-    }
-    // No name: SQLite makes a temporary file, which goes with the connection and whose pages stay in memory if they are few.
-    let mut copy = Connection::open("")?;
-    {
-        // Its read lock is waited for here, which the copy would not do.
-        let source = connection.unchecked_transaction()?;
-        schema::is_current(&source)?;
-        Backup::new(&source, &mut copy)?.step(-1)?;
-    }
-    configure(&copy)?;
-    schema::prepare(&mut copy)?;
-    copy.pragma_update(None, "query_only", true)?;
-    Ok(copy)
+    schema::check(&connection)?;
+    Ok(connection)
 }
 
 fn is_shared_memory_refused(fault: &Fault) -> bool {

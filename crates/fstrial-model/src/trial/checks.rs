@@ -523,7 +523,9 @@ impl Trial {
             format!("no workload has {}", metric.row().words),
             match metric {
                 Metric::MeanLatency => "give a load a rate: without one mean latency is throughput again",
-                _ => "programs and operations have only their own numbers: decide on throughput",
+                _ => {
+                    "programs and operations have only their own numbers, such as a latency-p99: decide on throughput"
+                }
             },
         ))
     }

@@ -236,6 +236,15 @@ impl Program {
         }
     }
 
+    /// The time that the measured command is told, rounded as it is told; none if it is told none.
+    pub fn told_time(&self, duration: Nanos) -> Option<Nanos> {
+        let is_told =
+            |word: &str| self.command.iter().chain(self.inputs.values()).any(|text| text.contains(word));
+        let rounded = |unit: Nanos| Nanos(duration.0.div_ceil(unit.0).max(1) * unit.0);
+        let seconds = is_told("{duration}").then(|| rounded(Nanos::secs(1)));
+        seconds.or_else(|| is_told("{duration_ms}").then(|| rounded(Nanos::millis(1))))
+    }
+
     /// Every command: first those of the program, then those of its server.
     pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
         let servers = self.server.iter().flat_map(Server::commands);

@@ -135,7 +135,7 @@ impl Server {
     /// Checkpoints in what it printed; none where they are not counted.
     pub fn checkpoints(&self, printed: &str) -> Option<u64> {
         let pattern = compile(self.checkpoint.as_ref()?).ok()?;
-        Some(pattern.find_iter(printed).count() as u64)
+        Some(printed.lines().filter(|line| pattern.is_match(line)).count() as u64)
     }
 
     fn check(&self) -> Result<(), EntryError> {
@@ -148,8 +148,12 @@ impl Server {
                 return Err(entry_error(key, format!("{key} is out of range (1s to 1h)"), "use 1m"));
             }
         }
-        if let Some(Err((problem, hint))) = self.checkpoint.as_deref().map(compile) {
-            return Err(entry_error("checkpoint", problem, hint));
+        if let Some(pattern) = &self.checkpoint {
+            let wrong = |problem, hint| entry_error("checkpoint", problem, hint);
+            if compile(pattern).map_err(|(problem, hint)| wrong(problem, hint))?.is_match("") {
+                let hint = "write words that only the line of a checkpoint has";
+                return Err(wrong("the pattern fits every line".to_owned(), hint.to_owned()));
+            }
         }
         if self.durable.len() > MAX_DURABLE_BYTES || self.durable.contains(char::is_control) {
             let problem = format!("`durable` is longer than {MAX_DURABLE_BYTES} bytes or has several lines");
@@ -176,6 +180,7 @@ mod tests {
             ("start = ['db']\nready = ['db']\nstop = 'TERM'", 9, "unknown variant `TERM`", "SIGTERM"),
             ("start = ['db']\nready = ['db']\nstop_within = '0s'", 9, "1s to 1h", "1m"),
             ("start = ['db']\nready = ['db']\ncheckpoint = '('", 9, "does not compile", "single quotes"),
+            ("start = ['db']\nready = ['db']\ncheckpoint = 'x*'", 9, "fits every line", "only the line"),
             ("start = ['db']\nready = ['db']\ndurable = '{parameter:x}'", 9, "no parameter `x`", "x ="),
         ] {
             let text = format!("{REST}[server]\n{server}\n");

@@ -41,8 +41,8 @@ pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
-pub(crate) use resume::comparable;
 use resume::with_its_laps;
+pub(crate) use resume::{check_machine, comparable};
 use std::{path::PathBuf, time::Instant};
 
 /// How much longer than its budget a trial may take until what it waits for is given up: its last run is begun where it is
@@ -78,7 +78,10 @@ pub(crate) fn conduct(
         shown.trial.pilot = trial.trial.pilot.filter(|_| resume.is_none());
         let (steps, forecast) = dry_run(&shown, &args.places, args.precondition)?;
         if args.json {
-            json_lines::print(&serde_json::json!({ "event": "dry-run", "budget": forecast, "steps": steps }));
+            let missing = lacking::of_trial(trial, environment::cpus());
+            json_lines::print(&serde_json::json!({
+                "event": "dry-run", "budget": forecast, "steps": steps, "missing": missing,
+            }));
         } else {
             super::print(&steps);
         }
@@ -156,7 +159,7 @@ pub(crate) fn measure(
     let (_lock, ledger) = home.ledger()?;
     let mut store = Store::open(home.results()?)?;
     let stored = resume.map(|id| store.trial(TrialId(id))).transpose()?;
-    stored.iter().try_for_each(|stored| resume::check_machine(stored, &settled))?;
+    stored.iter().try_for_each(check_machine)?;
     let resumed = stored.as_ref().map(|stored| &stored.summary);
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
@@ -252,8 +255,8 @@ impl<'a> Conducting<'a> {
         shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
         let of_places = places.iter().flat_map(|place| place.warnings());
-        let ended_by =
-            finished.as_ref().err().map(|error| format!("the trial was ended by an error: {error}"));
+        let error = finished.as_ref().err();
+        let ended_by = error.map(|error| format!("{}{}", again::ENDED_BY, error.in_full()));
         let warnings: Vec<String> = of_places.chain(ended_by).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));

@@ -72,19 +72,24 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
             _ => Ok(stored),
         };
     }
-    let mut trials = store.trials()?.into_iter().rev();
     // What failed before its first run would fail again.
     let can_go_on = |summary: &TrialSummary| match summary.status {
         TrialStatus::Decided => false,
         TrialStatus::Failed => summary.rounds > 0,
         _ => true,
     };
-    let last = trials.find(can_go_on);
-    let last = last.ok_or_else(|| {
+    let mut elsewhere = None;
+    for summary in store.trials()?.into_iter().rev().filter(can_go_on) {
+        let stored = store.trial(summary.id)?;
+        match conduct::check_machine(&stored) {
+            Ok(()) => return Ok(stored),
+            Err(error) => drop(elsewhere.get_or_insert(error)),
+        }
+    }
+    Err(elsewhere.unwrap_or_else(|| {
         ExpectedError::usage(
             "no stored trial is left to resume",
             "begin one with `fstrial compare`; `fstrial results list` shows those there are",
         )
-    })?;
-    Ok(store.trial(last.id)?)
+    }))
 }

@@ -109,14 +109,11 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     }
     let found = history::collect(&store, &trials, &asked)?;
     if found.series.is_empty() {
-        let nothing = nothing(&asked, &found, trials.len());
         // A gate without anything to judge is open; a name that no trial has is a mistake.
         let is_mistaken = found.left_out.iter().all(|left| left.reason == history::NOT_ASKED);
         if args.fail_if_worse.is_none() || is_mistaken {
-            return Err(nothing);
+            return Err(nothing(&asked, &found, trials.len()));
         }
-        super::show(&nothing);
-        return Ok(exit_code::UNJUDGED);
     }
     let document = trend::document(&asked, found, limits);
     if args.json {

@@ -16,6 +16,9 @@ use crate::{
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
 
+/// How the warning of a session begins that an error ended.
+pub const ENDED_BY: &str = "ended by an error: ";
+
 /// A trial with its answer and what led to it.
 pub struct JudgedTrial<'a> {
     pub stored: &'a StoredTrial,
@@ -77,7 +80,10 @@ pub fn judged<T>(
             document.claim = document.claim.map(claim::failed);
         }
     }
-    for warning in stored.sessions.iter().flat_map(|session| &session.warnings) {
+    let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
+    document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
+    let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);
+    for warning in warnings.filter(|line| !line.starts_with(ENDED_BY)) {
         // Another session may have had the same to say.
         if !document.warnings.contains(warning) {
             document.warnings.push(warning.clone());

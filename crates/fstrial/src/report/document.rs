@@ -75,6 +75,9 @@ pub struct Document {
     /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
     #[serde(skip)]
     pub rounds_are_done: bool,
+    /// The error that ended its last session, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
     /// What differs between the arms in addition to what was asked for.
@@ -259,10 +262,10 @@ impl Document {
         match self.ended {
             "running" => Some("this trial still runs: what is here is what it has found so far".into()),
             "killed" => Some(format!("this trial was killed before its end{go_on}")),
-            "failed" => Some(
-                "this trial failed before its end, and said why: a host or an arm refused what it takes"
-                    .into(),
-            ),
+            "failed" => {
+                let why = self.ended_by.as_deref().unwrap_or("a host or an arm refused what it takes");
+                Some(format!("this trial failed before its end: {why}"))
+            }
             "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
             _ => None,
         }
@@ -334,6 +337,7 @@ pub fn document(
         said_again: places_again(plan),
         rounds_are_done: finished.reason != Reason::Interrupted
             && settings.rounds.is_some_and(|most| finished.rounds >= most),
+        ended_by: None,
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
@@ -595,6 +599,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .then(|| median(&|load| load.latency_ns[index]))?
     };
     let counted = |counter| samples.iter().filter_map(move |sample| sample.counters.get(counter));
+    let checkpoints: Vec<u64> = counted(Counter::Checkpoints).filter(|_| result == 0).collect();
     let laps: Vec<(f64, f64)> = samples.iter().filter_map(|sample| sample.counters.laps()).collect();
     let lap =
         |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
@@ -618,8 +623,9 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
-        device_bytes_per_operation: median(&|load| load.device_bytes).or_else(|| written_each(samples, unit)),
-        checkpoints: mean(&counted(Counter::Checkpoints).collect::<Vec<_>>()),
+        device_bytes_per_operation: median(&|load| load.device_bytes)
+            .or_else(|| written_each(plan, (at, result), samples)),
+        checkpoints: mean(&checkpoints),
         device_share: median(&|load| load.device_share),
         device_idle: is_idle(samples),
         log_bytes: counted(Counter::LogSize).next_back(),
@@ -641,14 +647,17 @@ fn is_idle(samples: &[Sample]) -> bool {
     passed.iter().filter(|bytes| **bytes == 0).count() * 2 > passed.len()
 }
 
-/// Bytes written to the device for an operation of a program, median: its rate is its client's own, its time the command's.
-fn written_each(samples: &[Sample], unit: &str) -> Option<f64> {
-    let of = |sample: &Sample| {
-        let elapsed = Nanos(sample.counters.get(Counter::Elapsed)?).as_secs_f64();
-        Some(sample.counters.get(Counter::DeviceWritten)? as f64 / (sample.rate * elapsed))
-    };
-    let each: Vec<f64> = samples.iter().filter_map(of).filter(|bytes| *bytes > 0.0).collect();
-    (unit == unit::OPERATIONS).then(|| fstrial_stats::spread::median(&each))?
+/// Bytes written to the device for an operation of a server's clients, median: of its main result, where that is a rate over the
+/// time that they are told. The whole command takes longer.
+fn written_each(plan: &Plan, (at, result): (usize, usize), samples: &[Sample]) -> Option<f64> {
+    let workload = plan.cells[at].workload;
+    let timed = plan.workloads[workload].program.as_ref().filter(|timed| timed.program.server.is_some())?;
+    let seconds = timed.program.told_time(timed.duration)?.as_secs_f64();
+    let is_main_rate = result == 0 && plan.results[workload][result].unit == unit::OPERATIONS;
+    let of =
+        |sample: &Sample| Some(sample.counters.get(Counter::DeviceWritten)? as f64 / (sample.rate * seconds));
+    let each: Vec<f64> = samples.iter().filter_map(of).collect();
+    is_main_rate.then(|| fstrial_stats::spread::median(&each))?
 }
 
 /// The mean of counts; none if there are none.

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::run::plan::threads_in_words;
 
-/// `written to the device for each operation: ext4 11.2 KiB, xfs 9.79 KiB; checkpoints in a run: ext4 0.6, xfs 0.4`, for each level;
-/// none where neither is known.
+/// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level; none where
+/// nothing is known.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     if workload.served.is_none() || workload.secondary {
         return Vec::new();
@@ -18,8 +18,8 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let written = |cell: &CellReport| cell.device_bytes_per_operation.map(numbers::bytes);
         let said = [
-            of_arms("written to the device for each operation", cells(), written),
-            of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
+            of_arms("written to the device while the clients ran, for each operation", cells(), written),
+            of_arms("checkpoints of the server in a run", cells(), |cell| cell.checkpoints.map(count)),
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let level = if levels.len() > 1 { format!("{}: ", threads_in_words(threads)) } else { String::new() };
@@ -61,8 +61,9 @@ mod tests {
         let served = Some(Served { durable: None });
         let workload = WorkloadReport { cells, served, ..WorkloadReport::default() };
         let lines = [
-            "1 thread: written to the device for each operation: ext4 11.2 KiB, xfs 9.79 KiB; checkpoints in a run: ext4 0.6, xfs 0",
-            "8 threads: written to the device for each operation: xfs 8.79 KiB",
+            "1 thread: written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; checkpoints of the \
+             server in a run: ext4 0.6, xfs 0",
+            "8 threads: written to the device while the clients ran, for each operation: xfs 8.79 KiB",
         ];
         assert_eq!(notes(&workload), lines);
         assert_eq!(notes(&WorkloadReport { secondary: true, ..workload.clone() }), [""; 0]);

@@ -6,7 +6,7 @@ use super::{
     plot::{Dot, Plot},
 };
 use crate::run::{
-    history::{By, LeftOut, Point, Series, SeriesQuery, SeriesSet},
+    history::{By, LeftOut, NOT_ASKED, Point, Series, SeriesQuery, SeriesSet},
     plan::threads_in_words,
 };
 use fstrial_model::{metric::Metric, unit};
@@ -141,7 +141,7 @@ pub struct Limits {
 pub fn document(asked: &SeriesQuery, found: SeriesSet, limits: Limits) -> TrendDocument {
     let band = limits.practical.unwrap_or_else(|| asked.metric.band(0.03)).ln_1p();
     let differing = differing(&found.series);
-    let unjudged = limits.worse.and_then(|_| unjudged(&found.series));
+    let unjudged = limits.worse.and_then(|_| unjudged(&found));
     let series = found.series.into_iter().zip(differing);
     TrendDocument {
         schema_version: SCHEMA_VERSION,
@@ -157,10 +157,17 @@ pub fn document(asked: &SeriesQuery, found: SeriesSet, limits: Limits) -> TrendD
     }
 }
 
-/// Whether the newest trial is in a series in which no loss could be sure yet.
-fn unjudged(all: &[Series]) -> Option<Unjudged> {
+/// Whether the newest trial has no point, or is in a series in which no loss could be sure yet.
+fn unjudged(found: &SeriesSet) -> Option<Unjudged> {
+    let all = &found.series;
     let began = |point: &Point| (point.started_at.parse::<jiff::Timestamp>().ok(), point.trial);
-    let trial = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point))?.trial;
+    let newest = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point));
+    let newest = newest.map(|point| point.trial);
+    let is_no_good = |left: &&LeftOut| left.reason != NOT_ASKED && Some(left.trial) > newest;
+    if let Some(left) = found.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
+        return Some(Unjudged { trial: left.trial, series: Vec::new(), needed: SURE_POINTS });
+    }
+    let trial = newest?;
     let has_it = |series: &Series| series.points.iter().any(|point| point.trial == trial);
     let is_short = |series: &Series| series.points.len() < SURE_POINTS && has_it(series);
     let series: Vec<usize> = (0..all.len()).filter(|index| is_short(&all[*index])).collect();
@@ -411,9 +418,15 @@ fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, t
 /// A line at the end: that the gate is open, and why.
 fn unjudged_in_words(document: &TrendDocument, unjudged: &Unjudged) -> String {
     let points = |index: &usize| document.series[*index].points.len();
-    let fewest = unjudged.series.iter().map(points).min().unwrap_or(0);
-    let alike = if fewest < 2 { "no other is like it".into() } else { format!("{fewest} are alike") };
-    format!("NOT JUDGED: #{}, the newest trial: {alike}, {} are needed", unjudged.trial, unjudged.needed)
+    let why = match unjudged.series.iter().map(points).min() {
+        Some(0 | 1) => format!("no other is like it, {} are needed", unjudged.needed),
+        Some(fewest) => format!("{fewest} are alike, {} are needed", unjudged.needed),
+        None => {
+            let left = document.left_out.iter().find(|left| left.trial == unjudged.trial);
+            left.map_or_else(String::new, |left| plain(&left.reason))
+        }
+    };
+    format!("NOT JUDGED: #{}, the newest trial: {why}", unjudged.trial)
 }
 
 pub(crate) fn title(document: &TrendDocument, series: &SeriesReport) -> String {

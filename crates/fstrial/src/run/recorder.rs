@@ -20,7 +20,6 @@ impl<'a> Recorder<'a> {
         let record = RunRecord {
             round: run.round,
             slot: u32::try_from(run.slot).expect("a round has fewer cells than that"),
-            attempt: 1,
             arm: run.arm,
             workload: run.workload,
             threads: run.threads,

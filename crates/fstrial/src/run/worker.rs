@@ -437,7 +437,6 @@ impl<'a> Run<'a> {
         let counted = counters
             .between(readings)
             .with(Counter::OthersPpm, others_since(before))
-            .with(Counter::Elapsed, Some(outcome.wall.0))
             .with(Counter::Checkpoints, outcome.checkpoints);
         self.output = Some(outcome.report());
         let result = |picked: PickedNumber| PhaseResult {

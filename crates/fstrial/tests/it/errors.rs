@@ -533,4 +533,28 @@ fn a_dry_run_says_what_this_host_lacks() {
     let planned = lab.run("compare ext4 b=ext4:noatime --workload own.toml --dry-run");
     let missing = "This cannot run here: no-such-program is not installed; check the spelling";
     assert!(planned.code() == 0 && planned.stdout.contains(missing), "{planned:?}");
+    let missing = lab.run("compare ext4 b=ext4:noatime --workload own.toml --dry-run --json").json();
+    assert!(missing[0]["missing"][0].as_str().unwrap().starts_with("no-such-program is not"), "{missing:?}");
+}
+
+#[test]
+fn a_trial_that_an_error_ended_says_which() {
+    let lab = Lab::new();
+    for name in ["a", "b"] {
+        fs::create_dir(lab.path(name)).unwrap();
+    }
+    let own =
+        "kind = 'program'\ncommand = ['no-such-program']\n[[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
+    lab.write("own.toml", own);
+    let failed = lab.run("compare dir:a dir:b --workload own.toml");
+    assert!(failed.code() == 10 && failed.stderr.contains("no-such-program"), "{failed:?}");
+    for format in ["text", "markdown", "lkml"] {
+        let shown = lab.run(&format!("report 1 --format {format}"));
+        let said = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = "this trial failed before its end: ";
+        assert!(said.contains(why) && said.contains("no-such-program"), "{format}: {shown:?}");
+    }
+    let document = lab.run("report 1 --format json").document();
+    assert!(document["ended_by"].as_str().unwrap().contains("no-such-program"), "{document}");
+    assert_eq!(document["warnings"].to_string().matches("no-such-program").count(), 0, "{document}");
 }

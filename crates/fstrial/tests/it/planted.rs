@@ -163,7 +163,6 @@ impl Night {
         let record = RunRecord {
             round,
             slot,
-            attempt: 1,
             arm: &trial.arms[arm].name,
             workload: "append-fsync",
             threads,

@@ -6,7 +6,7 @@ use crate::{
     support::{Dice, Lab},
 };
 use fstrial_store::{Store, TrialStatus};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 
 /// Noise of a trial's ratio, ±1 %, the same in every test.
@@ -269,11 +269,22 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
     Night { rounds: 1, ..Night::default() }.store(&mut store_of(&lab));
     let gate = |words: &str| {
         let ended = lab.run(&format!("trend xfs/ext4 {words}"));
-        (ended.code(), ended.stderr.contains("no trial (of 1) can be used"))
+        (ended.code(), ended.stdout.contains("NOT JUDGED: #1, the newest trial: it has fewer than"))
     };
     assert_eq!(gate("--threads 4 --fail-if-worse 5%"), (5, true));
-    assert_eq!(gate("--threads 4"), (2, true));
-    assert_eq!(gate("--threads 3 --fail-if-worse 5%"), (2, true));
+    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((&found["unjudged"]["trial"], &found["series"], code), (&1.into(), &json!([]), 5));
+    assert_eq!(gate("--threads 4"), (2, false));
+    assert_eq!(gate("--threads 3 --fail-if-worse 5%"), (2, false));
+    // Of good ones before it, none says anything of the newest.
+    let mut store = store_of(&lab);
+    for day in 1..12 {
+        Night { day, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() }.store(&mut store);
+    }
+    assert_eq!(gate("--threads 4 --fail-if-worse 5%"), (0, false));
+    Night { day: 12, rounds: 1, ..Night::default() }.store(&mut store);
+    let newest = lab.run("trend xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert!(newest.code() == 5 && newest.stdout.contains("NOT JUDGED: #13, the newest trial"), "{newest:?}");
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn an_application_names_its_workloads() {
         ("workloads postgras", "did you mean `postgres`?"),
         ("compare ext4 xfs -w postgras", "`fstrial workloads WORD`"),
         ("workloads show postgres", "`fstrial workloads postgresql`"),
-        ("workloads zzz", "`fstrial workloads` lists what there is"),
+        ("workloads zzz", "`fstrial workloads` lists all of them"),
     ] {
         let refused = lab.run(words);
         assert_eq!(refused.code(), 2, "{refused:?}");

@@ -180,7 +180,6 @@ fn record_round(
         let record = RunRecord {
             round,
             slot: u32::try_from(slot).expect("few") + 1,
-            attempt: 1,
             arm: &arm.name,
             workload: &plan.workloads[at.workload].name,
             threads: at.threads,

@@ -204,7 +204,6 @@ pub(crate) fn expected(index: u64) -> StoredRun {
         session: fstrial_store::SessionId(0),
         round: u32::try_from(index / 2).unwrap(),
         slot: u32::try_from(index % 2).unwrap(),
-        attempt: 1,
         arm: arm.name.clone(),
         workload: "random-write".into(),
         threads: 4,

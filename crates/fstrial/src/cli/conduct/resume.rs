@@ -9,9 +9,10 @@ use fstrial_model::{trial::Trial, units::Nanos, workload::Lap};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
 /// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.
-pub(super) fn check_machine(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
+pub(crate) fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
     let here = Environment::of_this_machine();
-    let is_here = settled.arms.iter().any(|arm| arm.place.is_none());
+    let trial = Trial::parse("stored trial", &stored.toml);
+    let is_here = trial.is_ok_and(|trial| trial.arms.iter().any(|arm| arm.place.is_none()));
     let last = stored.sessions.last().filter(|_| is_here);
     let Some(there) = last.and_then(|last| here.other_machine(&last.environment)) else { return Ok(()) };
     let (id, there, here) = (stored.summary.id, plain(&there), here.machine_in_words());

@@ -69,7 +69,7 @@ enum Format {
     Go,
     /// OpenMetrics text: rates, latencies, ratios and verdicts as found, for Prometheus.
     Openmetrics,
-    /// Each run as fio's JSON, for fio-plot and other readers of it: OUT/round-R/ARM/WORKLOAD-THREADS.json (one trial).
+    /// Each run as fio's JSON, for fio-plot and other readers of it: OUT/round-R/ARM/WORKLOAD-THREADS.json (one trial; needs --out FOLDER).
     Fio,
     /// A store with these trials, for `results import` elsewhere (needs --out).
     Store,

@@ -135,9 +135,8 @@ impl Names {
 
     /// Writes the file of a run into its place below a folder.
     fn write(&mut self, out: &Path, run: &StoredRun, text: &str, force: bool) -> Result<(), ExpectedError> {
-        let attempt = if run.attempt > 1 { format!("-attempt-{}", run.attempt) } else { String::new() };
         let (arm, workload) = (self.plain(&run.arm), self.plain(&run.workload));
-        let file = format!("{workload}-{}{attempt}.json", run.threads);
+        let file = format!("{workload}-{}.json", run.threads);
         let (mut folder, mut path) = (Folder::make(out)?, out.to_owned());
         for name in [format!("round-{}", run.round), arm] {
             path.push(&name);

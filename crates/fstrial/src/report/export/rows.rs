@@ -117,7 +117,6 @@ fn columns() -> Result<Arc<Type>, ParquetError> {
         ("run", Physical::INT64),
         ("round", Physical::INT64),
         ("slot", Physical::INT64),
-        ("attempt", Physical::INT64),
         ("arm", Physical::BYTE_ARRAY),
         ("workload", Physical::BYTE_ARRAY),
         ("threads", Physical::INT32),
@@ -153,7 +152,6 @@ fn write_group<W: Write + Send>(
     column::<Int64Type, _>(group, rows, |row| row.run.0)?;
     column::<Int64Type, _>(group, rows, |row| i64::from(row.round))?;
     column::<Int64Type, _>(group, rows, |row| i64::from(row.slot))?;
-    column::<Int64Type, _>(group, rows, |row| i64::from(row.attempt))?;
     column::<ByteArrayType, _>(group, rows, text(|row| &row.arm))?;
     column::<ByteArrayType, _>(group, rows, text(|row| &row.workload))?;
     column::<Int32Type, _>(group, rows, |row| i32::from(row.threads))?;
@@ -193,7 +191,6 @@ mod tests {
             run: RunId(run),
             round: 1,
             slot: 2,
-            attempt: 1,
             arm: arm.into(),
             workload: "random-write".into(),
             threads: u16::MAX,
@@ -231,9 +228,7 @@ mod tests {
         let (a, b) = ([row(1, "a,\"b", 0.5)], [row(2, "c", 1e300), row(3, "d", -0.0)]);
         let lines = text(|out| csv(out), &[&a, &b]);
         assert_eq!(lines.lines().count(), 4, "{lines}");
-        assert!(
-            lines.starts_with("trial,run,round,slot,attempt,arm,workload,threads,phase,metric,value,unit\n")
-        );
+        assert!(lines.starts_with("trial,run,round,slot,arm,workload,threads,phase,metric,value,unit\n"));
         assert!(lines.contains(r#"7,1,1,2,1,"a,""b",random-write,65535,,throughput,0.5,op/s"#), "{lines}");
         let array: Vec<serde_json::Value> = serde_json::from_str(&text(|out| json(out), &[&a, &b])).unwrap();
         assert_eq!(array.len(), 3);

@@ -257,7 +257,7 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
                 li.quiet {
                     (workload.verdicts.len() - told.len())
                     " more comparisons, of arms that do not lead or of latency, are in what "
-                    code { "fstrial report --format text " (number(shown)) " --json" } " prints"
+                    code { "fstrial report " (number(shown)) " --format json" } " prints"
                 }
             }
         }
