@@ -92,8 +92,10 @@ fn make(profile: &str, folder: &Path) -> Result<Made, String> {
     Ok(Made { binary, package: Some(package) })
 }
 
-/// What Debian wants in addition: manual pages and changelog compressed, and a word on why the binary is static.
+/// What Debian wants in addition: no symbols in the binary, manual pages and changelog compressed, and a word on what is
+/// unusual.
 fn for_debian(prefix: &Path) -> Result<(), String> {
+    output("strip", &[text(&prefix.join("bin/fstrial"))?])?;
     let man = prefix.join("share/man/man1");
     let pages = fs::read_dir(&man).map_err(|e| about(&man, &e))?;
     let mut paths: Vec<PathBuf> = pages.flatten().map(|entry| entry.path()).collect();
@@ -103,7 +105,8 @@ fn for_debian(prefix: &Path) -> Result<(), String> {
     for path in &paths {
         output("gzip", &["-9", "-n", "-f", text(path)?])?;
     }
-    let overrides = "# One binary for every distribution, older ones and bare initramfs too.\nfstrial: statically-linked-binary *\n";
+    let overrides = "# One binary for every distribution, older ones and bare initramfs too.\nfstrial: statically-linked-binary *\n\
+                     # It is built outside of any distribution, whose maintainer has an address.\nfstrial: malformed-contact Maintainer *\n";
     write(&prefix.join("share/lintian/overrides/fstrial"), overrides.as_bytes())
 }
 
@@ -146,7 +149,8 @@ fn lay_out(program: &Path, prefix: &Path) -> Result<(), String> {
 }
 
 /// Where Debian looks for the license.
-const COPYRIGHT: &str = "fstrial is licensed under MIT (LICENSE-MIT in this folder) or Apache-2.0 (LICENSE-APACHE in this\n\
+const COPYRIGHT: &str = "Copyright 2026 The fstrial developers\n\n\
+                         fstrial is licensed under MIT (LICENSE-MIT in this folder) or Apache-2.0 (LICENSE-APACHE in this\n\
                          folder, and /usr/share/common-licenses/Apache-2.0), as you like.\n\
                          What is linked into it: THIRD-PARTY.txt in this folder.\n";
 
