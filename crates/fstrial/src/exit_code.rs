@@ -10,7 +10,7 @@ pub const USAGE: u8 = 2;
 pub const UNDECIDED: u8 = 3;
 /// The condition given with `--fail-if` or `--fail-if-worse` is met.
 pub const FAIL_IF_MET: u8 = 4;
-/// `--fail-if-worse` cannot judge the newest trial: too few are like it.
+/// `--fail-if-worse` cannot judge the newest trial: it cannot be used, or too few are like it.
 pub const UNJUDGED: u8 = 5;
 /// This host lacks something: a program, a filesystem in the kernel, a privilege.
 pub const HOST_LACKS: u8 = 10;
@@ -34,7 +34,7 @@ pub const ALL: &[(u8, &str)] = &[
     (USAGE, "invalid command line or input file"),
     (UNDECIDED, "the budget ended with a contrast undecided that may matter"),
     (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
-    (UNJUDGED, "--fail-if-worse cannot judge the newest trial: it cannot be used, or too few are like it"),
+    (UNJUDGED, "--fail-if-worse cannot judge the newest trial"),
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),

@@ -69,7 +69,7 @@ Exit codes:
   2    invalid command line or input file
   3    the budget ended with a contrast undecided that may matter
   4    the condition of --fail-if or --fail-if-worse is met
-  5    --fail-if-worse cannot judge the newest trial: too few are like it
+  5    --fail-if-worse cannot judge the newest trial
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, or an arm failed
   12   something on the host could not be put back; run `fstrial clean`

@@ -29,7 +29,7 @@ Exit codes:
   0  shown; with --fail-if-worse: no step is surely worse by more than that
   2  no stored trial has what was asked for
   4  the condition of --fail-if-worse is met
-  5  --fail-if-worse cannot judge the newest trial: fewer than 10 trials ask what it asks
+  5  --fail-if-worse cannot judge the newest trial: it has no point, or fewer than 10 are like it
 
 docs/trend.md says what is compared with what; docs/statistics.md how sure a change is.";
 
