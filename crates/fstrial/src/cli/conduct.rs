@@ -76,11 +76,10 @@ pub(crate) fn conduct(
         let mut shown = trial.clone();
         // The pilot was when it began.
         shown.trial.pilot = trial.trial.pilot.filter(|_| resume.is_none());
-        let (steps, forecast) = dry_run(&shown, &args.places, args.precondition)?;
+        let DryRun { steps, budget, missing } = dry_run(&shown, &args.places, args.precondition)?;
         if args.json {
-            let missing = lacking::of_trial(trial, environment::cpus());
             json_lines::print(&serde_json::json!({
-                "event": "dry-run", "budget": forecast, "steps": steps, "missing": missing,
+                "event": "dry-run", "budget": budget, "steps": steps, "missing": missing,
             }));
         } else {
             super::print(&steps);
@@ -119,23 +118,31 @@ fn kept(home: &Home, id: i64, page: TrialPage) -> String {
     }
 }
 
-/// Every step of a trial in order, with its undo, and what its budget can show.
+/// The plan of a trial, in words.
+pub(crate) struct DryRun {
+    /// Every step in order, with its undo, and what its budget can show.
+    pub(crate) steps: String,
+    budget: Forecast,
+    /// What this host lacks for it.
+    missing: Vec<String>,
+}
+
+/// Plans a trial, and does nothing.
 pub(crate) fn dry_run(
     trial: &Trial,
     places: &[Reach],
     precondition: Option<Nanos>,
-) -> Result<(String, Forecast), ExpectedError> {
+) -> Result<DryRun, ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     reach::known_and_single(places, &plan.trial.places)?;
     require_directories(trial)?;
     let looks = Looks::of(&plan);
-    let forecast = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
-    let mut shown = steps::render(&plan, places, precondition, looks.as_ref(), &forecast);
-    for missing in lacking::of_trial(&plan.trial, environment::cpus()) {
-        shown += &format!("\nThis cannot run here: {missing}\n");
-    }
-    Ok((shown, forecast))
+    let budget = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
+    let mut steps = steps::render(&plan, places, precondition, looks.as_ref(), &budget);
+    let missing = lacking::of_trial(&plan.trial, environment::cpus());
+    missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
+    Ok(DryRun { steps, budget, missing })
 }
 
 /// What Ctrl-C raises.

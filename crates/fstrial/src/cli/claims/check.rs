@@ -149,7 +149,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if args.dry_run {
         for PendingCheck { trial, ready, .. } in &planned {
             let text = match ready {
-                Ready::Yes => conduct::dry_run(trial, &args.places, None)?.0,
+                Ready::Yes => conduct::dry_run(trial, &args.places, None)?.steps,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
             crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
