@@ -87,9 +87,9 @@ const STATEMENTS: [(&str, &str); 17] = [
     (
         "failures",
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) \
-         INSERT INTO run (trial, session, round, slot, attempt, arm, workload, threads, started_at, ended_at, status, failure, \
-         job) SELECT trial, session, round + 100 + i, slot, attempt, arm, workload, threads, started_at, ended_at, 'failed', \
-         json_object('kind', 'arm-failed', 'stage', 'load', 'what', 'w' || i, 'hint', 'h'), '{}' \
+         INSERT INTO run (trial, session, round, slot, arm, workload, threads, started_at, ended_at, status, failure, job, \
+         environment) SELECT trial, session, round + 100 + i, slot, arm, workload, threads, started_at, ended_at, 'failed', \
+         json_object('kind', 'arm-failed', 'stage', 'load', 'what', 'w' || i, 'hint', 'h'), '{}', environment \
          FROM run, n WHERE run.id = (SELECT min(id) FROM run)",
     ),
     (

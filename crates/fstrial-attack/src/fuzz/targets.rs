@@ -179,7 +179,7 @@ const JUDGED: [&str; 9] = [
     "round,arm,value\n1,x,1e3\n1,y,2e3\n2,x,1.1e3\n2,y,2.2e3\n",
     "# a comment\nround, arm, value\n18446744073709551615, a, 1e-300\n18446744073709551615, b, 1e300\n",
     "ext4;xfs\n1.5;2.5\n1.25;\n1;3e2\n",
-    "trial,run,round,slot,attempt,arm,workload,threads,phase,metric,value,unit\n1,1,1,0,1,a,w,4,,failed,0.0,1\n1,1,1,0,1,a,w,4,,throughput,99.5,op/s\n1,2,1,1,1,b,w,4,,throughput,101.5,op/s\n",
+    "trial,run,round,slot,arm,workload,threads,phase,metric,value,unit\n1,1,1,0,a,w,4,,failed,0.0,1\n1,1,1,0,a,w,4,,throughput,99.5,op/s\n1,2,1,1,b,w,4,,throughput,101.5,op/s\n",
     "{\"results\":[{\"command\":\"a\",\"times\":[1.5,1.25],\"exit_codes\":[0,1]},{\"command\":\"b\",\"times\":[2]}]}",
     "Unit op/s better=higher\nBenchmarkX/arm=a-8 \t 10 \t 12.5 ns/op \t 0 B/op\nBenchmarkX/arm=b-8 10 13 ns/op 5 op/s\n",
     "pgbench (15.14)\nlatency average = 7.553 ms\ntps = 529.6 (without initial connection time)\n",
