@@ -10,8 +10,11 @@
 //! α/(m − D)) having its own [`crate::schedule`]. Assumes that the questions were fixed before any result. EQUIVALENT is per
 //! question (at most α each), and so are the intervals.
 //!
-//! With more than 64 questions not every r has a schedule of its own: each costs milliseconds, and a
-//! crossing is then noted at the next stricter level that has one. That is what p-values rounded up
+//! A finding is what the rounds show at the moment it is made: that a level was crossed earlier does
+//! not count, and the interval at level 1−α must exclude the bar as well.
+//!
+//! With more than 64 questions not every r has a schedule of its own: each costs milliseconds, and
+//! what is shown is then shown at the next stricter level that has one. That is what p-values rounded up
 //! are to Benjamini–Hochberg and Holm: at most as many false verdicts as promised.
 //!
 //! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
@@ -91,8 +94,6 @@ pub struct Panel {
     ranks: Vec<usize>,
     /// By rank. For BH: level α·r/m. For Holm: level α/j, used when m − D ≤ j.
     levels: Vec<Schedule>,
-    /// By level: open questions that cross there, now or earlier.
-    crossing_at: Vec<usize>,
     /// D: questions that have a directional verdict.
     directional_so_far: usize,
     /// Level α: intervals of undecided questions, futility.
@@ -107,9 +108,6 @@ pub struct Panel {
 
 struct Entry {
     contrast: Contrast,
-    /// For each of `Panel::levels`: the first crossing at that level, now or earlier. Empty as long as there is none, and
-    /// again when the question is closed: most questions of a large trial cross at no level, and m² of these would not fit.
-    crossings: Vec<Option<Side>>,
     /// Set when the question is decided.
     closed: Option<Verdict>,
     /// Whether a decision is too unlikely to wait for it.
@@ -148,11 +146,10 @@ impl Panel {
         let entry = |contrast: Contrast| {
             let question = &contrast.question;
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry { contrast, crossings: Vec::new(), closed: None, futile: false, within: None, patience: 0 }
+            Entry { contrast, closed: None, futile: false, within: None, patience: 0 }
         };
         Panel {
             multiplicity: m,
-            crossing_at: vec![0; ranks.len()],
             directional_so_far: 0,
             levels: ranks.iter().map(|r| Schedule::new(level(*r), spending[0])).collect(),
             directional: Schedule::new(alpha, spending[0]),
@@ -196,10 +193,10 @@ impl Panel {
         self.unsettled = false;
         self.settle_equivalent();
         self.climb();
-        self.note_crossings();
+        let shown = self.shown();
         match self.multiplicity {
-            Multiplicity::BenjaminiHochberg => self.settle_benjamini_hochberg(),
-            Multiplicity::Holm => self.settle_holm(),
+            Multiplicity::BenjaminiHochberg => self.settle_benjamini_hochberg(&shown),
+            Multiplicity::Holm => self.settle_holm(&shown),
         }
         if self.futility {
             self.settle_futile();
@@ -257,9 +254,6 @@ impl Panel {
     fn close(&mut self, index: usize, verdict: Verdict) {
         let entry = &mut self.entries[index];
         assert!(entry.closed.is_none(), "a question is closed once");
-        for (level, crossing) in std::mem::take(&mut entry.crossings).into_iter().enumerate() {
-            self.crossing_at[level] -= usize::from(crossing.is_some());
-        }
         let is_directional = matches!(verdict.decision, Decision::Faster | Decision::Slower);
         self.directional_so_far += usize::from(is_directional);
         entry.closed = Some(verdict);
@@ -294,59 +288,64 @@ impl Panel {
         }
     }
 
-    fn note_crossings(&mut self) {
-        let count = self.levels.len();
-        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
-            let alone = entry.contrast.alone();
-            let could = |level: &Schedule| entry.contrast.could_reach(alone, level);
-            // The levels ascend with BH and descend with Holm.
+    /// For each level, the open questions that the rounds decide there, now: a finding is what can still be seen. The
+    /// interval that a verdict comes with, of level 1−α, excludes the bar too. Counts are whole, so that a stricter level
+    /// may have the wider boundary after a round.
+    fn shown(&self) -> Vec<Vec<(usize, Side)>> {
+        let mut shown = vec![Vec::new(); self.levels.len()];
+        for index in self.open() {
+            let contrast = &self.entries[index].contrast;
+            let alone = contrast.alone();
+            let could = |level: &Schedule| contrast.could_reach(alone, level);
+            // The levels ascend with BH and descend with Holm; one of them is α.
             let within_reach = match self.multiplicity {
-                Multiplicity::BenjaminiHochberg => self.levels.partition_point(|level| !could(level))..count,
+                Multiplicity::BenjaminiHochberg => {
+                    self.levels.partition_point(|level| !could(level))..self.levels.len()
+                }
                 Multiplicity::Holm => 0..self.levels.partition_point(could),
             };
+            if within_reach.is_empty() {
+                continue;
+            }
+            let Some(side) = contrast.side(&self.directional) else { continue };
             for level in within_reach {
-                if entry.crossings.get(level).is_some_and(Option::is_some) {
-                    continue;
-                }
-                if let Some(side) = entry.contrast.side(&self.levels[level]) {
-                    entry.crossings.resize(count, None);
-                    entry.crossings[level] = Some(side);
-                    self.crossing_at[level] += 1;
+                if contrast.side(&self.levels[level]) == Some(side) {
+                    shown[level].push((index, side));
                 }
             }
         }
+        shown
     }
 
-    /// R = the largest r with D + #{open questions crossing at α·r/m now or earlier} ≥ r; all open
-    /// ones crossing at that level get their verdict.
-    fn settle_benjamini_hochberg(&mut self) {
-        let is_enough =
-            |&level: &usize| self.directional_so_far + self.crossing_at[level] >= self.ranks[level];
-        let step_up = (0..self.levels.len()).rev().find(is_enough);
-        if let Some(level) = step_up {
-            self.decide_all_at(level);
+    /// R = the largest r with D + #{open questions shown at α·r/m} ≥ r; all those get their verdict.
+    fn settle_benjamini_hochberg(&mut self, shown: &[Vec<(usize, Side)>]) {
+        let is_enough = |&level: &usize| self.directional_so_far + shown[level].len() >= self.ranks[level];
+        if let Some(level) = (0..shown.len()).rev().find(is_enough) {
+            self.decide_all(&shown[level]);
         }
     }
 
     /// Level α/(m − D), again and again while it decides something.
-    fn settle_holm(&mut self) {
+    fn settle_holm(&mut self, shown: &[Vec<(usize, Side)>]) {
         loop {
             let left = self.entries.len() - self.directional_so_far;
             let level = self.ranks.partition_point(|rank| *rank < left);
-            if left == 0 || self.crossing_at[level] == 0 {
+            if left == 0 || !self.decide_all(&shown[level]) {
                 return;
             }
-            self.decide_all_at(level);
         }
     }
 
-    fn decide_all_at(&mut self, level: usize) {
-        for index in self.open() {
-            let Entry { contrast, crossings, .. } = &self.entries[index];
-            if let Some(Some(side)) = crossings.get(level) {
-                self.close(index, directional(contrast, *side, &self.directional));
+    /// Closes those that are open; whether there were any.
+    fn decide_all(&mut self, shown: &[(usize, Side)]) -> bool {
+        let before = self.directional_so_far;
+        for (index, side) in shown {
+            let Entry { contrast, closed, .. } = &self.entries[*index];
+            if closed.is_none() {
+                self.close(*index, directional(contrast, *side, &self.directional));
             }
         }
+        self.directional_so_far > before
     }
 
     fn settle_futile(&mut self) {
@@ -423,8 +422,7 @@ fn known(contrast: &Contrast, schedule: &Schedule, total: Option<Ratio>) -> Verd
     }
 }
 
-/// The verdict on a side. Where another question's verdict made the level reachable only now, the interval is today's, as
-/// the page shows per-question intervals of all rounds.
+/// The verdict on a side, with the interval at the question's own level.
 fn directional(contrast: &Contrast, side: Side, schedule: &Schedule) -> Verdict {
     let decision = match side {
         Side::Above => Decision::Faster,
@@ -438,20 +436,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is kept of crossings is what looking at every level of every open question would find.
-    fn assert_nothing_was_skipped(panel: &Panel) {
-        for (at, level) in panel.levels.iter().enumerate() {
-            let open = || panel.entries.iter().filter(|entry| entry.closed.is_none());
-            let noted = |entry: &&Entry| entry.crossings.get(at).is_some_and(Option::is_some);
-            assert_eq!(panel.crossing_at[at], open().filter(noted).count());
-            for entry in open().filter(|entry| !noted(entry)) {
-                assert!(entry.contrast.side(level).is_none(), "level {at} was skipped");
-            }
-        }
-        let directional = |entry: &&Entry| {
-            entry.closed.is_some_and(|closed| matches!(closed.decision, Decision::Faster | Decision::Slower))
+    /// What looking at every level of every open question shows.
+    fn shown_at_every_level(panel: &Panel) -> Vec<Vec<(usize, Side)>> {
+        let side = |level: &Schedule, index: usize| {
+            let contrast = &panel.entries[index].contrast;
+            let side = contrast.side(&panel.directional)?;
+            (contrast.side(level) == Some(side)).then_some((index, side))
         };
-        assert_eq!(panel.directional_so_far, panel.entries.iter().filter(directional).count());
+        let open = panel.open();
+        panel
+            .levels
+            .iter()
+            .map(|level| open.iter().filter_map(|index| side(level, *index)).collect())
+            .collect()
     }
 
     #[test]
@@ -477,8 +474,7 @@ mod tests {
                     let log_ratio = effect + spread * noise[round * 12 + index];
                     panel.push(index, Pair { log_ratio, done: None });
                 }
-                panel.note_crossings();
-                assert_nothing_was_skipped(&panel);
+                prop_assert_eq!(panel.shown(), shown_at_every_level(&panel));
                 panel.settle();
             }
         }
