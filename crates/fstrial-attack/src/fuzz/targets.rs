@@ -16,7 +16,7 @@ use fstrial_model::{
     },
     device::Raid,
     device_model::DeviceModel,
-    fio::{How, Surroundings, inspect, output::FioOutput, understand},
+    fio::{Surroundings, inspect, output::FioOutput, understand},
     job::{Job, WorkerMessage},
     problem::TrialError,
     profile::Profile,
@@ -364,7 +364,7 @@ fn device_model(bytes: &[u8]) {
     assert!(complete.iter().all(|done| done.at >= done.id * 1000));
 }
 
-/// What is understood is explained, settles if it is native, and is written again so that it is understood. What fio
+/// What is understood is explained, and is written again so that it is understood. What fio
 /// would be given names no path but the arm's directory. What follows a NUL is what it includes.
 fn fio_job(bytes: &[u8]) {
     let text = text(bytes);
@@ -381,10 +381,8 @@ fn fio_job(bytes: &[u8]) {
         Err(error) => return shown(&error),
     };
     assert!(!understanding.explain().is_empty());
-    let settled = understanding.entry("job").resolve(1);
-    assert!(settled.is_ok() || matches!(understanding.how, How::Foreign { .. }), "{settled:?}");
-    let How::Foreign { jobs, .. } = understanding.how else { return };
-    let given = jobs.render("/arm", 7).expect("a plain directory can be given");
+    let _ = understanding.entry("job").resolve(1);
+    let given = understanding.jobs.render("/arm", 7).expect("a plain directory can be given");
     for line in given.lines().filter(|line| *line != "directory=/arm") {
         let value = line.split_once('=').map_or("", |(_, value)| value);
         let is_path = ["filename", "directory", "name"].iter().any(|key| line.starts_with(key));

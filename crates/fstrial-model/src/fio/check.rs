@@ -5,7 +5,7 @@
 //! be paths: they are never used, files of the arm take their places.
 
 use super::{
-    keys::{FOREIGN_ENGINES, Treatment, ValueKind},
+    keys::{ENGINES, OUTSIDE, Treatment, ValueKind},
     names,
     parse::{Job, JobFile, Setting},
     source::Fault,
@@ -14,9 +14,6 @@ use super::{
 use crate::problem::closest;
 use std::ops::RangeInclusive;
 
-/// Engines with a native form.
-pub(crate) const NATIVE_ENGINES: [&str; 8] =
-    ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "mmap"];
 /// Clones of one job, and threads of all jobs that run at once, at most.
 pub(crate) const MAX_CLONES: u64 = 1024;
 
@@ -101,13 +98,16 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
         "buffer_pattern" | "verify_pattern" if text.contains('\'') => {
             outside("in quotes it reads a file", "write a number or a text in double quotes")
         }
-        "ioengine" if !NATIVE_ENGINES.contains(&text) && !FOREIGN_ENGINES.contains(&text) => {
-            let known = NATIVE_ENGINES.iter().chain(&FOREIGN_ENGINES).copied();
-            let help = match closest(text, known) {
+        "ioengine" if !ENGINES.contains(&text) => {
+            let name = text.split(':').next().unwrap_or_default();
+            let known = OUTSIDE.iter().find(|(_, engines)| engines.contains(&name));
+            let why = known.map_or("it is not one that stays inside the files of a job", |(why, _)| why);
+            let near = if known.is_none() { closest(text, ENGINES) } else { None };
+            let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("use one of {}, {}", NATIVE_ENGINES.join(", "), FOREIGN_ENGINES.join(", ")),
+                None => format!("use one of {}", ENGINES.join(", ")),
             };
-            outside(&format!("the engine `{}` does not stay inside the files of a job", cut(text)), &help)
+            outside(&format!("of the engine `{}`: {why}", cut(text)), &help)
         }
         "filename_format" | "description" | "directory" => Ok(()),
         // fio hands a value with $ncpus and its like to a shell; ours are calculated here, others have no meaning.

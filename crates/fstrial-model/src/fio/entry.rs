@@ -1,12 +1,9 @@
-//! What is made of a job file, as a workload entry: it settles, saves and repeats without the job file.
-//!
-//! A native job becomes the keys of `kind = "io"`, jobs that run at once groups, phases phases. A job file that runs
-//! through fio becomes a `kind = "program"` whose input is the job file that was rewritten.
+//! A job file as a workload entry, which settles, saves and repeats without it: a `kind = "program"` whose input is the job
+//! file as it was rewritten.
 
 use super::{
-    How, Understanding,
-    foreign::{ForeignJobs, JobResults},
-    map::{MAX_TIME, reads_back},
+    Understanding,
+    jobs::{JobResults, Jobs},
 };
 use crate::{
     unit,
@@ -21,6 +18,8 @@ use std::collections::BTreeSet;
 /// What fio may take in addition to the times of its jobs, and how fast it lays out files at least, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 20 << 20;
+/// The longest time of a workload.
+const MAX_TIME: Nanos = Nanos::secs(86_400);
 /// The time that fio may take if its job file says none.
 const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// Longest names of workloads, and of phases, groups and metrics, in bytes.
@@ -32,11 +31,7 @@ impl Understanding {
     pub fn entry(&self, name: &str) -> Entry {
         let name = plain(name, NAME_BYTES);
         let name = if name.is_empty() { "fio".to_owned() } else { name };
-        let entry = match &self.how {
-            How::Native(phases) => native(phases),
-            How::Foreign { jobs, .. } => foreign(jobs),
-        };
-        Entry { name: Some(name), about: Some(self.explain().trim_end().to_owned()), ..entry }
+        Entry { name: Some(name), about: Some(self.explain().trim_end().to_owned()), ..program(&self.jobs) }
     }
 }
 
@@ -70,46 +65,7 @@ impl Names {
     }
 }
 
-/// The jobs of each phase as one entry.
-fn native(phases: &[Vec<Entry>]) -> Entry {
-    let at_once = |jobs: &Vec<Entry>| jobs.iter().filter_map(|job| job.workers).map(u32::from).sum::<u32>();
-    let most = phases.iter().map(at_once).max().unwrap_or(1).clamp(1, 1024);
-    let (kind, threads) = (Some(Kind::Io), Some(vec![u16::try_from(most).unwrap_or(1024)]));
-    let mut names = Names::default();
-    let mut sets = 0;
-    let mut part = |job: &Entry| {
-        // What is read back is what the job before it wrote.
-        sets += usize::from(!reads_back(job));
-        let set = Some(format!("job-{sets}"));
-        let name = Some(names.own(job.name.as_deref().unwrap_or_default(), PART_BYTES));
-        Entry { name, set, ..job.clone() }
-    };
-    // One job is its phase; several, which have the same times, are its groups.
-    let mut phase = |jobs: &[Entry]| match jobs {
-        [job] => part(job),
-        jobs => {
-            let Entry { until, warmup, duration, .. } = jobs[0];
-            let group = |job| Entry { until: None, warmup: None, duration: None, ..job };
-            let groups = jobs.iter().map(&mut part).map(group).collect();
-            Entry { until, warmup, duration, groups: Some(groups), ..Entry::default() }
-        }
-    };
-    match phases {
-        [jobs] if jobs.len() == 1 => Entry { kind, threads, name: None, workers: None, ..jobs[0].clone() },
-        [jobs] => Entry { kind, threads, ..phase(jobs) },
-        phases => {
-            let numbered = |(index, jobs): (usize, &Vec<Entry>)| {
-                let (phase, settle) = (phase(jobs), (index > 0).then_some(true));
-                let name = phase.name.clone().or_else(|| Some(format!("phase-{}", index + 1)));
-                Entry { name, settle, ..phase }
-            };
-            let phases = Some(phases.iter().enumerate().map(numbered).collect());
-            Entry { kind, threads, phases, ..Entry::default() }
-        }
-    }
-}
-
-fn foreign(jobs: &ForeignJobs) -> Entry {
+fn program(jobs: &Jobs) -> Entry {
     let input = jobs.input();
     let layout = Nanos::secs(jobs.space.unwrap_or(Bytes(0)).0 / MIN_LAYOUT_BYTES_PER_SECOND);
     let time = jobs.time.unwrap_or(UNKNOWN_TIME);
@@ -118,7 +74,7 @@ fn foreign(jobs: &ForeignJobs) -> Entry {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     // The program works in its own directory.
     let mut command = vec!["fio".to_owned()];
-    command.extend(ForeignJobs::options("."));
+    command.extend(Jobs::options("."));
     command.push("{input:job.fio}".into());
     Entry {
         kind: Some(Kind::Program),
@@ -136,14 +92,23 @@ fn foreign(jobs: &ForeignJobs) -> Entry {
 
 /// What is read from fio's answer: of each job if they are not too many and each has a place of its own in it, else of
 /// all together.
-fn metrics(jobs: &ForeignJobs) -> Vec<MetricEntry> {
+fn metrics(jobs: &Jobs) -> Vec<MetricEntry> {
     let mut names = Names::default();
-    let mut all = Vec::new();
+    let (mut syncs, mut all) = (Vec::new(), Vec::new());
     for (place, job) in jobs.reported.iter().enumerate() {
         let base = match jobs.reported.len() {
             1 => String::new(),
             _ => format!("{} ", names.own(&job.name, PART_BYTES - " write bytes".len())),
         };
+        if job.syncs {
+            syncs.push(MetricEntry {
+                name: format!("{base}sync p99"),
+                unit: Some("ns".into()),
+                pointer: Some(OneOrMany::One(format!("/jobs/{place}/sync/lat_ns/percentile/99.000000"))),
+                better: Some(Better::Lower),
+                ..MetricEntry::default()
+            });
+        }
         for direction in directions(job) {
             let metric = |what: &str, unit: &str, key: &str| MetricEntry {
                 name: format!("{base}{direction} {what}"),
@@ -159,7 +124,9 @@ fn metrics(jobs: &ForeignJobs) -> Vec<MetricEntry> {
             }
         }
     }
-    if jobs.has_places && all.len() <= MAX_METRICS { all } else { together(&jobs.reported) }
+    // A job that syncs is there for what that takes.
+    syncs.extend(all);
+    if jobs.has_places && syncs.len() <= MAX_METRICS { syncs } else { together(&jobs.reported) }
 }
 
 fn together(jobs: &[JobResults]) -> Vec<MetricEntry> {

@@ -5,7 +5,7 @@
 //! file in every job, as it is for fio.
 
 use super::{
-    map::Remark,
+    Remark,
     parse::{Job, JobFile, Setting},
     value::{Value, cut},
 };
@@ -143,9 +143,7 @@ fn placed(setting: &Setting, told: &[String]) -> Remark {
         n => format!(" and {n} more"),
     };
     let told = told[..told.len().min(MAX_TOLD)].join(", ");
-    let text = format!(
-        "nothing that it names is opened; files of the arm are used instead: {told}{more} (on the arm `raw`, parts of its device)"
-    );
+    let text = format!("nothing that it names is opened; files of the arm are used instead: {told}{more}");
     Remark { line: setting.line, key: setting.key.name, is_written: true, text }
 }
 

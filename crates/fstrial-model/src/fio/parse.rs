@@ -116,11 +116,6 @@ impl Job {
         self.settings.iter().find(|setting| setting.key.name == name)
     }
 
-    /// Where a setting is in the order of application; none if it is not there.
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.settings.iter().position(|setting| setting.key.name == name)
-    }
-
     /// Something wrong with the whole of it.
     pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
         Place { line: self.line, source: 0, span: self.span.clone() }.fault(message, help)

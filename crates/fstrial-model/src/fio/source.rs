@@ -245,12 +245,12 @@ mod tests {
         assert_eq!(found.faults[0].message, "`exec_prerun` is refused: it runs a command (x, line 2)");
         let key = &found.sections[0].keys[1];
         assert_eq!((key.line, key.fate, key.why.len()), (Some(3), Fate::Refused, 1));
-        // What runs through fio says which key it is, as the line has several.
-        let mut files = |_: &str| Ok("bs=8k\nthinktime=7\n".to_owned());
+        // A note says which key it is, as the line has several.
+        let mut files = |_: &str| Ok("bs=8k\nrandseed=7\n".to_owned());
         let found = inspect("job.fio", job, &host(), &mut files);
         let key = &found.sections[0].keys[1];
-        assert_eq!((key.written.as_str(), key.fate), ("include x", Fate::Fio));
-        assert!(key.why[0].starts_with("`thinktime`: "), "{key:?}");
+        assert_eq!((key.written.as_str(), key.fate), ("include x", Fate::Note));
+        assert!(key.why[0].starts_with("`randseed`: "), "{key:?}");
         assert_eq!(faults(job, &[]), [(3, "there is no file x".to_owned())]);
         assert_eq!(
             faults("include x\n[a]\nsize=1m\n", &[]),

@@ -118,7 +118,7 @@ filesystem = "xfs"
 [[workload]]
 fio = "jobs/mail.fio"
 "#;
-    const NATIVE: &str = "[mail]\nrw=write\nsize=1m\ndirect=1\nnumjobs=2\n";
+    const MAIL: &str = "[mail]\nrw=write\nsize=1m\ndirect=1\nnumjobs=2\n";
 
     /// A file of every name holds this text.
     struct Always<'a>(&'a str);
@@ -145,15 +145,15 @@ fio = "jobs/mail.fio"
 
     #[test]
     fn the_workload_takes_the_place_of_the_job_file() {
-        let trial = parse(TRIAL, NATIVE).unwrap();
+        let trial = parse(TRIAL, MAIL).unwrap();
         let [entry] = &trial.workloads[..] else { panic!("{trial:?}") };
         assert_eq!(entry.name.as_deref(), Some("mail"));
         assert_eq!(entry.threads, Some(vec![2]));
-        assert!(entry.about.as_ref().is_some_and(|about| about.starts_with("runs natively")), "{entry:?}");
+        assert!(entry.about.as_ref().is_some_and(|about| about.starts_with("fio runs its job")), "{entry:?}");
         let saved = trial.settled(8).unwrap().to_toml();
         assert!(!saved.contains("mail.fio"), "{saved}");
         assert_eq!(Trial::parse("saved.toml", &saved).unwrap(), trial.settled(8).unwrap());
-        let changed = parse(TRIAL, &NATIVE.replace("size=1m", "size=2m")).unwrap();
+        let changed = parse(TRIAL, &MAIL.replace("size=1m", "size=2m")).unwrap();
         assert_ne!(changed.settled(8), trial.settled(8));
     }
 
@@ -161,7 +161,7 @@ fio = "jobs/mail.fio"
     fn a_name_and_words_about_it_are_the_trial_files() {
         let words = "name = 'second'\nabout = 'our mail server'\nsource = 'a note'\n";
         let named = format!("{TRIAL}{words}[[workload]]\nfio = 'mail.fio'\n");
-        let trial = parse(&named, NATIVE).unwrap();
+        let trial = parse(&named, MAIL).unwrap();
         let names: Vec<_> = trial.workloads.iter().map(|entry| entry.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["second", "mail"]);
         assert_eq!(trial.workloads[0].about.as_deref(), Some("our mail server"));
@@ -174,7 +174,7 @@ fio = "jobs/mail.fio"
             .into_iter()
             .chain(["rate = '5/s'", "kind = 'io'", "[[workload.phase]]", "[[workload.metric]]\nname = 'x'"])
         {
-            let error = parse(&format!("{TRIAL}{line}\n"), NATIVE).unwrap_err();
+            let error = parse(&format!("{TRIAL}{line}\n"), MAIL).unwrap_err();
             let key = line.trim_start_matches("[[workload.").split([' ', ']']).next().unwrap();
             assert!(error.message.starts_with(&format!("`{key}` together with `fio`")), "{line}: {error}");
         }
@@ -188,9 +188,9 @@ fio = "jobs/mail.fio"
         for (name, trial, job_file) in [
             ("job_file_refused", TRIAL, "[a]\nrw=write\nsize=1m\nexec_prerun=x\nopendir=/etc\n"),
             ("job_file_empty", TRIAL, ""),
-            ("key_beside_a_job_file", &beside, NATIVE),
-            ("job_file_twice", &twice, NATIVE),
-            ("job_file_too_large_for_the_device", &small, &NATIVE.replace("size=1m", "size=1g")),
+            ("key_beside_a_job_file", &beside, MAIL),
+            ("job_file_twice", &twice, MAIL),
+            ("job_file_too_large_for_the_device", &small, &MAIL.replace("size=1m", "size=1g")),
         ] {
             insta::assert_snapshot!(name, rendered(&parse(trial, job_file).unwrap_err()));
         }
@@ -223,7 +223,7 @@ fio = "jobs/mail.fio"
         assert!(error.message.contains("not read here"), "{error}");
         let phase = "[[workload]]\nkind = 'io'\n[[workload.phase]]\nfio = 'mail.fio'\n";
         let error =
-            parse(&TRIAL.replace("[[workload]]\nfio = \"jobs/mail.fio\"\n", phase), NATIVE).unwrap_err();
+            parse(&TRIAL.replace("[[workload]]\nfio = \"jobs/mail.fio\"\n", phase), MAIL).unwrap_err();
         assert_eq!(error.message, "`fio` does not belong into a phase");
     }
 

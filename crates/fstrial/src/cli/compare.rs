@@ -514,7 +514,6 @@ impl CompareArgs {
         let flags = [
             ("--threads", self.threads.is_some()),
             ("--warmup", self.warmup.is_some()),
-            ("--duration", self.duration.is_some()),
             ("--file-size", self.file_size.is_some()),
             ("--block-size", self.block_size.is_some()),
             ("--rate", self.rate.is_some()),
@@ -526,11 +525,24 @@ impl CompareArgs {
                     "{flag} cannot be combined with the fio job file {}, which sets this itself",
                     file.display()
                 ),
-                "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or the workload that it becomes: \
+                "change the job file (numjobs, ramp_time, size, bs, rate_iops), or the workload that it becomes: \
                  fstrial workloads show FILE --toml",
             ));
         }
-        workloads::entry_of_job(file, inspection)
+        let runtime = inspection.outcome.as_ref().ok().and_then(|understanding| understanding.jobs.runtime);
+        let entry = workloads::entry_of_job(file, inspection)?;
+        match (self.duration, runtime) {
+            (None, _) => Ok(entry),
+            (Some(duration), Some(runtime)) => {
+                self.note(&format!("{}: runtime={duration} instead of {runtime}", file.display()));
+                Ok(Entry { duration: Some(duration), ..entry })
+            }
+            (Some(_), None) => Err(ExpectedError::usage(
+                format!("--duration cannot set the time of the fio job file {}", file.display()),
+                "it can where all jobs run at once and have the same runtime=, without ramp_time, loops and startdelay; \
+                 change the job file",
+            )),
+        }
     }
 
     fn over(&self, entry: Entry) -> Entry {

@@ -60,7 +60,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Show what a workload yields and needs, and its fields; of a fio job file, what runs natively, what through fio,
+    /// Show what a workload yields and needs, and its fields; of a fio job file, what fio gets of it and
     /// what is refused, and why.
     #[command(alias = "explain")]
     #[command(after_long_help = "\
@@ -165,10 +165,10 @@ pub(super) fn of_job_file(file: &Path, text: &str) -> Result<Entry, ExpectedErro
     entry_of_job(file, inspect(file, text))
 }
 
-/// The workload of a job file on this machine. Says on standard error how it runs, and why.
+/// The workload of a job file on this machine. Says on standard error what fio runs, and what it is not given.
 pub(super) fn entry_of_job(file: &Path, inspection: Inspection) -> Result<Entry, ExpectedError> {
     let understanding: Understanding = inspection.outcome?;
-    super::say(&format!("{} {}", file.display(), understanding.explain()));
+    super::say(&format!("{}: {}", file.display(), understanding.explain()));
     Ok(understanding.entry(&stem(file)))
 }
 

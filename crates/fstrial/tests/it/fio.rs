@@ -2,36 +2,15 @@
 //! sizes and sections what we make of them. Without fio the tests say `SKIPPED`.
 
 use crate::support::{self, Lab};
-use fstrial_model::fio::{ForeignJobs, How, Surroundings, output::FioOutput, understand};
+use fstrial_model::fio::{Jobs, Surroundings, output::FioOutput, understand};
 use rustix::fs::inotify;
 use serde_json::Value;
-use std::{
-    fs,
-    io::Write,
-    mem::MaybeUninit,
-    os::{fd::OwnedFd, unix::fs::FileExt},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+use std::{fs, io::Write, mem::MaybeUninit, os::fd::OwnedFd, path::Path, process::Stdio, time::Duration};
 
 /// The line by which fio names its version; empty without fio.
 fn fio_version() -> String {
     let found = support::command("fio").arg("--version").output();
     found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default()
-}
-
-/// Whether fio's own words can be read; each version may have other ones.
-fn is_understood<T>(name: &str, read: &[T]) -> bool {
-    if read.is_empty() {
-        support::skip(name, &format!("{} prints its requests otherwise", fio_version().trim()));
-    }
-    !read.is_empty()
 }
 
 fn has_fio(name: &str) -> bool {
@@ -45,7 +24,7 @@ fn has_fio(name: &str) -> bool {
 /// Runs fio in a folder with a job file on standard input.
 fn fio(folder: &Path, job_file: &str) -> String {
     let mut child = support::command("fio")
-        .args(ForeignJobs::arguments(folder.to_str().unwrap()))
+        .args(Jobs::arguments(folder.to_str().unwrap()))
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -128,8 +107,7 @@ fn fio_takes_what_it_is_given_and_stays_in_its_folder() {
     let text = "[global]\nkb_base=1000\nsize=(64 * 4ki)\nrw=randwrite\ndescription=x\ndirectory=/nowhere\n\
                 [global-not]\n[same]\nverify=crc32c\nbssplit=4ki/50:8ki/50\n[same]\nstonewall\nname=global\n\
                 rw=read\nbs=4ki,8ki\npercentile_list=1\n";
-    let understanding = understand("job.fio", text, &host()).unwrap();
-    let How::Foreign { jobs, .. } = understanding.how else { panic!("{}", understanding.explain()) };
+    let jobs = understand("job.fio", text, &host()).unwrap().jobs;
     let given = jobs.render(folder.to_str().unwrap(), u64::MAX).unwrap();
     let output = FioOutput::parse(&fio(&folder, &given)).unwrap();
     let names: Vec<&str> = output.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -154,7 +132,7 @@ fn a_seed_decides_the_offsets() {
         "[a]\nrw=randwrite\nsize=256k\nnumber_ios=8\nnorandommap\nverify=md5\ndo_verify=0\nthinktime=1\nfallocate=none\nnumjobs=2\n",
         &host(),
     );
-    let How::Foreign { jobs, .. } = understanding.unwrap().how else { panic!() };
+    let jobs = understanding.unwrap().jobs;
     let written = |name: &str, seed: u64| -> Vec<Vec<bool>> {
         let folder = lab.path(name);
         fs::create_dir(&folder).unwrap();
@@ -177,8 +155,8 @@ fn workloads_show_takes_what_compare_takes() {
     lab.write("mine.toml", "kind = \"io\"\nabout = \"our own\"\nthreads = [3]\nfile_size = \"2MiB\"\n");
     let good = lab.run("workloads show good.fio");
     assert_eq!(good.code(), 0, "{good:?}");
-    let first = "good.fio runs natively: all 3 keys have an exact native form";
-    assert!(good.stdout.starts_with(first) && good.stdout.contains("[a]  can run natively"), "{good:?}");
+    let first = "good.fio: fio runs its job; the preset closest to it is `sequential-read`\n";
+    assert!(good.stdout.starts_with(first) && good.stdout.contains("\n[a]\n"), "{good:?}");
     let mine = lab.run("workloads show mine.toml");
     assert_eq!(mine.code(), 0, "{mine:?}");
     assert!(
@@ -186,7 +164,7 @@ fn workloads_show_takes_what_compare_takes() {
         "{mine:?}"
     );
     assert_eq!(lab.run("workloads show mine.toml --json").json()[0]["about"], "our own");
-    assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "native");
+    assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "fio");
     // Both commands say the same of a word that is not a workload.
     lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
     for (word, hint) in
@@ -220,13 +198,13 @@ fn numbers_of_the_environment_stand_for_variables_and_nothing_else_does() {
 }
 
 /// Each is wrong in a way of its own, at a line of its own.
-const MANY_FAULTS: &str = "[global]\nioengine=rbd\n[a]\nfilename=/dev/sda\nsiz=1g\nrw=randwrit\nwrite_lat_log=x\n\
+const MANY_FAULTS: &str = "[global]\nioengine=rbd\n[a]\nfilename=/dev/sda\nsiz=1g\nrw=randwrit\nprofile=x\n\
                            [b]\nsize=1g\nruntime=1m30s\nopendir=/etc\n";
 
 #[test]
 fn all_problems_of_a_job_file_are_told_at_once() {
     let lab = lab_with(MANY_FAULTS);
-    let problems = ["`rbd`", "no key `siz`", "`randwrit`", "`write_lat_log`", "`1m30s`", "`opendir`"];
+    let problems = ["`rbd`", "no key `siz`", "`randwrit`", "`profile`", "`1m30s`", "`opendir`"];
     let compared = lab.run("compare dir:a dir:b --workload job.fio");
     assert_eq!(compared.code(), 2, "{compared:?}");
     let shown = lab.run("workloads show job.fio");
@@ -265,22 +243,17 @@ impl Watch {
     }
 }
 
-/// A job for a device, with lines that decide whether it runs natively.
+/// Jobs for a device or a file.
 fn job_for(path: &str, lines: &str) -> String {
     format!("[global]\nfilename={path}\nsize=1m\nrw=randwrite\ndirect=1\n[a]\n{lines}[b]\nstonewall\n")
 }
 
 #[test]
 fn files_that_a_job_names_are_neither_opened_nor_changed() {
-    let through_fio = has_fio("files_that_a_job_names_are_neither_opened_nor_changed (through fio)");
-    for (lines, how) in [
-        ("[c]\nstonewall\nfilename=CANARY\n", "through fio"),
-        ("verify=md5\n", "through fio"),
-        ("", "natively"),
-    ] {
-        if how == "through fio" && !through_fio {
-            continue;
-        }
+    if !has_fio("files_that_a_job_names_are_neither_opened_nor_changed") {
+        return;
+    }
+    for lines in ["[c]\nstonewall\nfilename=CANARY\n", "verify=md5\n"] {
         let lab = Lab::new();
         for folder in ["a", "b", "outside"] {
             fs::create_dir(lab.path(folder)).unwrap();
@@ -289,21 +262,16 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
         let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
         fs::write(&canary, &bytes).unwrap();
         let named = canary.to_str().unwrap();
-        let mut job = job_for(named, &lines.replace("CANARY", named));
-        if how == "natively" {
-            job = job.replace("[b]\nstonewall\n", "");
-        }
-        lab.write("job.fio", &job);
+        lab.write("job.fio", &job_for(named, &lines.replace("CANARY", named)));
         let watch = Watch::on(&[&canary, &lab.path("outside")]);
         let shown = lab.run("workloads show job.fio");
         assert_eq!(shown.code(), 0, "{shown:?}");
-        assert!(shown.stdout.contains(&format!("runs {how}")), "{shown:?}");
         let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json");
         assert!([0, 3].contains(&run.code()), "{run:?}");
         // The answer says so.
         let about = run.document()["workloads"][0]["about"].as_str().unwrap().to_owned();
         assert!(about.contains("nothing that it names is opened") && about.contains("file-1"), "{about}");
-        assert_eq!(watch.events(), 0, "{how}: {lines}");
+        assert_eq!(watch.events(), 0, "{lines}");
         assert!(fs::read(&canary).unwrap() == bytes && watch.events() > 0, "the watch sees what is opened");
         assert_eq!(support::names_in(&lab.path("outside")), ["canary"]);
         assert_eq!(support::names_in(&lab.path("a")), [""; 0]);
@@ -313,10 +281,9 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
 #[test]
 fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     let name = "a_device_that_a_job_names_is_neither_opened_nor_changed";
-    if !support::is_root_with_loop_devices(name) {
+    if !support::is_root_with_loop_devices(name) || !has_fio(name) {
         return;
     }
-    let through_fio = has_fio(&format!("{name} (through fio)"));
     let lab = Lab::new();
     let bytes: Vec<u8> = (0..8 << 20).map(|n: u32| (n % 253) as u8).collect();
     fs::write(lab.path("canary"), &bytes).unwrap();
@@ -327,100 +294,21 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     let watch = Watch::on(&[&device_path]);
     let path = device_path.to_str().unwrap();
     // Without a size, as jobs for devices are.
-    let native = format!("[a]\nfilename={path}\nrw=randwrite\ndirect=1\nnumber_ios=64\n");
-    lab.write("native.fio", &native);
-    lab.write("fio.fio", &format!("{native}verify=md5\ndo_verify=0\nthinktime=1\n"));
-    let image = "--device image:images --size 512MiB --rounds 1 --json";
-    for (arms, job, how) in [("raw ext4", "native.fio", "natively"), ("ext4 xfs", "fio.fio", "through fio")] {
-        if how == "through fio" && !through_fio {
-            continue;
-        }
-        let run = lab.run(&format!("compare {arms} --workload {job} {image}"));
-        assert!([0, 3].contains(&run.code()), "{run:?}");
-        assert!(run.stderr.contains(&format!("{job} runs {how}")), "{run:?}");
-        assert!(run.stderr.contains("each file here has 256MiB"), "{run:?}");
-        assert_eq!(watch.events(), 0, "{how}");
-    }
+    let job = "rw=randwrite\ndirect=1\nnumber_ios=64\nverify=md5\ndo_verify=0\nthinktime=1\n";
+    lab.write("job.fio", &format!("[a]\nfilename={path}\n{job}"));
+    let run =
+        lab.run("compare ext4 xfs --workload job.fio --device image:images --size 512MiB --rounds 1 --json");
+    assert!([0, 3].contains(&run.code()), "{run:?}");
+    assert!(run.stderr.contains("each file here has 256MiB"), "{run:?}");
+    assert_eq!(watch.events(), 0);
     assert!(fs::read(&device_path).unwrap() == bytes && watch.events() > 0, "the watch sees what is opened");
     drop(device);
     lab.assert_nothing_left("after jobs for a device");
 }
 
-/// What the engine's own tests say of `round_robin`, of fio: files by turns, each in its own order.
-#[test]
-fn fio_goes_from_file_to_file() {
-    if !has_fio("fio_goes_from_file_to_file") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.write("job.fio", "[job]\nsize=192k\nbs=16k\nnrfiles=3\nrw=write\nwrite_iolog=log\n");
-    let ended = lab.prepare("fio").arg("job.fio").output().unwrap();
-    assert!(ended.status.success(), "{ended:?}");
-    let log = fs::read_to_string(lab.path("log")).unwrap();
-    let place = |line: &str| -> Option<(u64, u64)> {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [_, file, "write", offset, _] = words[..] else { return None };
-        Some((file.rsplit('.').next()?.parse().ok()?, offset.parse::<u64>().ok()? / 16_384))
-    };
-    let places: Vec<(u64, u64)> = log.lines().filter_map(place).collect();
-    if is_understood("fio_goes_from_file_to_file", &places) {
-        assert_eq!(places, (0..12).map(|n| (n % 3, n / 3)).collect::<Vec<_>>(), "{log}");
-    }
-}
-
-/// strace, and the right to use it.
-fn has_strace(name: &str) -> bool {
-    let works = support::command("strace").args(["-qq", "true"]).output();
-    let works = works.is_ok_and(|ended| ended.status.success());
-    if !works {
-        support::skip(name, "needs strace, and the right to trace");
-    }
-    works
-}
-
-/// The system calls of a command that begin with these words, in order.
-fn calls(lab: &Lab, command: &str, words: &[&str]) -> Vec<String> {
-    let trace = ["-f", "-qq", "-e", "trace=fadvise64,madvise", "-o", "trace"];
-    let traced = lab.prepare("strace").args(trace).args(command.split(' ')).output().unwrap();
-    assert!([0, 3].iter().any(|code| traced.status.code() == Some(*code)), "{command}: {traced:?}");
-    let text = fs::read_to_string(lab.path("trace")).unwrap();
-    let word = |line: &str| words.iter().find(|word| line.contains(**word)).map(|word| (*word).to_owned());
-    text.lines().filter_map(word).collect()
-}
-
-#[test]
-fn the_page_cache_is_told_what_fio_tells_it() {
-    let name = "the_page_cache_is_told_what_fio_tells_it";
-    if !has_fio(name) || !has_strace(name) {
-        return;
-    }
-    for (lines, told, passes) in [
-        ("rw=read\nloops=3\n", "POSIX_FADV_SEQUENTIAL", 3),
-        ("rw=randread\nloops=2\n", "POSIX_FADV_RANDOM", 2),
-        ("rw=randread\nfadvise_hint=sequential\n", "POSIX_FADV_SEQUENTIAL", 1),
-        ("rw=randread\nioengine=mmap\n", "MADV_RANDOM", 1),
-    ] {
-        let lab = lab_with(&format!("[job]\nsize=64k\nbs=16k\nthread\n{lines}"));
-        let words = ["POSIX_FADV_SEQUENTIAL", "POSIX_FADV_RANDOM", "MADV_RANDOM", "POSIX_FADV_DONTNEED"];
-        let theirs = calls(&lab, "fio job.fio", &words);
-        let compare = format!("{} compare dir:a dir:b --workload job.fio --rounds 1", support::FSTRIAL);
-        let ours = calls(&lab, &compare, &words);
-        let count = |calls: &[String], word: &str| calls.iter().filter(|call| *call == word).count();
-        assert!(theirs.iter().any(|call| call == told), "{lines}: {theirs:?}");
-        // Of two arms and one round. fio tells it again whenever it opens the file again.
-        assert_eq!(count(&ours, told), 2, "{lines}: {ours:?}");
-        // fio also drops what it has laid out, and before the first pass.
-        assert!(count(&theirs, "POSIX_FADV_DONTNEED") >= passes, "{lines}: {theirs:?}");
-        assert_eq!(count(&ours, "POSIX_FADV_DONTNEED"), 2 * (passes - 1), "{lines}: {ours:?}");
-    }
-}
-
-/// Two phases that run natively: the second one reads no part of the first, and ends when it is done.
-const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=1s\nramp_time=50ms\n\
-                      numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
 /// One job that verifies, and two clones of another.
-const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
-                       bssplit=4k/50:8k/50\nnumjobs=2\n";
+const JOBS: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
+                    bssplit=4k/50:8k/50\nnumjobs=2\n";
 
 fn lab_with(job_file: &str) -> Lab {
     let lab = Lab::new();
@@ -431,12 +319,12 @@ fn lab_with(job_file: &str) -> Lab {
     lab
 }
 
-/// The phases and metrics of a trial with this job file. Saved as a file it repeats without the job file.
-fn compared(job_file: &str, how: &str) -> (Lab, Vec<String>) {
+/// The metrics of a trial with this job file. Saved as a file it repeats without the job file.
+fn compared(job_file: &str) -> (Lab, Vec<String>) {
     let lab = lab_with(job_file);
     let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json --save trial.toml");
     assert!([0, 3].contains(&run.code()), "{run:?}");
-    assert!(run.stderr.starts_with(&format!("job.fio {how}")), "{run:?}");
+    assert!(run.stderr.starts_with("job.fio: fio runs its "), "{run:?}");
     fs::remove_file(lab.path("job.fio")).unwrap();
     let again = lab.run("run trial.toml --json");
     assert!([0, 3].contains(&again.code()), "{again:?}");
@@ -453,29 +341,11 @@ fn compared(job_file: &str, how: &str) -> (Lab, Vec<String>) {
 }
 
 #[test]
-fn a_job_file_is_compared_natively() {
-    let (lab, results) = compared(NATIVE, "runs natively: all");
-    assert_eq!(results, ["reader", "writer"]);
-    let exported = lab.run("results export --format fio --out out");
-    assert_eq!(exported.code(), 0, "{exported:?}");
-    let arm = support::names_in(&lab.path("out/round-1")).remove(0);
-    let text = fs::read_to_string(lab.path(&format!("out/round-1/{arm}/job-2.json"))).unwrap();
-    let answer = FioOutput::parse(&text).unwrap();
-    let names: Vec<&str> = answer.jobs.iter().map(|job| job.name.as_str()).collect();
-    assert_eq!(names, ["reader", "writer"]);
-    // 64 requests, as in fio, and every fourth is synced; again at the end.
-    let writer: Value = serde_json::from_str::<Value>(&text).unwrap()["jobs"][1].clone();
-    assert_eq!(writer["write"]["total_ios"], 64);
-    assert!((16..=17).contains(&writer["sync"]["total_ios"].as_u64().unwrap()), "{writer}");
-    assert_eq!(writer["job options"]["numjobs"], "1");
-}
-
-#[test]
-fn a_job_file_is_compared_through_fio() {
-    if !has_fio("a_job_file_is_compared_through_fio") {
+fn a_job_file_is_compared() {
+    if !has_fio("a_job_file_is_compared") {
         return;
     }
-    let (lab, results) = compared(FOREIGN, "runs through fio: `verify` (line 4)");
+    let (lab, results) = compared(JOBS);
     let metrics = |job: &'static str, way: &'static str| {
         ["iops", "bytes", "p99"].into_iter().map(move |what| format!("{job} {way} {what}"))
     };
@@ -486,99 +356,6 @@ fn a_job_file_is_compared_through_fio() {
         exported.stdout.starts_with("0 runs written") && exported.stdout.contains("no load"),
         "{exported:?}"
     );
-}
-
-/// Written, and read back from the device.
-const VERIFIED: &str = "[job]\nrw=randwrite\nsize=4m\nbs=16k\ndirect=1\nverify=md5\n";
-
-/// Writes to one block of every file below a folder, over and over, until it is dropped.
-struct Spoiler(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
-
-impl Spoiler {
-    fn of(folder: PathBuf) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let spoil = move || {
-            while !over.load(Relaxed) {
-                for file in files_below(&folder) {
-                    // Gone again, or not there yet.
-                    let Ok(file) = fs::OpenOptions::new().write(true).open(file) else { continue };
-                    let _refused = file.write_all_at(&[0xa5; 100], 49_152 + 4096);
-                }
-                support::pause(Duration::from_micros(200));
-            }
-        };
-        Self(is_over, Some(thread::spawn(spoil)))
-    }
-}
-
-impl Drop for Spoiler {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-        self.1.take().unwrap().join().unwrap();
-    }
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
-
-#[test]
-fn a_job_that_verifies_finds_a_block_that_was_changed() {
-    let (lab, results) = compared(VERIFIED, "runs natively: all");
-    lab.write("job.fio", VERIFIED);
-    lab.write("job.toml", &lab.run("workloads show job.fio --toml").stdout);
-    assert!(lab.run("workloads show job.toml").stdout.contains("# Verified:   each block"));
-    assert_eq!(results, ["job", "job-verify"]);
-    let lab = lab_with(VERIFIED);
-    let spoiler = Spoiler::of(lab.path("b"));
-    let spoilt = lab.run("compare dir:a dir:b --workload job.fio --rounds 1");
-    drop(spoiler);
-    let said = format!("{}{}", spoilt.stdout, spoilt.stderr);
-    for words in ["verify ", "at 49152: expected write 1 of the block at 49152 of file 0, found "] {
-        assert!(said.contains(words), "{spoilt:?}");
-    }
-}
-
-#[test]
-fn a_job_reads_back_in_the_order_of_its_writes() {
-    if !has_strace("a_job_reads_back_in_the_order_of_its_writes") {
-        return;
-    }
-    let lab = lab_with(VERIFIED);
-    let trace = ["-f", "-qq", "-s", "0", "-e", "trace=pread64,pwrite64", "-o", "trace"];
-    let compare = ["compare", "dir:a", "dir:b", "--workload", "job.fio", "--rounds", "1"];
-    lab.prepare("strace").args(trace).arg(support::FSTRIAL).args(compare).output().unwrap();
-    let text = fs::read_to_string(lab.path("trace")).unwrap();
-    let places = |call: &str| -> Vec<u64> {
-        let place = |line: &str| line.split_once(", 16384, ")?.1.split_once(')')?.0.parse().ok();
-        text.lines().filter(|line| line.contains(call)).filter_map(place).collect()
-    };
-    let (writes, reads) = (places("pwrite64("), places("pread64("));
-    assert_eq!(writes.len(), 512, "of two arms");
-    assert!(writes.windows(2).any(|two| two[0] > two[1]), "at random");
-    // In addition, direct I/O is tried with one read.
-    for written in writes.chunks(256) {
-        assert!(reads.windows(256).any(|read| read == written), "{written:?}");
-    }
-}
-
-#[test]
-fn a_job_verifies_on_filesystems() {
-    if !support::is_root_with_loop_devices("a_job_verifies_on_filesystems") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.write("trial.toml", &trial_with(&["job.fio"]));
-    lab.write("job.fio", VERIFIED);
-    let ended = lab.run("run trial.toml --json");
-    assert_eq!(ended.code(), 3, "{ended:?}");
-    assert!(ended.stderr.contains("job.fio runs natively: all"), "{}", ended.stderr);
-    let document = ended.document();
-    assert_eq!(document["workloads"].as_array().unwrap().len(), 2, "{document}");
-    assert!(!ended.stderr.contains("expected write"), "{}", ended.stderr);
-    lab.assert_nothing_left("after a job that verifies");
 }
 
 /// A trial on small filesystems whose workloads are these job files.
@@ -599,12 +376,15 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
     }
     let lab = Lab::new();
     fs::create_dir_all(lab.path("trials/jobs")).unwrap();
-    lab.write("trials/mail.toml", &trial_with(&["native.fio", "jobs/foreign.fio"]));
-    lab.write("trials/native.fio", NATIVE);
-    lab.write("trials/jobs/foreign.fio", FOREIGN);
+    lab.write("trials/mail.toml", &trial_with(&["mail.fio", "jobs/second.fio"]));
+    lab.write("trials/mail.fio", "[mail]\nrw=write\nsize=1m\nfsync=4\ndirect=1\n");
+    lab.write("trials/jobs/second.fio", JOBS);
     let ended = lab.run("run trials/mail.toml --json");
     assert_eq!(ended.code(), 3, "{ended:?}");
-    let says = ["trials/native.fio runs natively: all", "trials/jobs/foreign.fio runs through fio: `verify`"];
+    let says = [
+        "trials/mail.fio: fio runs its job",
+        "trials/jobs/second.fio: fio runs its 2 jobs, 2 clones at once",
+    ];
     assert!(says.iter().all(|said| ended.stderr.contains(said)), "{}", ended.stderr);
     let results = |ended: &support::Ended| -> Vec<String> {
         let document = ended.document();
@@ -613,7 +393,8 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
         sections.map(|section| text(section, "name") + ": " + &text(section, "phase")).collect()
     };
     let found = results(&ended);
-    assert_eq!(found[..3], ["native: reader", "native: writer", "foreign: writer write iops"], "{found:?}");
+    assert_eq!(found[0], "mail: sync p99", "{found:?}");
+    assert_eq!(found[4], "second: writer write iops", "{found:?}");
 
     // The stored trial needs its files no more.
     fs::remove_dir_all(lab.path("trials")).unwrap();
@@ -621,7 +402,7 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
     assert_eq!(resumed.code(), 2, "{resumed:?}");
     assert!(resumed.stderr.contains("trial 1 has all"), "{}", resumed.stderr);
     let exported = lab.run("results export 1 --format toml");
-    assert!(!exported.stdout.contains("native.fio"), "{exported:?}");
+    assert!(!exported.stdout.contains("mail.fio"), "{exported:?}");
     lab.write("again.toml", &exported.stdout);
     let again = lab.run("run again.toml --json");
     assert_eq!((again.code(), results(&again)), (3, found), "{}", again.stderr);
@@ -651,7 +432,7 @@ fn a_job_file_includes_what_lies_beside_it() {
     lab.write("parts/common.inc", "include direct\nbs=64k\n");
     lab.write("parts/direct", "direct=1\n");
     let shown = lab.run("workloads show job.fio --toml");
-    assert!(shown.stdout.contains("direct = true") && shown.stdout.contains("64KiB"), "{shown:?}");
+    assert!(shown.stdout.contains("direct=1") && shown.stdout.contains("bs=65536"), "{shown:?}");
     // What is stored says it all.
     let saved = lab.run("compare dir:a dir:b --workload job.fio --save trial.toml --dry-run");
     assert_eq!(saved.code(), 0, "{saved:?}");
@@ -672,109 +453,11 @@ fn a_job_file_includes_what_lies_beside_it() {
     assert!(!format!("{refused:?}").contains("hidden"), "{refused:?}");
 }
 
-/// Blocks of 4 KiB that fio goes to, with whether it writes them, in order.
-fn places(lab: &Lab, lines: &str) -> Vec<(bool, u64)> {
-    lab.write("places.fio", &format!("[job]\nioengine=null\nfilename=f\nrandrepeat=0\n{lines}"));
-    let ended = lab.prepare("fio").args(["--debug=io", "places.fio"]).output().unwrap();
-    assert!(ended.status.success(), "{lines}: {ended:?}");
-    let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
-    let place = |line: &str| -> Option<(bool, u64)> {
-        let (_, rest) = line.split_once("fill: io_u ")?.1.split_once("off=0x")?;
-        let offset = u64::from_str_radix(rest.split(',').next()?, 16).ok()?;
-        Some((rest.contains("ddir=1"), offset / 4096))
-    };
-    text.lines().filter_map(place).collect()
-}
-
-/// The native distribution of a job, and how often fio goes to each block: within five standard deviations.
-#[test]
-fn fio_draws_from_its_zones_as_native_threads_do() {
-    if !has_fio("fio_draws_from_its_zones_as_native_threads_do") {
-        return;
-    }
-    let lab = Lab::new();
-    for (list, zones) in [
-        ("zoned:60/10:30/20:8/30:2/40", "zones:10%:60,20%:30,30%:8,40%:2"),
-        ("zoned:50/5:30/15:20/", "zones:5%:50,15%:30,80%:20"),
-        ("zoned:70/33:30/20", "zones:33%:70,20%:30"),
-        ("zoned_abs:60/64k:40/1m", "zones:64KiB:60,1MiB:40"),
-    ] {
-        let lines = format!("rw=randread\nbs=4k\nsize=4m\nrandom_distribution={list}\n");
-        let job = format!("[a]\ndirect=1\n{lines}");
-        let How::Native(phases) = understand("job.fio", &job, &host()).unwrap().how else { panic!("{list}") };
-        assert_eq!(phases[0][0].distribution.as_ref().unwrap().to_string(), zones);
-        let found = places(&lab, &format!("{lines}loops=40\n"));
-        assert_eq!(found.len(), 40 * 1024);
-        let (mut before, mut covered) = (0, 0);
-        for zone in zones.trim_start_matches("zones:").split(',') {
-            let (size, share) = zone.split_once(':').unwrap();
-            let (first, blocks, upto) = match size {
-                "64KiB" => (0, 16, 16),
-                "1MiB" => (16, 256, 272),
-                percent => {
-                    let percent = percent.trim_end_matches('%').parse::<u64>().unwrap();
-                    (before * 1024 / 100, percent * 1024 / 100, before + percent)
-                }
-            };
-            before = upto;
-            let share = share.parse::<f64>().unwrap() / 100.0;
-            let count = found.iter().filter(|(_, block)| (first..first + blocks).contains(block)).count();
-            covered += count;
-            let expected = share * found.len() as f64;
-            let deviation = (expected * (1.0 - share)).sqrt();
-            assert!(
-                (count as f64 - expected).abs() < 5.0 * deviation,
-                "{list} {zone}: {count}, not {expected}"
-            );
-        }
-        assert_eq!(covered, found.len(), "{list}: nothing lies outside");
-    }
-}
-
-/// What the engine's own tests say of `one_lane`, `apart`, `in_a_row`, `in_place` and `jumps`, of fio.
-#[test]
-fn fio_goes_on_as_native_threads_do() {
-    if !has_fio("fio_goes_on_as_native_threads_do") {
-        return;
-    }
-    let lab = Lab::new();
-    let found = |lines: &str| places(&lab, &format!("bs=4k\nsize=4m\n{lines}"));
-    let lane = |skipped: &str| {
-        found(&format!("rw=read:{skipped}\n")).into_iter().map(|(_, block)| block).collect::<Vec<_>>()
-    };
-    assert_eq!(lane("12k"), (0..1024).map(|n| n % 256 * 4).collect::<Vec<_>>());
-    // It ends with the file.
-    assert_eq!(lane("8k"), (0..342).map(|n| n * 3).collect::<Vec<_>>());
-    // Those that are drawn go anywhere, the others follow the last of their kind.
-    for (lines, drawn) in [
-        ("rw=rw\n", &(|_, _| false) as &dyn Fn(usize, bool) -> bool),
-        ("rw=randrw:4\n", &|n, _| n % 4 == 0),
-        ("rw=randrw:4\nnorandommap\n", &|n, _| n % 4 == 0),
-        ("rw=randrw\npercentage_random=100,0\n", &|_, write| !write),
-        ("rw=read\npercentage_random=50\nrw_sequencer=identical\n", &|_, _| false),
-    ] {
-        let mut next = [0, 0];
-        for (n, (write, block)) in found(lines).into_iter().enumerate() {
-            let next = &mut next[usize::from(write)];
-            // At the end of the file another place is drawn.
-            assert!(drawn(n, write) || block == *next || *next == 1024, "{lines} {n}: {block}, not {next}");
-            *next = block + 1;
-        }
-    }
-    let rows = found("rw=randread:4\nrw_sequencer=identical\n");
-    assert!(rows.chunks(4).all(|row| row.iter().all(|place| *place == row[0])), "{rows:?}");
-    let starts: std::collections::BTreeSet<u64> = rows.iter().step_by(4).map(|(_, block)| *block).collect();
-    assert_eq!(starts.len(), 256, "each place once");
-    let jumps = found("rw=randread\npercentage_random=30\nloops=10\n");
-    let follow = jumps.windows(2).filter(|pair| pair[1].1 == pair[0].1 + 1).count();
-    assert!((0.68..0.72).contains(&(follow as f64 / jumps.len() as f64)), "{follow} of {}", jumps.len());
-}
-
 #[test]
 fn flags_do_not_change_a_job_file() {
-    let lab = lab_with(NATIVE);
+    let lab = lab_with(JOBS);
     let io = ["--file-size 1MiB", "--block-size 4KiB", "--rate 100/s", "--find-rate p99<5ms"];
-    for flag in ["--threads 4", "--duration 1s", "--warmup 1s"].into_iter().chain(io) {
+    for flag in ["--threads 4", "--warmup 1s"].into_iter().chain(io) {
         let refused = lab.run(&format!("compare dir:a dir:b --workload job.fio {flag}"));
         assert_eq!(refused.code(), 2, "{refused:?}");
         let name = flag.split(' ').next().unwrap();
@@ -785,4 +468,22 @@ fn flags_do_not_change_a_job_file() {
     fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
     let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");
     assert_eq!(planned.code(), 0, "{planned:?}");
+}
+
+#[test]
+fn a_duration_takes_the_place_of_the_runtime_that_jobs_share() {
+    if !has_fio("a_duration_takes_the_place_of_the_runtime_that_jobs_share") {
+        return;
+    }
+    let lab = lab_with("[a]\nrw=randwrite\nsize=1m\ntime_based\nruntime=30\n");
+    let compare = "compare dir:a dir:b --workload job.fio --duration 200ms --rounds 1 --save";
+    let run = lab.run(&format!("{compare} trial.toml"));
+    assert!([0, 3].contains(&run.code()), "{run:?}");
+    assert!(run.stderr.contains("job.fio: runtime=200ms instead of 30s"), "{run:?}");
+    let saved = fs::read_to_string(lab.path("trial.toml")).unwrap();
+    assert!(saved.contains("runtime={duration_ms}ms") && saved.contains("duration = \"200ms\""), "{saved}");
+    lab.write("job.fio", JOBS);
+    let refused = lab.run(&format!("{compare} other.toml"));
+    assert_eq!(refused.code(), 2, "{refused:?}");
+    assert!(refused.stderr.contains("the same runtime="), "{refused:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::stem;
 use crate::{error::ExpectedError, report::json_lines};
-use fstrial_model::fio::{Fate, Fault, How, Inspection, KeyFate, SectionFate, Understanding};
+use fstrial_model::fio::{Fate, Fault, Inspection, KeyFate, SectionFate};
 use serde_json::json;
 use std::{
     fmt::{self, Write},
@@ -38,16 +38,13 @@ fn problems(count: usize) -> String {
 }
 
 fn document(file: &Path, inspection: &Inspection) -> serde_json::Value {
-    let runs = match &inspection.outcome {
-        Err(_) => Fate::Refused,
-        Ok(Understanding { how: How::Foreign { .. }, .. }) => Fate::Fio,
-        Ok(Understanding { how: How::Native(_), .. }) => Fate::Native,
-    };
+    let understanding = inspection.outcome.as_ref().ok();
     let problem = |fault: &Fault| json!({ "line": fault.line, "message": fault.message, "help": fault.help });
     json!({
         "name": stem(file),
         "file": file,
-        "runs": runs,
+        "runs": understanding.map_or(Fate::Refused, |_| Fate::Fio),
+        "preset": understanding.and_then(|understanding| understanding.preset),
         "sections": inspection.sections,
         "problems": inspection.faults.iter().map(problem).collect::<Vec<_>>(),
     })
@@ -61,10 +58,10 @@ fn table(file: &Path, inspection: &Inspection) -> String {
 
 fn write(out: &mut String, file: &Path, inspection: &Inspection) -> fmt::Result {
     let headline = match &inspection.outcome {
-        Ok(understanding) => understanding.headline(),
-        Err(_) => format!("is refused: {}", problems(inspection.faults.len())),
+        Ok(understanding) => format!(": {}", understanding.headline()),
+        Err(_) => format!(" is refused: {}", problems(inspection.faults.len())),
     };
-    writeln!(out, "{} {headline}", file.display())?;
+    writeln!(out, "{}{headline}", file.display())?;
     let is_told = |fault: &&Fault| inspection.sections.iter().any(|section| tells(section, fault.line));
     for fault in inspection.faults.iter().filter(|fault| !is_told(fault)) {
         let line = if fault.line == 0 { String::new() } else { format!("line {}: ", fault.line) };
@@ -85,20 +82,16 @@ fn tells(section: &SectionFate, line: usize) -> bool {
 fn write_section(out: &mut String, section: &SectionFate, width: usize) -> fmt::Result {
     let fate = match section.fate {
         None => String::new(),
-        Some(Fate::Native) => "  can run natively".to_owned(),
-        Some(Fate::Fio) => "  runs through fio".to_owned(),
-        Some(fate) => format!("  {}", fate.name()),
+        Some(Fate::Refused) => "  refused".to_owned(),
+        Some(_) => String::new(),
     };
     writeln!(out, "\n[{}]{fate}", section.name)?;
-    if let Some(does) = &section.does {
-        writeln!(out, "      {does}")?;
-    }
     for problem in &section.problems {
         writeln!(out, "{:>4}  refused: {problem}", section.line)?;
     }
     for key in &section.keys {
         let line = key.line.map(|line| line.to_string()).unwrap_or_default();
-        let head = format!("{line:>4}  {:width$}  {:11}", written(key), key.fate.name());
+        let head = format!("{line:>4}  {:width$}  {:7}", written(key), key.fate.name());
         writeln!(out, "{}", format!("{head}  {}", key.why.join("; ")).trim_end())?;
     }
     Ok(())

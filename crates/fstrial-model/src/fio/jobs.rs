@@ -1,50 +1,28 @@
-//! The job file that fio itself is given, where a job has no native form.
+//! The job file that fio itself is given.
 //!
 //! It is rewritten from what was read: no line of the user's file is passed on. Every job stands for itself (there
 //! are no global sections), its files lie in the arm's own directory, and the seed is the round's.
 
 use super::{
-    keys::{Treatment, ValueKind},
+    keys::{Key, Treatment, ValueKind},
     parse::{Job, JobFile, Setting},
     value::Value,
 };
 use crate::units::{Bytes, Nanos};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Keys that are not passed on: the directory and the seed are the trial's, a remark is not needed,
-/// and these would hide numbers that are read back.
-const LEFT_OUT: [&str; 19] = [
-    "allrandrepeat",
-    "block_error_percentiles",
-    "clat_percentiles",
-    "description",
-    "directory",
-    "disable_bw_measurement",
-    "disable_clat",
-    "disable_lat",
-    "disable_slat",
-    "gtod_reduce",
-    "lat_percentiles",
-    "name",
-    "percentile_list",
-    "randrepeat",
-    "randseed",
-    "slat_percentiles",
-    "unified_rw_reporting",
-    "unique_filename",
-    "unit_base",
-];
-
 /// fio reads no larger seeds.
 const SEEDS: u64 = (1 << 62) - 1;
 
 /// A job file for fio, but for the directory and the seed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForeignJobs {
+pub struct Jobs {
     /// Bytes of all files together, if the sizes say; at most this much is needed.
     pub space: Option<Bytes>,
     /// The time that all jobs take together, if it is given for each; layout not counted.
     pub time: Option<Nanos>,
+    /// The runtime of all jobs, if another can be set instead: they run at once, have the same, and nothing comes before it.
+    pub runtime: Option<Nanos>,
     /// The most clones that run at once, 1 to 1024.
     pub threads: u16,
     /// What fio's answer has of each job.
@@ -61,6 +39,7 @@ pub(super) struct JobResults {
     pub(super) reads: bool,
     pub(super) writes: bool,
     pub(super) trims: bool,
+    pub(super) syncs: bool,
 }
 
 /// A job as it is written for fio.
@@ -68,7 +47,9 @@ pub(super) struct JobResults {
 struct Section {
     /// Number of the first job whose section has the same name and directory: they use the same files.
     label: usize,
+    /// Without `runtime` where that of all jobs can be set.
     lines: String,
+    has_runtime: bool,
 }
 
 /// A directory whose path cannot be written in a job file.
@@ -76,28 +57,35 @@ struct Section {
 #[error("fio cannot be given the directory {0:?}: use a path without line breaks and without # ; $ \\")]
 pub struct DirectoryError(String);
 
-impl ForeignJobs {
+impl Jobs {
     /// Writes the jobs of a file that was checked.
     pub(crate) fn of(file: &JobFile) -> Self {
         let spaces: Option<Vec<(&str, u64)>> = file.jobs.iter().map(space).collect();
-        let times: Option<Vec<u64>> = file.jobs.iter().map(time).collect();
         // These mean the group of a job, which is then left as it is.
         let of_group = ["exitall", "exit_what", "steadystate"];
         let has_places = !file.jobs.iter().any(|job| of_group.iter().any(|key| job.get(key).is_some()));
+        let runtime = runtime(file);
         let sum = |parts: Vec<u64>| parts.into_iter().fold(0, u64::saturating_add);
         Self {
             space: spaces.map(largest_of_each).map(sum).map(Bytes),
-            time: times.map(sum).map(Nanos),
+            time: time_in_all(file),
+            runtime,
             threads: threads(file),
             reported: file.jobs.iter().map(reported).collect(),
             has_places,
-            sections: file.jobs.iter().map(|job| section(file, job, has_places)).collect(),
+            sections: file.jobs.iter().map(|job| section(file, job, has_places, runtime.is_some())).collect(),
         }
+    }
+
+    /// How many jobs there are.
+    pub fn count(&self) -> usize {
+        self.sections.len()
     }
 
     /// The text of the job file as an input of a program, which works in the directory of its arm.
     pub(super) fn input(&self) -> String {
-        self.written(".", "{seed}", |lines| lines.replace('{', "{{").replace('}', "}}"))
+        let braces = |lines: &str| lines.replace('{', "{{").replace('}', "}}");
+        self.written(".", "{seed}", braces, "{duration_ms}")
     }
 
     /// The text of the job file for an arm's directory and a round's seed.
@@ -108,13 +96,17 @@ impl ForeignJobs {
         if directory.is_empty() || directory.contains(|c: char| c.is_control() || "#;$\\".contains(c)) {
             return Err(DirectoryError(directory.to_owned()));
         }
-        Ok(self.written(&directory.replace(':', "\\:"), &(seed & SEEDS).to_string(), str::to_owned))
+        let runtime = self.runtime.unwrap_or_default().0.div_ceil(1_000_000).to_string();
+        Ok(self.written(&directory.replace(':', "\\:"), &(seed & SEEDS).to_string(), str::to_owned, &runtime))
     }
 
-    fn written(&self, place: &str, seed: &str, lines_as: impl Fn(&str) -> String) -> String {
+    fn written(&self, place: &str, seed: &str, lines_as: impl Fn(&str) -> String, runtime: &str) -> String {
         let mut out = String::new();
-        for Section { label, lines } in &self.sections {
-            let lines = lines_as(lines);
+        for Section { label, lines, has_runtime } in &self.sections {
+            let mut lines = lines_as(lines);
+            if self.runtime.is_some() && *has_runtime {
+                lines += &format!("runtime={runtime}ms\n");
+            }
             writeln!(
                 out,
                 "[job-{label}]\n{lines}directory={place}\nrandrepeat=0\nrandseed={seed}\nverify_state_save=0\n"
@@ -137,7 +129,7 @@ impl ForeignJobs {
 }
 
 /// The section's own name is not passed on: one that begins with `global` is not a job.
-fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
+fn section(file: &JobFile, job: &Job, has_place: bool, is_uniform: bool) -> Section {
     let place = |job: &Job| job.get("directory").map(|setting| setting.text.clone());
     let is_same = |other: &Job| other.section == job.section && place(other) == place(job);
     let first = file.jobs.iter().position(is_same).unwrap_or(0);
@@ -146,14 +138,28 @@ fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
         out.push_str("new_group=1\ngroup_reporting=1\n");
     }
     let groups = |name| has_place && ["new_group", "group_reporting"].contains(&name);
-    let is_kept = |name| !LEFT_OUT.contains(&name) && !groups(name);
-    for setting in job.settings.iter().filter(|setting| is_kept(setting.key.name)) {
-        // A value that does nothing of a key that is refused otherwise.
-        if setting.key.treatment != Treatment::Refused {
-            out.push_str(&line(setting));
-        }
+    let is_set = |name: &str| name == "name" || name == "runtime" && is_uniform;
+    // What is refused and still here has a value that does nothing.
+    let is_kept = |key: &Key| key.treatment == Treatment::Passed && !is_set(key.name) && !groups(key.name);
+    for setting in job.settings.iter().filter(|setting| is_kept(setting.key)) {
+        out.push_str(&line(setting));
     }
-    Section { label: first + 1, lines: out }
+    Section { label: first + 1, lines: out, has_runtime: job.get("runtime").is_some() }
+}
+
+/// The runtime that jobs share; see [`Jobs::runtime`].
+fn runtime(file: &JobFile) -> Option<Nanos> {
+    let of = |job: &Job| match job.get("runtime")?.value {
+        Value::Time(time) if time.0 > 0 => Some(time),
+        _ => None,
+    };
+    let takes_turns = |(index, job): (usize, &Job)| {
+        index > 0 && is_on(job, "stonewall")
+            || ["wait_for", "loops", "ramp_time", "startdelay"].iter().any(|key| job.get(key).is_some())
+    };
+    let first = of(file.jobs.first()?)?;
+    let is_shared = file.jobs.iter().all(|job| of(job) == Some(first));
+    (is_shared && !file.jobs.iter().enumerate().any(takes_turns)).then_some(first)
 }
 
 /// The most clones at once, as far as `stonewall` says.
@@ -186,6 +192,7 @@ fn reported(job: &Job) -> JobResults {
         reads: is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes),
         writes: (is_mixed || word.ends_with("write")) && !only_reads,
         trims: word.contains("trim"),
+        syncs: ["fsync", "fdatasync"].iter().any(|key| number(job, key).is_some_and(|every| every > 0)),
     }
 }
 
@@ -260,6 +267,18 @@ fn space(job: &Job) -> Option<(&str, u64)> {
         Some(names) => (names, one),
         None => ("", one.saturating_mul(clones)),
     })
+}
+
+/// What all jobs take: those between one `stonewall` and the next run at once.
+fn time_in_all(file: &JobFile) -> Option<Nanos> {
+    let (mut before, mut longest) = (0_u64, 0_u64);
+    for job in &file.jobs {
+        if is_on(job, "stonewall") || job.get("wait_for").is_some() {
+            before = before.saturating_add(std::mem::take(&mut longest));
+        }
+        longest = longest.max(time(job)?);
+    }
+    Some(Nanos(before.saturating_add(longest)))
 }
 
 /// Time a job takes at most; none if it is not said.
