@@ -15,7 +15,7 @@
 use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
-    drive::{Engine, Memory},
+    drive::Engine,
     files::Files,
     flush::last_errno,
     requests::Request,
@@ -258,11 +258,8 @@ impl Engine for Aio<'_> {
     }
 }
 
-impl Memory for Aio<'_> {
-    fn payload(&mut self) -> &mut Payload {
-        &mut self.payload
-    }
-
+#[cfg(test)]
+impl crate::drive::Memory for Aio<'_> {
     fn last_read(&self, slot: usize) -> &[u8] {
         let start = self.read_start.wrapping_add(slot * self.read_stride).cast_const();
         // SAFETY: the bytes are the slot's own and as many as it has; it is not in flight, so the kernel does not write them.

@@ -15,7 +15,7 @@ use crate::{
     testing::{files_below, io, load_of, load_to_end, memory_file, payload, reaped},
     tests::{TinyMount, count, directory, engines, kinds, on_path, run, run_in, skipped},
     timekeeper::Timekeeper,
-    uring::{self, Uring},
+    uring::Uring,
     vsync::Vsync,
 };
 use fstrial_model::{
@@ -136,42 +136,6 @@ proptest! {
         let requests: Vec<_> = starts.iter().flat_map(in_order).collect();
         for io in engines(&Io { block_size: Bytes(1000), ..io() }) {
             compare(&io, &requests);
-        }
-    }
-}
-
-#[test]
-fn a_ring_with_a_kernel_thread_does_the_same() {
-    let io = Io { backend: Backend::IoUring, depth: 16, sqpoll: true, ..io() };
-    if let Err(error) = uring::probe(&io) {
-        assert!(error.is_refusal() && error.hint().is_some());
-        return skipped(&error.to_string());
-    }
-    let requests: Vec<_> = (0..2000).map(|n| (n % 3 != 0, n * 7 % BLOCKS)).collect();
-    compare(&io, &requests);
-    let result = run(&load_of(io, 1));
-    assert_eq!(result.first_error, None);
-    assert!(result.operations > 10);
-}
-
-#[test]
-fn polled_completions_run_or_are_refused_with_a_hint() {
-    let directory = tempfile::tempdir().unwrap();
-    for depth in [1, 8] {
-        let io = Io { backend: Backend::IoUring, depth, direct: true, iopoll: true, ..io() };
-        let load = load_of(io, 1);
-        let place = directory.path().join(depth.to_string());
-        std::fs::create_dir(&place).unwrap();
-        match prepare(&load, Target::Directory(&place)) {
-            Ok(prepared) => {
-                let result = prepared.run(&mut |_| {}).unwrap();
-                assert_eq!(result.first_error, None);
-                assert!(result.operations > 0);
-            }
-            Err(error) => {
-                assert!(error.is_refusal() && error.hint().is_some(), "{error}");
-                skipped(&error.to_string());
-            }
         }
     }
 }

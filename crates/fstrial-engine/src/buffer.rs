@@ -232,27 +232,6 @@ impl Payload {
         range
     }
 
-    /// Gives each of `slots` slots bytes of its own, which [`Payload::take`] leaves as they are, for one who makes them new
-    /// beforehand: in [`Payload::upcoming`]. Gives what they are to be stamped from, if they are to differ. There must be
-    /// no duplicates, which several slots have in common.
-    pub(crate) fn left_alone(mut self, slots: usize) -> (Self, Option<Generator>) {
-        assert_eq!(self.duplicates.below, 0, "validated");
-        if self.stride == 0 {
-            let whole = self.pages.as_slice().len();
-            let mut pages = Pages::new(whole * slots);
-            pages.as_mut_slice().chunks_mut(whole).for_each(|part| part.copy_from_slice(self.bytes()));
-            (self.pages, self.stride) = (pages, whole);
-        }
-        let stamps = self.stamps.take();
-        (self, stamps)
-    }
-
-    /// The bytes that the next [`Payload::take`] gives.
-    pub(crate) fn upcoming(&mut self, slot: usize, len: usize) -> &mut [u8] {
-        let start = slot * self.stride + self.turn * PAGE;
-        &mut self.pages.as_mut_slice()[start..start + len]
-    }
-
     /// All of the memory.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.pages.as_slice()

@@ -52,11 +52,6 @@ pub(crate) fn counts_syncs(io: &Io) -> bool {
     io.sharing == Sharing::Cursor && io.fsync_counts == FsyncCounts::Requests
 }
 
-/// Whether what is left is counted in blocks: a lap of requests that have sizes of their own.
-pub(crate) fn counts_blocks(io: &Io) -> bool {
-    io.has_sizes() && io.requests.is_none()
-}
-
 /// The place that all threads share.
 #[derive(Debug)]
 pub(crate) struct Cursor(Mutex<Place>);
@@ -64,9 +59,8 @@ pub(crate) struct Cursor(Mutex<Place>);
 #[derive(Debug)]
 struct Place {
     requests: Requests,
-    /// Requests still to be handed out, or blocks of this many bytes if there are any.
+    /// Requests still to be handed out.
     left: u64,
-    block: u64,
     /// Requests handed out.
     out: u64,
     /// A series of syncs is due after this many requests; 0 is never.
@@ -88,8 +82,7 @@ impl Cursor {
             };
             let every = if counts_syncs(io) { u64::from(io.fsync_every) } else { 0 };
             let (requests, files) = (Requests::new(load, io, geometry, 0), geometry.files);
-            let block = if counts_blocks(io) { geometry.block_size } else { 0 };
-            let place = Place { requests, left, block, out: 0, every, files, written: false, next_sync: 0 };
+            let place = Place { requests, left, out: 0, every, files, written: false, next_sync: 0 };
             Arc::new(Self(Mutex::new(place)))
         })
     }
@@ -114,8 +107,7 @@ impl Place {
         }
         self.out += 1;
         let request = self.requests.next();
-        let counted = u64::from(request.len).checked_div(self.block).unwrap_or(1);
-        self.left = self.left.saturating_sub(counted);
+        self.left -= 1;
         self.written |= request.write || request.update;
         Next::Request(request)
     }

@@ -1,13 +1,11 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
-    buffer::Payload,
-    cursor::{Next, Source, counts_blocks, counts_syncs},
+    cursor::{Next, Source, counts_syncs},
     files::Files,
     flush,
-    ledger::Mismatch,
     recorder::{Lane, Recorder},
-    requests::{Geometry, Request},
+    requests::Request,
     timekeeper::Timekeeper,
 };
 use fstrial_model::{
@@ -15,10 +13,10 @@ use fstrial_model::{
     workload::{FsyncCounts, Io, SyncCall, Until},
 };
 use rustix::{
-    fs::{Advice, fadvise, ftruncate},
+    fs::ftruncate,
     io::{Errno, retry_on_intr},
 };
-use std::{num::NonZeroU64, os::fd::OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// A way to hand requests to the kernel. Slots are numbered from 0 to the depth; a slot is free, or in flight.
 pub(crate) trait Engine {
@@ -41,24 +39,14 @@ pub(crate) trait Engine {
     fn sync(&mut self, _file: usize, fd: &OwnedFd, call: SyncCall) -> (&'static str, Result<(), Errno>) {
         (flush::name(call), flush::flush(fd, call))
     }
-    /// A block that did not hold what was written, once each, and the number of its file. Requests that read one came out
-    /// as [`NOT_AS_WRITTEN`].
-    #[inline]
-    fn mismatch(&mut self) -> Option<(u32, Mismatch)> {
-        None
-    }
 }
 
 /// The memory of a way to hand requests to the kernel, one stretch for each slot.
+#[cfg(test)]
 pub(crate) trait Memory {
-    /// What is written. Only bytes of a slot that is not in flight may change.
-    fn payload(&mut self) -> &mut Payload;
     /// What the last read of a slot went into; the slot must not be in flight.
     fn last_read(&self, slot: usize) -> &[u8];
 }
-
-/// In place of the bytes that a read transferred: it was complete, but did not find what was written.
-pub(crate) const NOT_AS_WRITTEN: usize = usize::MAX;
 
 /// Which files a thread has to sync, and when.
 #[derive(Debug)]
@@ -149,18 +137,14 @@ pub(crate) struct Drive<'a, E> {
     free: Vec<usize>,
     owed: Owed,
     sync_at_end: bool,
-    /// Whether some requests are updates, or have sizes of their own.
-    uneven: bool,
+    /// Whether some requests are updates.
+    updates: bool,
     /// The next request, if it is known: one that cannot go out before all others are complete, or a cursor's.
     held: Option<Request>,
-    /// Requests still to be made, or blocks.
+    /// Requests still to be made.
     left: u64,
-    left_is_blocks: bool,
     /// Slots whose read is complete and whose write of the same block has to follow.
     halfway: Vec<usize>,
-    /// The bytes of each file that are dropped from the page cache when a lap starts over, from where and how many; none
-    /// if it is cut then.
-    cold: Option<(u64, u64)>,
 }
 
 /// The lanes that a load of requests records.
@@ -196,24 +180,11 @@ impl<'a, E: Engine> Drive<'a, E> {
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
             sync_at_end: io.fsync_at_end && io.writes(),
-            uneven: io.update.0 > 0.0 || io.has_sizes(),
+            updates: io.update.0 > 0.0,
             held: None,
             left: u64::MAX,
-            left_is_blocks: counts_blocks(io),
             halfway: Vec::with_capacity(depth),
-            cold: None,
         }
-    }
-
-    /// Drops the thread's part of its files from the page cache when a lap starts over, if the load wants that.
-    pub(crate) fn cooling(self, io: &Io, geometry: &Geometry) -> Self {
-        let part = match geometry.files {
-            1 => {
-                (geometry.base + geometry.origin * geometry.block_size, geometry.blocks * geometry.block_size)
-            }
-            _ => (0, geometry.file_size()),
-        };
-        Self { cold: io.cold_laps.then_some(part), ..self }
     }
 
     /// Stops after this many requests.
@@ -232,20 +203,16 @@ impl<'a, E: Engine> Drive<'a, E> {
         while !self.is_idle() && self.engine.wait(None).is_ok() {
             self.engine.reap(|slot, _| self.free.push(slot));
         }
-        while let Some((file, mismatch)) = self.engine.mismatch() {
-            let (now, path) = (self.time.pace.clock.now(), &self.files.paths[file as usize]);
-            self.time.recorder.late_error(now, "verify", path, &mismatch);
-        }
         if self.sync_at_end {
             self.sync_all();
         }
         self.time.recorder
     }
 
-    /// Whether there is nothing but requests of one size: none is due at a time, owes a sync, is an update or the last.
+    /// Whether there is nothing but requests: none is due at a time, owes a sync, is an update or the last.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
-        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.uneven && self.left == u64::MAX
+        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
     }
 
     /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
@@ -279,11 +246,6 @@ impl<'a, E: Engine> Drive<'a, E> {
             }
         }
         self.time.recorder.finish(self.time.now);
-    }
-
-    /// What a request takes from what is left.
-    fn counted(&self, request: &Request) -> u64 {
-        if self.left_is_blocks { u64::from(request.len) / self.block_size as u64 } else { 1 }
     }
 
     /// Nothing is in flight.
@@ -322,7 +284,6 @@ impl<'a, E: Engine> Drive<'a, E> {
         {
             let request = match (self.held.take(), &mut self.source) {
                 (Some(request), _) => request,
-                (None, Source::Own(requests)) if PLAIN => requests.next_block(),
                 (None, Source::Own(requests)) => requests.next(),
                 (None, Source::Shared(_)) => {
                     self.free.push(slot);
@@ -346,7 +307,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             };
             self.flights[slot] = Flight { start, part: start, request };
             if !PLAIN {
-                self.left -= self.counted(&request).min(self.left);
+                self.left = self.left.saturating_sub(1);
                 self.owed.request(slot, start, &request);
             }
             self.engine.push(slot, &request);
@@ -376,7 +337,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.push(slot, &flight.request);
     }
 
-    /// Cuts a file to nothing, or drops all from the page cache, unless something is in flight (the slot of this very
+    /// Cuts a file to nothing, unless something is in flight (the slot of this very
     /// request is not free either). The time it takes belongs to no operation.
     #[cold]
     fn restart(&mut self, file: u32) -> bool {
@@ -384,18 +345,10 @@ impl<'a, E: Engine> Drive<'a, E> {
             return false;
         }
         let file = file as usize;
-        let result = match self.cold {
-            None => {
-                retry_on_intr(|| ftruncate(&self.files.fds[file], 0)).map_err(|errno| ("ftruncate", errno))
-            }
-            Some((from, bytes)) => {
-                let drop = |fd| fadvise(fd, from, NonZeroU64::new(bytes), Advice::DontNeed);
-                self.files.fds.iter().try_for_each(drop).map_err(|errno| ("fadvise", errno))
-            }
-        };
+        let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
         self.time.look();
-        if let Err((call, errno)) = result {
-            self.time.error(call, &self.files.paths[file], &errno);
+        if let Err(errno) = result {
+            self.time.error("ftruncate", &self.files.paths[file], &errno);
         }
         true
     }
@@ -448,9 +401,6 @@ impl<'a, E: Engine> Drive<'a, E> {
                 }
             }
         });
-        while let Some((file, mismatch)) = engine.mismatch() {
-            recorder.error(*now, "verify", &files.paths[file as usize], &mismatch);
-        }
     }
 
     /// Pays the sync that is due: every file that this thread has written since its last one, or simply every file,
@@ -504,8 +454,6 @@ fn failed(recorder: &mut Recorder, now: u64, files: &Files, request: &Request, r
     let name = if request.write { "write" } else { "read" };
     let path = &files.paths[request.file as usize];
     match result {
-        // Each block of it is told separately.
-        Ok(NOT_AS_WRITTEN) => {}
         Ok(bytes) => {
             recorder.error(now, name, path, &format_args!("only {bytes} bytes at {}", request.offset))
         }
@@ -520,7 +468,7 @@ mod tests {
         arrival::Arrivals,
         clock::{Clock, Pace},
         recorder::{Shape, Timeline},
-        requests::Requests,
+        requests::{Geometry, Requests},
         testing::{VirtualTime, decode, io, load_of, pass_ns},
     };
     use fstrial_model::{

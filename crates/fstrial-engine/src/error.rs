@@ -41,22 +41,6 @@ pub enum EngineError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The kernel makes an `io_uring`, but not with the option that the load asks for.
-    #[error("io_uring is refused with {option} here")]
-    UringOptionRefused {
-        /// The load's key.
-        option: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The device behind a file cannot be polled for completions.
-    #[error("completions cannot be polled on {}", path.display())]
-    IopollUnsupported {
-        /// The file, or the device.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
     /// The kernel refuses to make a queue for Linux AIO.
     #[error("cannot make an aio queue for {depth} requests")]
     AioUnavailable {
@@ -113,8 +97,6 @@ impl EngineError {
             | Self::NoSpace { .. }
             | Self::DirectUnsupported { .. }
             | Self::UringUnavailable { .. }
-            | Self::UringOptionRefused { .. }
-            | Self::IopollUnsupported { .. }
             | Self::AioUnavailable { .. }
             | Self::FallocateUnsupported { .. }
             | Self::Limit { .. } => true,
@@ -135,12 +117,6 @@ impl EngineError {
             ),
             Self::UringUnavailable { .. } => Some(
                 "set sysctl kernel.io_uring_disabled=0, allow io_uring in the container's seccomp profile, or use backend = \"sync\"",
-            ),
-            Self::UringOptionRefused { .. } => Some(
-                "leave the option out, or use Linux 5.13 or newer (sqpoll) and a kernel and device that poll (iopoll)",
-            ),
-            Self::IopollUnsupported { .. } => Some(
-                "leave iopoll out, or use a device with polled queues (such as NVMe with nvme.poll_queues=2) and a filesystem that passes them on",
             ),
             Self::AioUnavailable { .. } => Some(
                 "raise sysctl fs.aio-max-nr, use fewer threads or a smaller depth, or backend = \"io_uring\"",

@@ -9,12 +9,12 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Advice, Io, Layout, OpenSync},
+    workload::{Io, Layout, OpenSync},
 };
 use rustix::{
     fs::{
-        self, AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, StatxFlags, fadvise, fallocate,
-        fdatasync, ftruncate, openat, openat2, statx, syncfs,
+        AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, StatxFlags, fallocate, fdatasync,
+        ftruncate, openat, openat2, statx, syncfs,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -80,7 +80,7 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, EngineError> {
     open_beneath(path, OFlags::DIRECTORY, Mode::empty()).map_err(|errno| layout("open", path, errno))
 }
 
-/// Opens a thread's own descriptors, tells the kernel what it is to know of them, and tries direct I/O once.
+/// Opens a thread's own descriptors, and tries direct I/O once.
 pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
     let synced = match io.open_sync {
@@ -101,15 +101,6 @@ pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<F
             Errno::INVAL if io.direct => unsupported(path, errno),
             _ => layout("open", path, errno),
         })?);
-    }
-    let advice = match io.advice {
-        Advice::None => None,
-        Advice::Sequential => Some(fs::Advice::Sequential),
-        Advice::Random => Some(fs::Advice::Random),
-    };
-    for (fd, path) in fds.iter().zip(&paths) {
-        let advised = advice.map_or(Ok(()), |advice| fadvise(fd, 0, None, advice));
-        advised.map_err(|errno| layout("fadvise", path, errno))?;
     }
     if io.direct {
         try_direct(&fds[0], io).map_err(|errno| match errno {

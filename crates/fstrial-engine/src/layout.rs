@@ -6,17 +6,12 @@
 use crate::{
     EngineError, Target, Usage,
     clock::Clock,
-    ledger::Ledger,
     patterns::{Ground, Works, routine},
     tree::Trees,
     validate,
 };
 use fstrial_model::{job::Load, workload::SetName};
-use std::{
-    collections::{BTreeMap, btree_map},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::Path};
 
 /// A phase whose files are laid out: ready to run, once.
 #[derive(Debug)]
@@ -30,8 +25,8 @@ pub struct PreparedPhase {
 #[derive(Debug)]
 pub struct Site<'a> {
     target: Target<'a>,
-    /// The sets that were laid out, each with what is known of its blocks if they are verified.
-    sets: BTreeMap<SetName, Option<Arc<Ledger>>>,
+    /// The sets that were laid out.
+    sets: BTreeSet<SetName>,
     /// What is known of the trees of files.
     trees: Trees,
     /// What may be done to a device that is used as it is; none: loads lay out what they need.
@@ -49,7 +44,7 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<PreparedPhase, EngineE
 impl<'a> Site<'a> {
     /// A place where nothing was laid out yet.
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, sets: BTreeMap::new(), trees: Trees::default(), as_it_is: None }
+        Self { target, sets: BTreeSet::new(), trees: Trees::default(), as_it_is: None }
     }
 
     /// A device that is used as it is: nothing is laid out on it. Loads that write are refused unless they may.
@@ -78,14 +73,11 @@ impl<'a> Site<'a> {
 
     fn lay_out(&mut self, load: &Load) -> Result<Works, EngineError> {
         validate(load, matches!(self.target, Target::BlockDevice(_)))?;
-        let entry = self.sets.entry(load.set.clone());
-        let is_new = matches!(entry, btree_map::Entry::Vacant(_));
-        let ledger = entry.or_default();
+        let is_new = self.sets.insert(load.set.clone());
         routine(&load.pattern).lay_out(Ground {
             load,
             target: self.target,
             is_new,
-            ledger,
             as_it_is: self.as_it_is,
             trees: &mut self.trees,
         })

@@ -17,16 +17,13 @@
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
-    drive::{Engine, Memory},
+    drive::Engine,
     error::layout,
     files::Files,
     flush::last_errno,
     requests::Request,
 };
-use fstrial_model::{
-    units::Nanos,
-    workload::{Advice, SyncCall},
-};
+use fstrial_model::{units::Nanos, workload::SyncCall};
 use rustix::io::Errno;
 use std::{
     io,
@@ -224,26 +221,6 @@ impl<'a> Mmap<'a> {
         Ok(Self { files, maps, payload, read, result: None })
     }
 
-    /// Tells the kernel in what order the maps are touched.
-    ///
-    /// # Errors
-    /// [`EngineError::Layout`].
-    pub(crate) fn advised(self, advice: Advice) -> Result<Self, EngineError> {
-        let advice = match advice {
-            Advice::None => return Ok(self),
-            Advice::Sequential => libc::MADV_SEQUENTIAL,
-            Advice::Random => libc::MADV_RANDOM,
-        };
-        for (map, path) in self.maps.iter().zip(&self.files.paths) {
-            // SAFETY: the range is exactly this map's, and such advice changes nothing in it.
-            let result = unsafe { libc::madvise(map.start.cast(), map.len, advice) };
-            if result != 0 {
-                return Err(layout("madvise", path, last_errno()));
-            }
-        }
-        Ok(self)
-    }
-
     #[inline]
     fn copy(&mut self, slot: usize, request: &Request) -> Result<usize, Errno> {
         let map = &mut self.maps[request.file as usize];
@@ -326,11 +303,8 @@ impl Engine for Mmap<'_> {
     }
 }
 
-impl Memory for Mmap<'_> {
-    fn payload(&mut self) -> &mut Payload {
-        &mut self.payload
-    }
-
+#[cfg(test)]
+impl crate::drive::Memory for Mmap<'_> {
     fn last_read(&self, _: usize) -> &[u8] {
         self.read.as_slice()
     }
@@ -339,6 +313,7 @@ impl Memory for Mmap<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::Memory;
     use crate::testing::{memory_file, payload, pipe_file, reaped};
 
     const LEN: usize = 10_000;

@@ -4,17 +4,16 @@ use crate::{
     distribution::Sampler,
     generator::{Generator, Stream, draw_below},
     permutation::Permutation,
-    sizes::Sizer,
 };
 use fstrial_model::{
     job::Load,
-    workload::{Access, Distribution, Io, Mix, Sharing, Sizes},
+    workload::{Access, Io, Mix, Sharing},
 };
 
 /// The blocks one thread works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Size of a block in bytes, and of every request unless they have sizes of their own.
+    /// Size of a block in bytes, and of every request.
     pub(crate) block_size: u64,
     /// Blocks in each file.
     pub(crate) blocks_per_file: u64,
@@ -95,7 +94,7 @@ pub(crate) struct Request {
     pub(crate) write: bool,
     /// A read that a write of the same block follows, as one operation; or that write.
     pub(crate) update: bool,
-    /// The first of a lap that starts over: cut the file to nothing before, or drop the files from the page cache.
+    /// The first of a lap that starts over: cut the file to nothing before.
     pub(crate) restart: bool,
     /// Which of the thread's files.
     pub(crate) file: u32,
@@ -114,8 +113,6 @@ pub(crate) struct Requests {
     choice: Choice,
     /// A draw below this updates what it reads.
     update_below: u128,
-    /// Sizes of reads and of writes, if they are not all one block or hang on what comes next.
-    sizes: Option<Box<[Sizer; 2]>>,
 }
 
 /// Which block is next.
@@ -128,47 +125,9 @@ enum Order {
     /// Each block once in a lap, in an order that is drawn again for each.
     Once { lap: Permutation, next: u64 },
     /// One after the other.
-    Consecutive { next: Next },
+    Consecutive { next: u64 },
     /// One after the other; a file that was full before is cut when it comes round.
     Append { next: u64, lapped: bool },
-    /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later. Or the
-    /// same again.
-    Strided { next: u64, step: u64, one_lane: bool },
-    /// This many blocks from each that is drawn, or this many times that block.
-    Rows { starts: Box<Self>, length: u32, stays: bool, left: u32, next: Next },
-    /// A draw below this, one for reads and one for writes, goes to a block that is drawn; the others go on.
-    Jumps { starts: Box<Self>, below: [u128; 2], next: Next },
-    /// Reads in one order, writes in another.
-    Split(Box<[Self; 2]>),
-    /// One request in each file by turns; each file has an order of its own.
-    Turns { orders: Vec<Self>, file: u64 },
-    /// Another order, with laps that start over.
-    Laps { order: Box<Self>, left: u64 },
-}
-
-/// The block that follows the last one: of all requests, or one of reads and one of writes.
-#[derive(Debug, Clone, Copy)]
-struct Next {
-    blocks: [u64; 2],
-    apart: bool,
-}
-
-impl Next {
-    fn new(first: u64, io: &Io) -> Self {
-        Self { blocks: [first; 2], apart: io.apart }
-    }
-
-    fn of(&mut self, write: bool) -> &mut u64 {
-        &mut self.blocks[usize::from(write && self.apart)]
-    }
-
-    /// Goes on by this many blocks from the next one, or begins at the first again, and says which was next.
-    fn advance(&mut self, write: bool, by: u64, blocks: u64) -> u64 {
-        let next = self.of(write);
-        let block = *next;
-        *next = if block + by >= blocks { 0 } else { block + by };
-        block
-    }
 }
 
 /// Which requests read.
@@ -187,66 +146,19 @@ enum Choice {
 impl Order {
     fn new(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
         let (blocks, next) = (geometry.blocks, geometry.first_block);
-        if io.cold_laps {
-            let io = Io { cold_laps: false, ..io.clone() };
-            return Self::Laps { order: Self::inner(load, &io, geometry, generator), left: blocks };
-        }
-        // On a bare device all files are one stretch.
-        let files = u64::from(io.files);
-        if io.round_robin && files > 1 {
-            let alone = Io { round_robin: false, ..io.clone() };
-            let one = Geometry { files: 1, blocks: blocks / files, first_block: next / files, ..*geometry };
-            let mut order = || *Self::inner(load, &alone, &one, generator);
-            return Self::Turns { orders: (0..files).map(|_| order()).collect(), file: 0 };
-        }
         match io.access {
-            Access::Random => Self::random(load, io, geometry, generator),
-            Access::Sequential | Access::Extend => Self::Consecutive { next: Next::new(next, io) },
+            Access::Random if io.each_block_once => {
+                Self::Once { lap: Permutation::new(blocks, generator), next: 0 }
+            }
+            Access::Random if io.distribution.is_uniform() && geometry.is_whole() => Self::Uniform,
+            Access::Random => Self::Drawn(Sampler::new(&io.distribution, blocks, io.block_size, load.seed)),
+            Access::Sequential | Access::Extend => Self::Consecutive { next },
             Access::Append => Self::Append { next, lapped: false },
-            Access::Strided => {
-                let stride = io.stride.expect("validated: strided access has a stride");
-                Self::Strided { next, step: stride.0 / geometry.block_size, one_lane: io.one_lane }
-            }
         }
     }
 
-    /// Blocks that are drawn, one by one or as the first of several.
-    fn random(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
-        let blocks = geometry.blocks;
-        let next = Next::new(0, io);
-        if io.in_a_row > 1 {
-            let starts = Self::inner(load, &Io { in_a_row: 1, ..io.clone() }, geometry, generator);
-            return Self::Rows { starts, length: io.in_a_row, stays: io.in_place, left: 0, next };
-        }
-        if let Some(reads) = io.jumps {
-            let starts = Self::inner(load, &Io { jumps: None, ..io.clone() }, geometry, generator);
-            let below = [reads, io.write_jumps.unwrap_or(reads)].map(|jumps| draw_below(jumps.fraction()));
-            return Self::Jumps { starts, below, next };
-        }
-        if io.each_block_once {
-            return Self::Once { lap: Permutation::new(blocks, generator), next: 0 };
-        }
-        let drawn = |law: &Distribution| Self::Drawn(Sampler::new(law, blocks, io.block_size, load.seed));
-        match &io.write_distribution {
-            Some(writes) => Self::Split(Box::new([drawn(&io.distribution), drawn(writes)])),
-            None if io.distribution.is_uniform() && geometry.is_whole() => Self::Uniform,
-            None => drawn(&io.distribution),
-        }
-    }
-
-    /// An order inside of another. Blocks come without their file's number: uniform ones are drawn as others are.
-    fn inner(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Box<Self> {
-        Box::new(match Self::new(load, io, geometry, generator) {
-            Self::Uniform => {
-                Self::Drawn(Sampler::new(&io.distribution, geometry.blocks, io.block_size, load.seed))
-            }
-            order => order,
-        })
-    }
-
-    /// The next block, and whether a lap starts over with it. `write` matters only where reads and writes have orders or
-    /// places of their own.
-    fn step(&mut self, geometry: &Geometry, generator: &mut Generator, write: bool) -> (u64, bool) {
+    /// The next block, and whether a lap starts over with it.
+    fn step(&mut self, geometry: &Geometry, generator: &mut Generator) -> (u64, bool) {
         let blocks = geometry.blocks;
         let mut restart = false;
         let block = match self {
@@ -260,7 +172,11 @@ impl Order {
                 *next += 1;
                 lap.at(*next - 1)
             }
-            Self::Consecutive { next } => next.advance(write, 1, blocks),
+            Self::Consecutive { next } => {
+                let block = *next;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                block
+            }
             Self::Append { next, lapped } => {
                 let block = *next;
                 restart = *lapped && block % geometry.blocks_per_file == 0;
@@ -268,59 +184,8 @@ impl Order {
                 *lapped |= *next == 0;
                 block
             }
-            Self::Strided { next, step, one_lane } => {
-                let block = *next;
-                *next = block + *step;
-                if *next >= blocks {
-                    let lane = block % *step + u64::from(!*one_lane);
-                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
-                }
-                block
-            }
-            Self::Rows { starts, length, stays, left, next } => {
-                if *left == 0 {
-                    *next.of(write) = starts.step(geometry, generator, write).0;
-                    *left = *length;
-                }
-                *left -= 1;
-                next.advance(write, u64::from(!*stays), blocks)
-            }
-            Self::Jumps { starts, below, next } => {
-                if u128::from(generator.next()) < below[usize::from(write)] {
-                    *next.of(write) = starts.step(geometry, generator, write).0;
-                }
-                next.advance(write, 1, blocks)
-            }
-            Self::Split(orders) => orders[usize::from(write)].step(geometry, generator, write).0,
-            Self::Turns { orders, file } => {
-                let each = blocks / orders.len() as u64;
-                let turn = *file;
-                *file = if turn + 1 == orders.len() as u64 { 0 } else { turn + 1 };
-                let one = Geometry { files: 1, blocks: each, ..*geometry };
-                let (block, begins) = orders[turn as usize].step(&one, generator, write);
-                restart = begins;
-                turn * each + block
-            }
-            Self::Laps { order, left } => {
-                restart = *left == 0;
-                *left = if restart { blocks } else { *left } - 1;
-                order.step(geometry, generator, write).0
-            }
         };
         (block, restart)
-    }
-
-    /// Skips `more` blocks, which the request at the last block covers as well.
-    fn skip(&mut self, more: u64, blocks: u64, write: bool) {
-        match self {
-            // After the last block the next is 0 again, and `more` is 0.
-            Self::Consecutive { next } => drop(next.advance(write, more, blocks)),
-            Self::Laps { order, left } => {
-                *left = left.saturating_sub(more);
-                order.skip(more, blocks, write);
-            }
-            _ => {}
-        }
     }
 }
 
@@ -345,61 +210,23 @@ impl Requests {
             generator,
             choice: Choice::new(io),
             update_below: draw_below(io.update.fraction()),
-            sizes: (io.has_sizes() || io.splits()).then(|| {
-                let sizer = |sizes: &Option<Sizes>| Sizer::new(sizes.as_ref(), io.block_size);
-                Box::new([sizer(&io.read_size), sizer(&io.write_size)])
-            }),
         }
     }
 
-    /// The next request, whatever its size.
-    pub(crate) fn next(&mut self) -> Request {
-        if self.sizes.is_none() { self.next_block() } else { self.next_sized() }
-    }
-
-    /// The next request where each is one block.
+    /// The next request.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "called, it would return its parts in memory, which then are waited for"
     )]
-    pub(crate) fn next_block(&mut self) -> Request {
+    pub(crate) fn next(&mut self) -> Request {
         let (file, block, restart) = match self.order {
             Order::Uniform => uniform(&self.geometry, &mut self.generator),
-            _ => self.next_ordered(false),
+            _ => self.next_ordered(),
         };
         let (write, update) = self.choose();
         let offset = self.geometry.base + block * self.geometry.block_size;
         Request { write, update, restart, file, len: self.geometry.block_size as u32, offset }
-    }
-
-    /// The next request where reads and writes have sizes or places of their own: a place first, which is a multiple of the
-    /// smallest size if it is drawn, then a size that fits there.
-    #[inline(never)]
-    fn next_sized(&mut self) -> Request {
-        let (write, update) = self.choose();
-        let mut restarts = false;
-        loop {
-            let (file, block, restart) = self.next_ordered(write);
-            restarts |= restart;
-            let Self { geometry, sizes, generator, order, .. } = self;
-            let end = (geometry.origin + geometry.blocks)
-                .saturating_sub(u64::from(file) * geometry.blocks_per_file);
-            let sizer = &sizes.as_ref().expect("checked by the caller")[usize::from(write)];
-            let block = match order {
-                Order::Consecutive { .. } => block,
-                Order::Laps { order, .. } if matches!(**order, Order::Consecutive { .. }) => block,
-                // Where only a part of several files is this thread's, every request is one block.
-                _ => block - block.saturating_sub(geometry.origin) % sizer.least(),
-            };
-            let room = geometry.blocks_per_file.min(end) - block;
-            // There is room somewhere: a file, or a thread's part of it, has that of the largest request.
-            let Some(blocks) = sizer.draw(room, generator) else { continue };
-            order.skip(blocks - 1, geometry.blocks, write);
-            let offset = geometry.base + block * geometry.block_size;
-            let len = (blocks * geometry.block_size) as u32;
-            return Request { write, update, restart: restarts, file, len, offset };
-        }
     }
 
     /// Whether the next request writes, or updates what it reads.
@@ -430,12 +257,9 @@ impl Requests {
     /// File, block in it, and whether a lap starts over. Kept out of [`Requests::next`], which is a part of
     /// the loop.
     #[inline(never)]
-    fn next_ordered(&mut self, write: bool) -> (u32, u64, bool) {
+    fn next_ordered(&mut self) -> (u32, u64, bool) {
         let Self { geometry, order, generator, .. } = self;
-        if matches!(order, Order::Uniform) {
-            return uniform(geometry, generator);
-        }
-        let (block, restart) = order.step(geometry, generator, write);
+        let (block, restart) = order.step(geometry, generator);
         let (file, block) = geometry.place(block);
         (file, block, restart)
     }
@@ -454,7 +278,10 @@ fn uniform(geometry: &Geometry, generator: &mut Generator) -> (u32, u64, bool) {
 mod tests {
     use super::*;
     use crate::testing::{io, load_of};
-    use fstrial_model::units::{Bytes, Percent};
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::Distribution,
+    };
     use proptest::{prelude::*, test_runner::TestCaseError};
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -550,80 +377,18 @@ mod tests {
             files in 1_u32..4,
             per_file in 8_u64..60,
             threads in 1_u16..5,
-            stride in 1_u64..8,
             sharing in prop::sample::select(vec![Sharing::Shared, Sharing::Region, Sharing::PerThread]),
             seed: u64,
         ) {
             let blocks = u64::from(files) * per_file * u64::from(threads);
-            for access in [Access::Sequential, Access::Strided, Access::Random, Access::Extend, Access::Append] {
+            for access in [Access::Sequential, Access::Random, Access::Extend, Access::Append] {
                 let io = Io {
-                    stride: (access == Access::Strided).then_some(Bytes(stride * 4096)),
                     each_block_once: access == Access::Random,
                     ..small(access, sharing, files, blocks)
                 };
                 for thread in 0..usize::from(threads) {
                     assert_laps(&io, threads, thread, seed)?;
                 }
-            }
-        }
-
-        #[test]
-        fn rows_have_their_length_and_stay_inside(length in 2_u32..9, blocks in 1_u64..40, region: bool, seed: u64) {
-            let sharing = if region { Sharing::Region } else { Sharing::Shared };
-            let io = Io { in_a_row: length, ..small(Access::Random, sharing, 1, 2 * blocks) };
-            let geometry = Geometry::on_files(&io, 2, 1);
-            let mut requests = requests(&io, 2, 1, seed);
-            let mut last = None;
-            for n in 0..20 * length {
-                let block = requests.next().offset / 4096;
-                prop_assert!((geometry.origin..geometry.origin + geometry.blocks).contains(&block));
-                // Rows begin where they may; inside of one the next block follows, the first of all after the last one.
-                let behind = |last| if last + 1 == geometry.origin + geometry.blocks { geometry.origin } else { last + 1 };
-                let follows = last.is_none_or(|last| block == behind(last));
-                prop_assert!(n % length == 0 || follows, "{n}: {last:?} {block}");
-                last = Some(block);
-            }
-        }
-
-        #[test]
-        fn turns_go_from_file_to_file_and_cover_all(files in 2_u32..5, per_file in 2_u64..30, threads in 1_u16..3) {
-            for access in [Access::Sequential, Access::Random, Access::Append] {
-                let io = Io {
-                    round_robin: true,
-                    each_block_once: access == Access::Random,
-                    ..small(access, Sharing::Shared, files, u64::from(files) * per_file)
-                };
-                for thread in 0..usize::from(threads) {
-                    assert_laps(&io, threads, thread, 5)?;
-                    let mut requests = requests(&io, threads, thread, 5);
-                    for n in 0..2 * files * per_file as u32 {
-                        let request = requests.next();
-                        prop_assert_eq!(request.file, n % files);
-                        let laps = n / files >= per_file as u32;
-                        // Other threads begin somewhere else, and appending ones share no files.
-                        let begins = access == Access::Append && laps && request.offset == 0;
-                        prop_assert!(thread > 0 || request.restart == begins, "{:?} {}", access, n);
-                    }
-                }
-            }
-            let device = Io { round_robin: true, ..small(Access::Sequential, Sharing::Shared, 2, 20) };
-            let geometry = Geometry::on_device(&device, 1, 0);
-            let mut requests = Requests::new(&load_of(device.clone(), 1), &device, geometry, 0);
-            let offsets: Vec<u64> = (0..4).map(|_| requests.next().offset / 4096).collect();
-            prop_assert_eq!(offsets, [0, 10, 1, 11]);
-        }
-
-        #[test]
-        fn cold_laps_begin_anew_after_every_block(per_file in 2_u64..30, files in 1_u32..3, drawn: bool) {
-            for access in [Access::Sequential, Access::Random, Access::Extend] {
-                let once = access == Access::Random && !drawn;
-                let shape = small(access, Sharing::Shared, files, u64::from(files) * per_file);
-                let io = Io { cold_laps: true, each_block_once: once, ..shape };
-                let mut requests = requests(&io, 1, 0, 7);
-                let lap = (u64::from(files) * per_file) as usize;
-                let restarts: Vec<bool> = (0..3 * lap).map(|_| requests.next().restart).collect();
-                let expected: Vec<bool> = (0..3 * lap).map(|n| n > 0 && n % lap == 0).collect();
-                prop_assert_eq!(restarts, expected);
             }
         }
 
@@ -661,9 +426,6 @@ mod tests {
                     distribution,
                     reads: Percent(50.0),
                     update: Percent(50.0),
-                    write_distribution: (seed.is_multiple_of(2)).then(|| "zones:40KiB:1,60KiB:2".parse().unwrap()),
-                    jumps: (seed.is_multiple_of(3)).then_some(Percent(100.0 * theta)),
-                    apart: seed.is_multiple_of(3),
                     ..small(Access::Random, Sharing::Region, files, 600)
                 };
                 let take = || {
@@ -680,160 +442,6 @@ mod tests {
     fn places(io: &Io, threads: u16, thread: usize, count: usize) -> Vec<(u32, u64)> {
         let mut requests = requests(io, threads, thread, 1);
         (0..count).map(|_| requests.next()).map(|r| (r.file, r.offset / 4096)).collect()
-    }
-
-    #[test]
-    fn strides_go_on_in_the_next_lane() {
-        let io = Io { stride: Some(Bytes(3 * 4096)), ..small(Access::Strided, Sharing::Shared, 2, 8) };
-        // Blocks 0 3 6, 1 4 7, 2 5 of two files with four each.
-        let lap = [(0, 0), (0, 3), (1, 2), (0, 1), (1, 0), (1, 3), (0, 2), (1, 1)];
-        assert_eq!(places(&io, 1, 0, 8), lap);
-        assert_eq!(places(&io, 1, 0, 10)[8..], lap[..2], "and again");
-        // The second of two threads starts in the middle of the same cycle.
-        assert_eq!(places(&io, 2, 1, 3), [(1, 0), (1, 3), (0, 2)]);
-    }
-
-    #[test]
-    fn one_lane_is_gone_through_again_and_again() {
-        // What fio 3.33 does with rw=read:12k and rw=read:8k in 64 blocks.
-        for (stride, lane) in [(4, 16), (3, 22)] {
-            let strided = small(Access::Strided, Sharing::Shared, 1, 64);
-            let io = Io { stride: Some(Bytes(stride * 4096)), one_lane: true, ..strided };
-            let expected: Vec<_> = (0..60).map(|n| (0, n % lane * stride)).collect();
-            assert_eq!(places(&io, 1, 0, 60), expected);
-        }
-        let strided = small(Access::Strided, Sharing::Shared, 1, 8);
-        let second = Io { stride: Some(Bytes(3 * 4096)), one_lane: true, ..strided };
-        assert_eq!(
-            places(&second, 2, 1, 4),
-            [4, 7, 1, 4].map(|block| (0, block)),
-            "the second of two threads"
-        );
-    }
-
-    /// Reads and writes by their blocks, in order.
-    fn kinds(io: &Io, count: usize) -> Vec<(bool, u64)> {
-        let mut requests = requests(io, 1, 0, 11);
-        (0..count).map(|_| requests.next()).map(|r| (r.write, r.offset / 4096)).collect()
-    }
-
-    #[test]
-    fn reads_and_writes_go_on_apart() {
-        // As fio's rw=rw: r0 r1 w0 w1 w2 w3 w4 r2 w5 …
-        let mixed =
-            Io { reads: Percent(50.0), apart: true, ..small(Access::Sequential, Sharing::Shared, 1, 64) };
-        for io in [mixed.clone(), Io { cold_laps: true, ..mixed.clone() }] {
-            let mut next = [0, 0];
-            for (write, block) in kinds(&io, 400) {
-                assert_eq!(block, next[usize::from(write)] % 64);
-                next[usize::from(write)] += 1;
-            }
-            assert!(next.iter().all(|count| (150..250).contains(count)), "{next:?}");
-        }
-        // With sizes, each goes on behind what it has covered.
-        let io = Io { write_size: Some("4KiB:1,8KiB:1".parse().unwrap()), ..mixed };
-        let mut requests = requests(&io, 1, 0, 3);
-        let mut next = [0, 0];
-        for _ in 0..400 {
-            let request = requests.next();
-            let place = &mut next[usize::from(request.write)];
-            assert_eq!(request.offset, *place);
-            *place = (*place + u64::from(request.len)) % (64 * 4096);
-        }
-    }
-
-    /// fio 3.33's own rule, from io_u.c: every n-th request is drawn, the others go on behind the last of their kind,
-    /// from 0 at first.
-    #[test]
-    fn rows_of_a_mix_go_on_behind_the_last_of_their_kind() {
-        let io = Io {
-            in_a_row: 4,
-            apart: true,
-            reads: Percent(50.0),
-            ..small(Access::Random, Sharing::Shared, 1, 64)
-        };
-        let mut next = [0, 0];
-        let mut drawn = BTreeSet::new();
-        for (n, (write, block)) in kinds(&io, 2000).into_iter().enumerate() {
-            let next = &mut next[usize::from(write)];
-            if n % 4 == 0 {
-                drawn.insert(block);
-            } else {
-                assert_eq!(block, *next, "{n}");
-            }
-            *next = (block + 1) % 64;
-        }
-        assert_eq!(drawn.len(), 64);
-    }
-
-    #[test]
-    fn rows_begin_at_each_block_once_and_stay_if_they_are_to() {
-        for in_place in [false, true] {
-            let rows = Io {
-                in_a_row: 4,
-                each_block_once: true,
-                in_place,
-                ..small(Access::Random, Sharing::Shared, 1, 64)
-            };
-            let io = Io { cold_laps: in_place, ..rows };
-            for lap in kinds(&io, 3 * 256).chunks(256) {
-                let starts: BTreeSet<u64> = lap.iter().step_by(4).map(|(_, block)| *block).collect();
-                assert_eq!(starts.len(), 64);
-                let step = u64::from(!in_place);
-                for row in lap.chunks(4) {
-                    assert!((0..4).all(|n| row[n].1 == (row[0].1 + step * n as u64) % 64), "{row:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn jumps_come_in_their_share_and_the_others_follow() {
-        let shares = |jumps: f64, write_jumps: Option<f64>| -> [f64; 2] {
-            let io = Io {
-                jumps: Some(Percent(jumps)),
-                write_jumps: write_jumps.map(Percent),
-                apart: true,
-                reads: Percent(50.0),
-                ..small(Access::Random, Sharing::Shared, 1, 1000)
-            };
-            let (mut next, mut follow, mut all) = ([0, 0], [0, 0], [0, 0]);
-            for (write, block) in kinds(&io, 100_000) {
-                let kind = usize::from(write);
-                follow[kind] += u32::from(block == next[kind]);
-                all[kind] += 1;
-                next[kind] = (block + 1) % 1000;
-            }
-            [0, 1].map(|kind| f64::from(follow[kind]) / f64::from(all[kind]))
-        };
-        // One of a thousand follows by chance.
-        let near = |found: [f64; 2], wanted: [f64; 2]| {
-            let is_near = found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 0.006);
-            assert!(is_near, "{found:?}, not {wanted:?}");
-        };
-        near(shares(50.0, None), [0.5; 2]);
-        near(shares(100.0, Some(0.0)), [0.001, 1.0]);
-        near(shares(10.0, Some(90.0)), [0.9, 0.1]);
-        let once = Io {
-            jumps: Some(Percent(100.0)),
-            each_block_once: true,
-            ..small(Access::Random, Sharing::Shared, 1, 50)
-        };
-        assert_laps(&once, 1, 0, 5).unwrap();
-    }
-
-    #[test]
-    fn writes_have_a_distribution_of_their_own() {
-        let io = Io {
-            distribution: "zones:10%:60,20%:40".parse().unwrap(),
-            write_distribution: Some("zones:1200KiB:0,2800KiB:100".parse().unwrap()),
-            reads: Percent(50.0),
-            ..small(Access::Random, Sharing::Shared, 1, 1000)
-        };
-        let (writes, reads): (Vec<_>, Vec<_>) = kinds(&io, 20_000).into_iter().partition(|(write, _)| *write);
-        assert!(writes.iter().all(|(_, block)| *block >= 300));
-        let hot = reads.iter().filter(|(_, block)| *block < 100).count() as f64 / reads.len() as f64;
-        assert!(reads.iter().all(|(_, block)| *block < 300) && (hot - 0.6).abs() < 0.02, "{hot}");
     }
 
     #[test]
@@ -918,80 +526,6 @@ mod tests {
                 updates += u32::from(request.update);
             }
             assert!((low..=high).contains(&updates), "{percent}%: {updates}");
-        }
-    }
-
-    #[test]
-    fn sizes_follow_each_other_without_gaps_or_overlaps() {
-        // Eight files of 20 blocks: what no longer fits is drawn again, so that each file is filled to its end.
-        let io = Io {
-            write_size: Some("4KiB:60,64KiB:40".parse().unwrap()),
-            ..small(Access::Sequential, Sharing::Shared, 8, 160)
-        };
-        let mut requests = requests(&io, 1, 0, 3);
-        let mut large = 0;
-        for _lap in 0..20 {
-            for file in 0..8 {
-                let mut end = 0;
-                while end < 20 * 4096 {
-                    let request = requests.next();
-                    assert_eq!((request.file, request.offset), (file, end));
-                    end += u64::from(request.len);
-                    large += u32::from(request.len == 65536);
-                }
-                assert_eq!(end, 20 * 4096);
-            }
-        }
-        assert!((100..=160).contains(&large), "at most one in each file of each lap: {large}");
-    }
-
-    #[test]
-    fn reads_and_writes_have_sizes_of_their_own() {
-        for sharing in [Sharing::Shared, Sharing::Region, Sharing::PerThread] {
-            let io = Io {
-                reads: Percent(50.0),
-                write_size: Some("8KiB-32KiB".parse().unwrap()),
-                ..small(Access::Random, sharing, 1, 600)
-            };
-            let geometry = Geometry::on_files(&io, 3, 1);
-            let mut requests = requests(&io, 3, 1, 4);
-            let mut counts = BTreeMap::new();
-            for _ in 0..20_000 {
-                let request = requests.next();
-                let block = request.offset / 4096;
-                let end = block + u64::from(request.len) / 4096;
-                assert!(
-                    !request.write || (block - geometry.origin).is_multiple_of(2),
-                    "aligned to the smallest"
-                );
-                assert!(block >= geometry.origin && end <= geometry.origin + geometry.blocks);
-                *counts.entry((request.write, request.len / 4096)).or_insert(0_u32) += 1;
-            }
-            assert_eq!(counts.keys().filter(|(write, _)| !write).count(), 1);
-            assert!((9_600..10_400).contains(&counts[&(false, 1)]), "{counts:?}");
-            for size in 2..=8 {
-                assert!((1_250..1_620).contains(&counts[&(true, size)]), "{counts:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn laps_of_sizes_are_as_many_blocks_as_others() {
-        for access in [Access::Sequential, Access::Random] {
-            let sizes = Some("4KiB:1,16KiB:1".parse().unwrap());
-            let io = Io { cold_laps: true, write_size: sizes, ..small(access, Sharing::Shared, 1, 100) };
-            let mut requests = requests(&io, 1, 0, 7);
-            let (mut blocks, mut laps) = (0, 0);
-            for _ in 0..4000 {
-                let request = requests.next();
-                if request.restart {
-                    assert!((100..104).contains(&blocks), "{access:?}: {blocks}");
-                    assert!(access == Access::Random || (blocks == 100 && request.offset == 0));
-                    (blocks, laps) = (0, laps + 1);
-                }
-                blocks += request.len / 4096;
-            }
-            assert!((95..=100).contains(&laps), "{laps}");
         }
     }
 

@@ -1,11 +1,7 @@
 //! A way to hand requests to the kernel around another one, which lets one thread at a time do so for each file: the lock
 //! of an old kernel's inode, planted where today's kernel has none.
 
-use crate::{
-    buffer::Payload,
-    drive::{Engine, Memory},
-    requests::Request,
-};
+use crate::{drive::Engine, requests::Request};
 use fstrial_model::{units::Nanos, workload::SyncCall};
 use rustix::io::Errno;
 use std::{
@@ -75,11 +71,8 @@ impl<E: Engine> Engine for Serialised<E> {
     }
 }
 
-impl<E: Memory> Memory for Serialised<E> {
-    fn payload(&mut self) -> &mut Payload {
-        self.inner.payload()
-    }
-
+#[cfg(test)]
+impl<E: crate::drive::Memory> crate::drive::Memory for Serialised<E> {
     fn last_read(&self, slot: usize) -> &[u8] {
         self.inner.last_read(slot)
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     buffer::{Pages, Payload},
-    drive::{Engine, Memory},
+    drive::Engine,
     files::Files,
     requests::Request,
 };
@@ -80,11 +80,8 @@ impl Engine for Sync<'_> {
     }
 }
 
-impl Memory for Sync<'_> {
-    fn payload(&mut self) -> &mut Payload {
-        &mut self.payload
-    }
-
+#[cfg(test)]
+impl crate::drive::Memory for Sync<'_> {
     fn last_read(&self, _: usize) -> &[u8] {
         self.read.as_slice()
     }

@@ -2,8 +2,7 @@
 //!
 //! Needs Linux 5.6. Where the kernel takes them (6.1), the ring belongs to its one thread and completions are
 //! processed when that thread asks; files and buffers are registered where the limits allow it. What is refused is
-//! left out, so the same load runs on an old kernel, only slower. What the load itself asks for (`sqpoll`, `iopoll`)
-//! is not left out: where the kernel refuses it, so is the load.
+//! left out, so the same load runs on an old kernel, only slower.
 //!
 //! An island: the kernel reads and writes memory that Rust thinks is ours. Why that is sound:
 //! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
@@ -15,30 +14,22 @@
 use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
-    drive::{Engine, Memory},
-    error::layout,
+    drive::Engine,
     files::Files,
-    generator::{Generator, Stream},
     requests::Request,
 };
-use fstrial_model::{
-    units::Nanos,
-    workload::{Data, Io},
-};
+use fstrial_model::{units::Nanos, workload::Io};
 use io_uring::{Builder, IoUring, opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::{
     io,
     mem::ManuallyDrop,
     os::fd::{AsRawFd, RawFd},
-    time::{Duration, Instant},
 };
 
 /// Index of the registered payload and read buffers.
 const PAYLOAD: u16 = 0;
 const READ: u16 = 1;
-/// How long a kernel thread that submits (`sqpoll`) looks for requests before it sleeps.
-const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// A ring with the memory its requests use.
 pub(crate) struct Uring<'a> {
@@ -54,10 +45,6 @@ pub(crate) struct Uring<'a> {
     files: &'a Files,
     fixed_files: bool,
     fixed_buffers: bool,
-    /// A thread of the kernel submits.
-    submits: bool,
-    /// Completions are polled: somebody has to be in the kernel for them.
-    polls: bool,
     /// Pushed and not yet reaped.
     in_flight: usize,
 }
@@ -65,37 +52,9 @@ pub(crate) struct Uring<'a> {
 /// Whether a ring for such a load can be made here.
 ///
 /// # Errors
-/// [`EngineError::UringUnavailable`], or [`EngineError::UringOptionRefused`] if it is only the load's options that the
-/// kernel refuses.
+/// [`EngineError::UringUnavailable`].
 pub(crate) fn probe(io: &Io) -> Result<(), EngineError> {
     new_ring(io).map(drop)
-}
-
-/// Whether the device behind a file can be polled: reads its first block through a ring with `IORING_SETUP_IOPOLL`.
-///
-/// # Errors
-/// [`EngineError::IopollUnsupported`], or [`EngineError::Layout`] if the read fails for another reason.
-pub(crate) fn try_poll(files: &Files, io: &Io) -> Result<(), EngineError> {
-    let len = io.block_size.0 as usize;
-    let payload = Payload::new(Data::Zero, 1, len, Generator::new(0, Stream::Layout));
-    let one = Io { depth: 1, ..io.clone() };
-    let mut ring = Uring::new(files, payload, len, &one)?;
-    ring.push(0, &Request { len: ring.len, ..Request::default() });
-    let mut outcome = None;
-    while outcome.is_none() {
-        // A ring that polls may wake without a completion.
-        let waited = ring.wait(None);
-        ring.reap(|_, result| outcome = Some(result));
-        outcome = outcome.or_else(|| waited.err().map(Err));
-    }
-    let path = &files.paths[0];
-    match outcome.unwrap_or(Ok(0)) {
-        Ok(_) => Ok(()),
-        Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL)) => {
-            Err(EngineError::IopollUnsupported { path: path.clone(), source: errno.into() })
-        }
-        Err(errno) => Err(layout("poll a read of", path, errno)),
-    }
 }
 
 /// A ring as the load wants it, with the newest options that the kernel takes.
@@ -106,29 +65,11 @@ fn new_ring(io: &Io) -> Result<IoUring, EngineError> {
         setup(&mut builder);
         builder.build(depth)
     };
-    let wanted = |builder: &mut Builder| {
-        if io.sqpoll {
-            builder.setup_sqpoll(SQPOLL_IDLE_MS);
-        }
-        if io.iopoll {
-            builder.setup_iopoll();
-        }
-    };
     let newest = |builder: &mut Builder| {
-        wanted(builder);
         builder.setup_submit_all();
-        if !io.sqpoll {
-            // With a kernel thread that submits, there is no task to run when we ask.
-            builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
-        }
+        builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
     };
-    with(&newest).or_else(|_| with(&wanted)).map_err(|source| {
-        if (io.sqpoll || io.iopoll) && with(&|_| {}).is_ok() {
-            let option = if io.sqpoll { "sqpoll" } else { "iopoll" };
-            return EngineError::UringOptionRefused { option, source };
-        }
-        EngineError::UringUnavailable { source }
-    })
+    with(&newest).or_else(|_| with(&|_| {})).map_err(|source| EngineError::UringUnavailable { source })
 }
 
 impl<'a> Uring<'a> {
@@ -150,8 +91,6 @@ impl<'a> Uring<'a> {
             files,
             fixed_files: false,
             fixed_buffers: false,
-            submits: io.sqpoll,
-            polls: io.iopoll,
             in_flight: 0,
         };
         this.register();
@@ -209,9 +148,6 @@ impl<'a> Uring<'a> {
 
     /// Needs Linux 5.11.
     fn wait_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
-        if self.polls {
-            return self.poll_at_most(time);
-        }
         let time = types::Timespec::new()
             .sec(time.0 / 1_000_000_000)
             .nsec(u32::try_from(time.0 % 1_000_000_000).unwrap_or(0));
@@ -224,32 +160,9 @@ impl<'a> Uring<'a> {
         }
     }
 
-    /// A ring that polls knows no time-out: the kernel looks once at each call, and here is where it spins.
-    fn poll_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
-        let end = Instant::now() + Duration::from_nanos(time.0);
-        loop {
-            self.ring.submitter().submit().map_err(errno)?;
-            if !self.ring.completion().is_empty() || Instant::now() >= end {
-                return Ok(());
-            }
-        }
-    }
-
     /// Makes the kernel let go of the files. It takes a ring down some time after it is closed, and until then whatever
     /// the ring holds keeps the filesystem from being unmounted.
     fn let_go(&mut self) {
-        if self.submits {
-            // The kernel's thread lets go of a request after its completion can be seen, when it comes round again.
-            for _ in 0..2 {
-                // SAFETY: a request that does nothing has no memory.
-                let pushed = unsafe { self.ring.submission().push(&opcode::Nop::new().build()) };
-                let waited = pushed.is_ok() && self.ring.submit_and_wait(1).is_ok();
-                self.ring.completion().for_each(drop);
-                if !waited {
-                    break;
-                }
-            }
-        }
         // Nothing is lost where there was nothing registered.
         let _refused = (self.ring.submitter().unregister_files(), self.ring.submitter().unregister_buffers());
     }
@@ -327,11 +240,8 @@ impl Engine for Uring<'_> {
     }
 }
 
-impl Memory for Uring<'_> {
-    fn payload(&mut self) -> &mut Payload {
-        &mut self.payload
-    }
-
+#[cfg(test)]
+impl crate::drive::Memory for Uring<'_> {
     fn last_read(&self, slot: usize) -> &[u8] {
         let start = self.read_start.wrapping_add(slot * self.read_stride).cast_const();
         // SAFETY: the bytes are the slot's own and as many as it has; it is not in flight, so the kernel does not write them.
@@ -359,6 +269,7 @@ impl Drop for Uring<'_> {
 mod tests {
     use super::*;
     use crate::testing::{memory_file, payload, pipe_file, reaped};
+    use std::time::Instant;
 
     fn of_depth(depth: u16) -> Io {
         Io { depth, ..Io::default() }
@@ -401,23 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_of_a_ring_that_polls_ends_as_well() {
-        let (files, writer) = pipe_file();
-        let mut ring = Uring::new(&files, payload(1, 4096), 4096, &of_depth(1)).unwrap();
-        ring.polls = true;
-        ring.push(0, &Request { len: 4096, ..Request::default() });
-        let start = Instant::now();
-        ring.wait(Some(Nanos::millis(20))).unwrap();
-        assert!(start.elapsed().as_millis() >= 19);
-        ring.reap(|_, _| panic!("nothing is complete"));
-        rustix::io::write(&writer, &[7; 4096]).unwrap();
-    }
-
-    #[test]
-    fn a_ring_that_cannot_be_is_refused_whatever_its_options() {
-        // Above the kernel's limit, with any options: it is the ring that is refused.
-        let huge = Io { depth: u16::MAX, sqpoll: true, ..Io::default() };
-        let error = probe(&huge).unwrap_err();
+    fn a_ring_that_cannot_be_is_refused() {
+        // Above the kernel's limit.
+        let error = probe(&Io { depth: u16::MAX, ..Io::default() }).unwrap_err();
         assert!(matches!(error, EngineError::UringUnavailable { .. }) && error.hint().is_some(), "{error}");
     }
 

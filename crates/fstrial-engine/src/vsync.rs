@@ -6,7 +6,7 @@
 
 use crate::{
     buffer::{PAGE, Pages, Payload},
-    drive::{Engine, Memory},
+    drive::Engine,
     files::Files,
     requests::Request,
 };
@@ -160,11 +160,8 @@ impl Engine for Vsync<'_> {
     }
 }
 
-impl Memory for Vsync<'_> {
-    fn payload(&mut self) -> &mut Payload {
-        &mut self.payload
-    }
-
+#[cfg(test)]
+impl crate::drive::Memory for Vsync<'_> {
     fn last_read(&self, slot: usize) -> &[u8] {
         &self.read.as_slice()[self.places[slot] * self.read_stride..]
     }

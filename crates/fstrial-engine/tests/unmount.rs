@@ -31,15 +31,14 @@ fn patterns() -> Vec<Pattern> {
     let io =
         Io { reads: Percent(50.0), block_size: Bytes::kib(4), total_size: Bytes::mib(1), ..Io::default() };
     let mut patterns: Vec<Pattern> = [
-        (Backend::Sync, 1, false),
-        (Backend::Vsync, 4, false),
-        (Backend::Aio, 8, false),
-        (Backend::IoUring, 8, false),
-        (Backend::IoUring, 8, true),
-        (Backend::Mmap, 1, false),
+        (Backend::Sync, 1),
+        (Backend::Vsync, 4),
+        (Backend::Aio, 8),
+        (Backend::IoUring, 8),
+        (Backend::Mmap, 1),
     ]
     .into_iter()
-    .map(|(backend, depth, sqpoll)| Pattern::Io(Io { backend, depth, sqpoll, ..io.clone() }))
+    .map(|(backend, depth)| Pattern::Io(Io { backend, depth, ..io.clone() }))
     .collect();
     let steps = vec![Step::Create, Step::Write, Step::Delete];
     patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));

@@ -5,24 +5,21 @@ use crate::{
     EngineError, Target, Usage,
     aio::{self, Aio},
     cursor::{Cursor, Source},
-    drive::{self, Drive, Engine, Memory},
+    drive::{self, Drive, Engine},
     error::{layout, refuse},
     files::{Files, Writer, allow_open_files, create, open_all},
-    generator::Generator,
-    ledger::Ledger,
     mmap::Mmap,
     recorder::Shape,
     requests::{Geometry, Requests},
     serialise::{Locks, Serialised},
     sync::Sync,
     uring::{self, Uring},
-    verify::{Verification, Verified},
     vsync::Vsync,
 };
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Behaviour as _, Data, Io, Layout, Sharing, Until},
+    workload::{Backend, Behaviour as _, Io, Layout, Sharing, Until},
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, fsync, ioctl_blksszget, openat, seek},
@@ -40,9 +37,9 @@ const MAX_FLIGHT: u64 = 1 << 30;
 impl Routine for Io {
     fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
         checked(self.check())?;
-        let (depth, block, largest) = (self.depth, self.block_size, self.largest_request());
-        if u64::from(depth) * largest.0 > MAX_FLIGHT {
-            let problem = format!("{depth} requests of {largest} in flight take too much memory");
+        let (depth, block) = (self.depth, self.block_size);
+        if u64::from(depth) * block.0 > MAX_FLIGHT {
+            let problem = format!("{depth} requests of {block} in flight take too much memory");
             return refuse(problem, "keep depth times block_size within 1GiB");
         }
         if block_device && !self.runs_on_bare_device() {
@@ -55,7 +52,7 @@ impl Routine for Io {
         }
         self.too_few_blocks(threads).map_or(Ok(()), |(has, wants)| {
             let problem = format!("each of {threads} threads has {has} blocks of {block}, and needs {wants}");
-            refuse(problem, "raise file_size, or lower threads, files, block_size or stride")
+            refuse(problem, "raise file_size, or lower threads, files or block_size")
         })
     }
 
@@ -63,7 +60,6 @@ impl Routine for Io {
         check_backend(self)?;
         let Ground { load, is_new, as_it_is, .. } = ground;
         let on_device = matches!(ground.target, Target::BlockDevice(_));
-        let ledger = ledger(load, self, on_device, is_new, ground.ledger)?;
         let mut all = match ground.target {
             Target::Directory(directory) => on_files(load, self, directory, is_new)?,
             Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
@@ -72,7 +68,6 @@ impl Routine for Io {
         let locks = self.serialise.map(|_| Locks::new(sets * self.files as usize));
         for (thread, work) in all.iter_mut().enumerate() {
             let first_file = (thread % sets) as u32 * self.files;
-            work.verification = ledger.clone().map(|ledger| Verification { ledger, first_file });
             work.locks = locks.as_ref().map(|locks| locks.from(first_file as usize));
         }
         Ok(works(all))
@@ -86,8 +81,6 @@ pub(crate) struct Work {
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
     pub(crate) cursor: Option<Arc<Cursor>>,
-    /// What its reads are held against, if they are.
-    pub(crate) verification: Option<Verification>,
     /// Locks of its files, if their requests wait for one another.
     pub(crate) locks: Option<Locks>,
 }
@@ -99,20 +92,16 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let Self { io, files, geometry, .. } = &*self;
-        let (len, depth) = (io.largest_request().0 as usize, usize::from(io.depth));
-        let payload = thread.payload(depth, len);
-        let (payload, stamps) = match self.verification {
-            Some(_) => payload.left_alone(depth),
-            None => (payload, None),
-        };
+        let len = io.block_size.0 as usize;
+        let payload = thread.payload(usize::from(io.depth), len);
         Ok(match io.backend {
-            Backend::Sync => self.serialised(Sync::new(files, payload, len), stamps, thread),
-            Backend::Vsync => self.drive(Vsync::new(files, payload, len, io.depth), stamps, thread),
-            Backend::Aio => self.serialised(Aio::new(files, payload, len, io.depth)?, stamps, thread),
-            Backend::IoUring => self.drive(Uring::new(files, payload, len, io)?, stamps, thread),
+            Backend::Sync => self.serialised(Sync::new(files, payload, len), thread),
+            Backend::Vsync => self.drive(Vsync::new(files, payload, len, io.depth), thread),
+            Backend::Aio => self.serialised(Aio::new(files, payload, len, io.depth)?, thread),
+            Backend::IoUring => self.drive(Uring::new(files, payload, len, io)?, thread),
             Backend::Mmap => {
                 let size = geometry.base + geometry.file_size();
-                self.drive(Mmap::new(files, payload, len, size)?.advised(io.advice)?, stamps, thread)
+                self.drive(Mmap::new(files, payload, len, size)?, thread)
             }
         })
     }
@@ -120,43 +109,22 @@ impl ThreadWork for Work {
 
 impl Work {
     /// The loop with one way to hand requests to the kernel; behind the locks of its files where the load wants that.
-    fn serialised<'a>(
-        &'a self,
-        engine: impl Engine + Memory + 'a,
-        stamps: Option<Generator>,
-        thread: &Thread<'_>,
-    ) -> Loop<'a> {
+    fn serialised<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
         match &self.locks {
-            None => self.drive(engine, stamps, thread),
-            Some(locks) => self.drive(Serialised::new(engine, locks.clone()), stamps, thread),
+            None => self.drive(engine, thread),
+            Some(locks) => self.drive(Serialised::new(engine, locks.clone()), thread),
         }
     }
 
-    /// The loop with one way to hand requests to the kernel; another one where they are verified.
-    fn drive<'a>(
-        &'a self,
-        engine: impl Engine + Memory + 'a,
-        stamps: Option<Generator>,
-        thread: &Thread<'_>,
-    ) -> Loop<'a> {
-        match &self.verification {
-            None => self.plain(engine, thread),
-            Some(verification) => self.plain(Verified::new(engine, verification, stamps, &self.io), thread),
-        }
-    }
-
-    fn plain<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
+    /// The loop with one way to hand requests to the kernel.
+    fn drive<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
         let Thread { number, load, .. } = *thread;
         let source = match &self.cursor {
             Some(cursor) => Source::Shared(Arc::clone(cursor)),
-            None => {
-                let seed = self.verification.as_ref().map_or(load.seed, |known| known.ledger.seed);
-                let load = Load { seed, ..load.clone() };
-                Requests::new(&load, &self.io, self.geometry, number).into()
-            }
+            None => Requests::new(load, &self.io, self.geometry, number).into(),
         };
         let time = thread.time(Shape::Io, &drive::lanes(&self.io, load.until));
-        let drive = Drive::new(engine, &self.io, source, &self.files, time).cooling(&self.io, &self.geometry);
+        let drive = Drive::new(engine, &self.io, source, &self.files, time);
         let drive = match load.until {
             Until::Time => drive,
             Until::Done => drive.of_amount(amount(&self.io, &self.geometry, load.threads, number)),
@@ -175,45 +143,6 @@ fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
     };
     let (each, rest) = (all / u64::from(threads), all % u64::from(threads));
     each + u64::from((thread as u64) < rest)
-}
-
-/// What is known of the blocks of a load's files, if it verifies them. All who write to a set do so from its first load on,
-/// or none: what somebody else wrote would be told as corruption.
-fn ledger(
-    load: &Load,
-    io: &Io,
-    on_device: bool,
-    is_new: bool,
-    known: &mut Option<Arc<Ledger>>,
-) -> Result<Option<Arc<Ledger>>, EngineError> {
-    let writes_unseen = known.is_some() && !io.verify && io.writes();
-    if writes_unseen || (io.verify && known.is_none() && !is_new) {
-        let problem =
-            format!("of the loads on the files \"{}\" some verify them and others do not", load.set);
-        return Err(EngineError::Impossible {
-            problem,
-            hint: "say verify = true in all of them, or in none",
-        });
-    }
-    if !io.verify {
-        return Ok(None);
-    }
-    if matches!(load.data, Data::Mixed { duplicate, .. } if !duplicate.is_zero()) {
-        let problem = "blocks that are verified are never duplicates: each says where it belongs".into();
-        return Err(EngineError::Impossible { problem, hint: "leave duplicates out, or verify" });
-    }
-    let (files, each) = if on_device {
-        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
-        (1, (last.base + last.file_size()) / last.block_size)
-    } else {
-        let files = sets(io, load.threads) as u64 * u64::from(io.files);
-        (files, Geometry::on_files(io, load.threads, 0).blocks_per_file)
-    };
-    match known {
-        Some(ledger) => ledger.check(files, each, io)?,
-        None => *known = Some(Arc::new(Ledger::new(load.seed, files, each, io.block_size.0)?)),
-    }
-    Ok(known.clone())
 }
 
 /// How many sets of files there are: threads by turns have one.
@@ -243,30 +172,14 @@ fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<
     let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = opened(io, paths(thread % sets), OFlags::RDWR)?;
+            let files = open_all(io, paths(thread % sets), OFlags::RDWR)?;
             let geometry = Geometry::on_files(io, load.threads, thread);
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
             }
-            Ok(Work {
-                io: io.clone(),
-                files,
-                geometry,
-                cursor: cursor.clone(),
-                verification: None,
-                locks: None,
-            })
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None })
         })
         .collect()
-}
-
-/// Opens a thread's own descriptors, and tries polling once.
-fn opened(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
-    let files = open_all(io, paths, access)?;
-    if io.iopoll {
-        uring::try_poll(&files, io)?;
-    }
-    Ok(files)
 }
 
 /// Files that an earlier phase has left must be large enough for what reads or overwrites them.
@@ -319,16 +232,9 @@ fn on_device(
     let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = opened(io, vec![device.to_path_buf()], access)?;
+            let files = open_all(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads, thread);
-            Ok(Work {
-                io: io.clone(),
-                files,
-                geometry,
-                cursor: cursor.clone(),
-                verification: None,
-                locks: None,
-            })
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None })
         })
         .collect()
 }
@@ -398,7 +304,6 @@ mod tests {
         for io in [
             Io { access: Access::Extend, ..append.clone() },
             Io { access: Access::Extend, sharing: Sharing::Region, ..append },
-            Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() },
             Io { distribution: Distribution::Zipf { theta: 0.99 }, sharing: Sharing::Region, ..io() },
             Io { each_block_once: true, update: Percent(50.0), ..io() },
         ] {
@@ -411,7 +316,6 @@ mod tests {
     #[test]
     fn orders_that_leave_nothing_to_choose_are_named() {
         let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..io() };
-        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() };
         let extend = Io { access: Access::Extend, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
         let region = Io { sharing: Sharing::Region, ..io() };
         for (io, device, words) in [
@@ -422,20 +326,10 @@ mod tests {
                 "has 1 blocks",
             ),
             (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "has 1 blocks"),
-            (
-                Io { total_size: Bytes::kib(8), files: 2, round_robin: true, ..zipf.clone() },
-                false,
-                "needs two",
-            ),
             (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
             (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
             (Io { each_block_once: true, ..zipf }, false, "leaves nothing to be drawn"),
             (Io { each_block_once: true, ..extend.clone() }, false, "random access"),
-            (Io { stride: None, ..strided.clone() }, false, "how far apart"),
-            (Io { stride: Some(Bytes(6144)), ..strided.clone() }, false, "the block size, 4KiB"),
-            (Io { stride: Some(Bytes::mib(16)), ..strided.clone() }, false, "leaves files of 16MiB"),
-            (Io { stride: Some(Bytes::mib(8)), sharing: Sharing::Region, ..strided }, false, "needs 2049"),
-            (Io { stride: Some(Bytes::mib(1)), ..io() }, false, "belongs to strided"),
             (Io { sharing: Sharing::Shared, ..extend.clone() }, false, "share"),
             (Io { reads: Percent(1.0), ..extend.clone() }, false, "only write"),
             (extend.clone(), true, "nor extended"),
@@ -477,7 +371,6 @@ mod tests {
             (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
             (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),
             (Io { backend: Backend::Aio, depth: 1025, ..io() }, false, "1024"),
-            (Io { iopoll: true, direct: true, ..io() }, false, "polls"),
         ] {
             let got = problem(io, device);
             assert!(got.contains(words), "{got} / {words}");

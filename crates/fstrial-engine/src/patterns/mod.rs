@@ -18,7 +18,6 @@ use crate::{
     clock::{Clock, Pace},
     error::refuse,
     generator::{Generator, Stream},
-    ledger::Ledger,
     recorder::{Lane, Recorder, Shape, Timeline},
     timekeeper::Timekeeper,
     tree::Trees,
@@ -27,7 +26,7 @@ use fstrial_model::{
     job::Load,
     workload::{Behaviour, EntryError, Pattern},
 };
-use std::{fmt::Debug, os::fd::BorrowedFd, path::Path, sync::Arc};
+use std::{fmt::Debug, os::fd::BorrowedFd, path::Path};
 
 #[cfg(test)]
 pub(crate) use io::Work as IoWork;
@@ -75,8 +74,6 @@ pub(crate) struct Ground<'a> {
     pub(crate) target: Target<'a>,
     /// No load before it has laid out its set.
     pub(crate) is_new: bool,
-    /// What is known of the blocks of its set, if they are verified.
-    pub(crate) ledger: &'a mut Option<Arc<Ledger>>,
     /// What may be done to a device that is used as it is.
     pub(crate) as_it_is: Option<Usage>,
     /// What is known of the trees of files.

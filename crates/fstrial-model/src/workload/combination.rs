@@ -1,6 +1,6 @@
 //! Which settings of requests do not go together: one table, for the trial file and for the engine.
 
-use super::{Access, Advice, Backend, FsyncCounts, Io, Layout, OpenSync, Serialise, Sharing, SyncCall};
+use super::{Backend, FsyncCounts, Io, Layout, OpenSync, Serialise, Sharing, SyncCall};
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +19,13 @@ type Rule = (bool, &'static str, &'static str, &'static str);
 impl Io {
     /// The first settings that do not go together anywhere, whatever the machine.
     pub fn conflict(&self) -> Option<Conflict> {
-        let mut rules = self
-            .backend_rules()
-            .into_iter()
-            .chain(self.map_rules())
-            .chain(self.file_rules())
-            .chain(self.cache_rules());
+        let mut rules = self.backend_rules().into_iter().chain(self.map_rules()).chain(self.file_rules());
         rules.find(|(applies, ..)| *applies).map(|(_, key, problem, hint)| Conflict { key, problem, hint })
     }
 
-    fn backend_rules(&self) -> [Rule; 8] {
+    fn backend_rules(&self) -> [Rule; 5] {
         let aio = self.backend == Backend::Aio;
-        let (sync, uring) = (self.backend == Backend::Sync, self.backend == Backend::IoUring);
+        let sync = self.backend == Backend::Sync;
         [
             (
                 self.depth > 1 && sync,
@@ -45,18 +40,6 @@ impl Io {
                 "use a depth of 1 to 1024",
             ),
             (
-                self.sqpoll && !uring,
-                "sqpoll",
-                "only io_uring has a kernel thread that takes requests",
-                "use backend = \"io_uring\", or leave sqpoll out",
-            ),
-            (
-                self.iopoll && !uring,
-                "iopoll",
-                "only io_uring polls the device for completions",
-                "use backend = \"io_uring\", or leave iopoll out",
-            ),
-            (
                 self.serialise == Some(Serialise::Io) && !sync,
                 "serialise",
                 "only system calls begin and end while a lock is held",
@@ -67,12 +50,6 @@ impl Io {
                 "serialise",
                 "only aio hands each request over in a call of its own, and waits for it in another",
                 "use backend = \"aio\", or serialise = \"io\" with backend = \"sync\"",
-            ),
-            (
-                self.iopoll && !self.direct,
-                "iopoll",
-                "polled completions are for direct I/O: the page cache has no device to poll",
-                "use direct = true, or leave iopoll out",
             ),
             (
                 self.direct && self.syncs_range(),
@@ -125,7 +102,7 @@ impl Io {
         ]
     }
 
-    fn file_rules(&self) -> [Rule; 9] {
+    fn file_rules(&self) -> [Rule; 8] {
         let (append, reads) = (self.access.starts_empty(), self.reads.0 > 0.0);
         [
             (
@@ -178,48 +155,6 @@ impl Io {
                 "the threads of one cursor take turns at the syncs of all files: none knows what the others wrote",
                 "use fsync_all_files = true, or another sharing",
             ),
-            (
-                self.round_robin && self.sharing == Sharing::Region,
-                "round_robin",
-                "a region is a stretch of all files, of which a thread has not the same part of each",
-                "use another sharing, or leave round_robin out",
-            ),
-        ]
-    }
-
-    fn cache_rules(&self) -> [Rule; 5] {
-        let cold = |with: bool| self.cold_laps && with;
-        [
-            (
-                self.direct && self.advice != Advice::None,
-                "advice",
-                "direct I/O has no read-ahead that advice could change",
-                "use direct = false, or leave advice out",
-            ),
-            (
-                cold(self.direct),
-                "cold_laps",
-                "direct I/O leaves nothing in the page cache that a lap could drop",
-                "use direct = false, or leave cold_laps out",
-            ),
-            (
-                cold(self.backend == Backend::Mmap),
-                "cold_laps",
-                "pages that are mapped stay in the page cache",
-                "use backend = \"sync\", or leave cold_laps out",
-            ),
-            (
-                cold(self.access == Access::Append),
-                "cold_laps",
-                "appending cuts its file after each lap, and no part of it stays in the page cache",
-                "use access = \"extend\", or leave cold_laps out",
-            ),
-            (
-                cold(self.sharing == Sharing::Cursor),
-                "cold_laps",
-                "threads with one cursor have no laps of their own",
-                "use another sharing, or leave cold_laps out",
-            ),
         ]
     }
 
@@ -234,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         units::{Bytes, Percent},
-        workload::{Entry, Pattern},
+        workload::{Access, Entry, Pattern},
     };
 
     /// A conflict for each rule, and its key.
@@ -248,12 +183,8 @@ mod tests {
             (Io { depth: 2, ..io() }, "depth"),
             (Io { depth: 1025, backend: Backend::Aio, ..io() }, "depth"),
             (Io { depth: 1025, backend: Backend::Vsync, ..io() }, "depth"),
-            (Io { sqpoll: true, ..io() }, "sqpoll"),
-            (Io { sqpoll: true, backend: Backend::Aio, ..io() }, "sqpoll"),
-            (Io { iopoll: true, direct: true, ..io() }, "iopoll"),
             (Io { serialise: Some(Serialise::Io), ..uring() }, "serialise"),
             (Io { serialise: Some(Serialise::Submit), ..io() }, "serialise"),
-            (Io { iopoll: true, ..uring() }, "iopoll"),
             (Io { direct: true, ..range() }, "fsync"),
             (Io { direct: true, fsync_every: 0, fsync_at_end: true, ..range() }, "fsync"),
             (Io { depth: 2, ..map() }, "depth"),
@@ -275,12 +206,6 @@ mod tests {
                 Io { sharing: Sharing::Cursor, fsync_every: 1, fsync_counts: FsyncCounts::Requests, ..io() },
                 "fsync_all_files",
             ),
-            (Io { round_robin: true, sharing: Sharing::Region, ..io() }, "round_robin"),
-            (Io { advice: Advice::Random, direct: true, ..io() }, "advice"),
-            (Io { cold_laps: true, direct: true, ..io() }, "cold_laps"),
-            (Io { cold_laps: true, ..map() }, "cold_laps"),
-            (Io { cold_laps: true, ..append() }, "cold_laps"),
-            (Io { cold_laps: true, sharing: Sharing::Cursor, ..io() }, "cold_laps"),
         ]
     }
 
@@ -293,7 +218,7 @@ mod tests {
             assert!(!conflict.hint.is_empty());
             problems.insert(conflict.problem);
         }
-        assert_eq!(problems.len(), 8 + 6 + 9 + 5, "every rule of the table has its example");
+        assert_eq!(problems.len(), 5 + 6 + 8, "every rule of the table has its example");
     }
 
     #[test]
@@ -304,7 +229,6 @@ mod tests {
             backend = "io_uring"
             depth = 8
             direct = false
-            sqpoll = true
             open_sync = "dsync"
             layout = "fallocated"
             fsync_every = 100
@@ -321,7 +245,6 @@ mod tests {
             block_size: Bytes(1),
             backend: Backend::IoUring,
             depth: 8,
-            sqpoll: true,
             open_sync: OpenSync::Dsync,
             layout: Layout::Fallocated,
             fsync_every: 100,
@@ -362,8 +285,6 @@ mod tests {
     #[test]
     fn file_sets_have_none_of_it() {
         for line in [
-            "sqpoll = true",
-            "iopoll = false",
             "open_sync = \"none\"",
             "layout = \"written\"",
             "fsync_counts = \"writes\"",
@@ -401,7 +322,7 @@ mod tests {
             Io { backend: Backend::Aio, depth: 1024, direct: true, ..io() },
             Io { serialise: Some(Serialise::Io), ..io() },
             Io { serialise: Some(Serialise::Submit), backend: Backend::Aio, depth: 8, ..io() },
-            Io { backend: Backend::IoUring, depth: 64, direct: true, sqpoll: true, iopoll: true, ..io() },
+            Io { backend: Backend::IoUring, depth: 64, direct: true, ..io() },
             Io { backend: Backend::Mmap, fsync_every: 100, layout: Layout::Sparse, ..io() },
             Io { open_sync: OpenSync::Sync, direct: true, fsync_every: 1, ..io() },
             Io { layout: Layout::Empty, access: Access::Sequential, fsync_at_end: true, ..io() },

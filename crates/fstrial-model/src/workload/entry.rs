@@ -1,9 +1,9 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Lap, Layout,
-    Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
-    ServerEntry, Sharing, Sizes, SyncCall, TreeEntry, Until,
+    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Lap, Layout, Log,
+    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, ServerEntry,
+    Sharing, SyncCall, TreeEntry, Until,
 };
 use crate::{
     problem::{TrialError, read_toml, span_of_key},
@@ -145,17 +145,11 @@ keys! {
         duplicates: Percent,
     }
     Pattern [Io] {
-        /// io: random, sequential, strided, append or extend.
+        /// io: random, sequential, append or extend.
         access: Access,
-        /// io, strided: distance between the starts of consecutive requests, a multiple of the block size.
-        stride: Bytes,
-        /// io, strided: behind the end again where it began; the blocks between are never visited.
-        one_lane: bool,
         /// io, random: how often each block is drawn, "uniform", "zipf:0.99", "pareto:0.2", "normal:12", "special",
         /// "hotspot:0.2,0.8", "latest:0.99" or "zones:10%:60,90%:40".
         distribution: Distribution,
-        /// io, random: how often each block is drawn for writes; as `distribution` if left out.
-        write_distribution: Distribution,
         /// io, random: every block once in a lap of a thread, in random order.
         each_block_once: bool,
         /// io: share of requests that read, "0%" to "100%".
@@ -168,13 +162,6 @@ keys! {
     Pattern [Io, Program] {
         /// io: size of one request, from 1 byte; a multiple of 512 for direct.
         block_size: Bytes,
-    }
-    Pattern [Io] {
-        /// io: sizes of reads where they are not all `block_size`, such as "4KiB:60,64KiB:40" with weights, "4KiB-64KiB" or
-        /// "8KiB"; multiples of `block_size`. Places that are drawn are multiples of the smallest.
-        read_size: Sizes,
-        /// io: sizes of writes, as `read_size`.
-        write_size: Sizes,
     }
     Pattern [Io, Files, Program] {
         /// io: size of all files together. files: size of each file.
@@ -212,29 +199,6 @@ keys! {
         open_sync: OpenSync,
         /// io: what the files hold before the clock starts: `written`, `fallocated`, `sparse` or `empty`.
         layout: Layout,
-        /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
-        sqpoll: bool,
-        /// io, random: requests from each block that is drawn, one after the other; 1 if left out.
-        in_a_row: u32,
-        /// io, random: all requests of a row go to the block that was drawn.
-        in_place: bool,
-        /// io, random: share of requests that go to a block that is drawn; the others go on behind the last one. All if left
-        /// out.
-        jumps: Percent,
-        /// io, random: the same share of writes; as `jumps` if left out.
-        write_jumps: Percent,
-        /// io: reads go on behind the last read, writes behind the last write.
-        apart: bool,
-        /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
-        round_robin: bool,
-        /// io: what the kernel is told about the order of requests, `sequential` or `random`, or `none` (if left out).
-        advice: Advice,
-        /// io: after each lap of a thread over its blocks, they are dropped from the page cache.
-        cold_laps: bool,
-        /// io: each block is written with its place and a checksum, and held against them when it is read.
-        verify: bool,
-        /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
-        iopoll: bool,
         /// io: requests of a file wait for one another, as under an old kernel's lock: over the whole request (`io`, backend
         /// sync) or while it is handed to the kernel (`submit`, backend aio).
         serialise: Serialise,

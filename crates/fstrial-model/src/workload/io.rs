@@ -6,14 +6,10 @@ use super::{
     combination::Conflict,
     distribution::Distribution,
     entry_error::{EntryError, entry_error},
-    sizes::Sizes,
 };
 use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Bytes of a block that is verified, at least.
-const MIN_VERIFIED: u64 = 64;
 
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,20 +17,11 @@ const MIN_VERIFIED: u64 = 64;
 pub struct Io {
     /// Where each request goes.
     pub access: Access,
-    /// With [`Access::Strided`]: distance between the starts of consecutive requests, a multiple of the block size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stride: Option<Bytes>,
-    /// With [`Access::Strided`]: behind the end again where it began, so that the blocks between are never visited.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub one_lane: bool,
     /// With [`Access::Random`]: how often each block is drawn.
     #[serde(skip_serializing_if = "Distribution::is_uniform")]
     pub distribution: Distribution,
-    /// How often each block is drawn for writes; none: as for reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_distribution: Option<Distribution>,
     /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
-    /// order drawn again for every lap. With [`Io::in_a_row`] or [`Io::jumps`] these are the blocks that are drawn.
+    /// order drawn again for every lap.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub each_block_once: bool,
     /// Share of requests that read; the others write.
@@ -45,14 +32,8 @@ pub struct Io {
     /// How it is decided which requests read.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub mix: Mix,
-    /// Size of one request; where requests have sizes of their own, what these and all offsets are multiples of.
+    /// Size of one request.
     pub block_size: Bytes,
-    /// Sizes of reads; none: all have the block size. The write of an update has the size of its read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_size: Option<Sizes>,
-    /// Sizes of writes, as for reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_size: Option<Sizes>,
     /// Size of all files together; `file_size` in an entry.
     #[serde(alias = "file_size")]
     pub total_size: Bytes,
@@ -73,10 +54,6 @@ pub struct Io {
     /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// `IORING_SETUP_SQPOLL`: a kernel thread takes the requests of each ring, without a system call.
-    pub sqpoll: bool,
-    /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
-    pub iopoll: bool,
     /// Requests of a file that wait for one another though the kernel lets them go side by side: the file's lock of an old
     /// kernel, planted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,42 +69,6 @@ pub struct Io {
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
     pub fsync_counts: FsyncCounts,
-    /// Each request goes to the next file; in each file they follow [`Io::access`] on their own.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub round_robin: bool,
-    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files they
-    /// go on at the first block.
-    #[serde(skip_serializing_if = "is_one")]
-    pub in_a_row: u32,
-    /// All requests of a row go to the block that was drawn.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub in_place: bool,
-    /// With [`Access::Random`]: share of requests that go to a block that is drawn; the others go on behind the last one,
-    /// at the end of all files with the first block, where a thread also begins. None: all are drawn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jumps: Option<Percent>,
-    /// The same share of writes; none: as for reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_jumps: Option<Percent>,
-    /// Reads go on behind the last read, writes behind the last write; otherwise both behind the last request.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub apart: bool,
-    /// What the kernel is told about the order of requests, for its read-ahead.
-    #[serde(skip_serializing_if = "crate::is_default")]
-    pub advice: Advice,
-    /// After each lap of a thread over its blocks, `fadvise(DONTNEED)` drops them from the page cache, and starts to
-    /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub cold_laps: bool,
-    /// Each block that is written says where it belongs, which write of it it is, and has a checksum; each block that is
-    /// read and was written by this run is held against that, within the time.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub verify: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-fn is_one(number: &u32) -> bool {
-    *number == 1
 }
 
 /// Where each request goes.
@@ -138,9 +79,6 @@ pub enum Access {
     Random,
     /// One block after the other, from the start again at the end.
     Sequential,
-    /// The next block is a [`stride`](Io::stride) further on. Behind the end the next unvisited block at the start
-    /// follows, so that a lap covers every block once.
-    Strided,
     /// Every write extends the file; at its full size the file is cut to nothing and grows again.
     Append,
     /// Files start empty and are written once from start to end, each to its full size; when all are full, they are
@@ -253,19 +191,6 @@ pub enum Layout {
     Empty,
 }
 
-/// What the kernel is told about the order of requests: `fadvise` on each file before the clock starts, `madvise` on maps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Advice {
-    /// Nothing: it finds out on its own.
-    #[default]
-    None,
-    /// One after the other: it reads ahead twice as far.
-    Sequential,
-    /// In no order: it does not read ahead.
-    Random,
-}
-
 /// What [`Io::fsync_every`] counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -299,14 +224,6 @@ impl Behaviour for Io {
                 "use a multiple of 512 bytes, or direct = false",
             ));
         }
-        if self.verify && block < MIN_VERIFIED {
-            return Err(entry_error(
-                "block_size",
-                format!("blocks of {} have no room for what verify writes to them", self.block_size),
-                "use at least 64 bytes, or leave verify out",
-            ));
-        }
-        self.check_sizes()?;
         if !(1..=100_000).contains(&self.files) {
             return Err(entry_error(
                 "files",
@@ -314,7 +231,7 @@ impl Behaviour for Io {
                 "use 1 to 100000",
             ));
         }
-        if self.total_size.0 / u64::from(self.files) < self.largest_request().0 {
+        if self.total_size.0 / u64::from(self.files) < block {
             return Err(entry_error(
                 "file_size",
                 "a file would be smaller than one request",
@@ -343,7 +260,6 @@ impl Behaviour for Io {
         if let Some(Conflict { key, problem, hint }) = self.conflict() {
             return Err(entry_error(key, problem, hint));
         }
-        self.check_access()?;
         self.check_random()?;
         self.check_growth()?;
         if self.update.0 > 0.0 && self.reads.0 == 0.0 {
@@ -395,12 +311,12 @@ impl Behaviour for Io {
     }
 
     fn request_size(&self) -> Option<Bytes> {
-        (!self.has_sizes()).then_some(self.block_size)
+        Some(self.block_size)
     }
 
     fn buffers_of_a_thread(&self) -> Bytes {
         // Each request in flight is read into a buffer of its own, and written from a stretch of its own with some room.
-        let (slots, request) = (u64::from(self.depth), self.largest_request().0.next_multiple_of(4096));
+        let (slots, request) = (u64::from(self.depth), self.block_size.0.next_multiple_of(4096));
         let written = WRITTEN_FROM.max(slots.saturating_mul(request.saturating_add(64 << 10)));
         Bytes(slots.saturating_mul(request).saturating_add(if self.writes() { written } else { 0 }))
     }
@@ -421,22 +337,6 @@ impl Io {
         self.reads.0 < 100.0 || self.update.0 > 0.0
     }
 
-    /// Whether requests have sizes of their own.
-    pub fn has_sizes(&self) -> bool {
-        self.read_size.is_some() || self.write_size.is_some()
-    }
-
-    /// Whether reads and writes have places of their own.
-    pub fn splits(&self) -> bool {
-        self.apart || self.write_distribution.is_some() || self.write_jumps.is_some()
-    }
-
-    /// Size of the largest request.
-    pub fn largest_request(&self) -> Bytes {
-        let sizes = [&self.read_size, &self.write_size];
-        sizes.into_iter().flatten().map(Sizes::most).fold(self.block_size, Bytes::max)
-    }
-
     /// Whole blocks that each of `threads` threads works on.
     pub fn blocks_per_thread(&self, threads: u16) -> u64 {
         let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
@@ -450,182 +350,44 @@ impl Io {
 
     /// Blocks that a thread must have at least, for its access to mean anything.
     pub fn blocks_wanted(&self) -> u64 {
-        let wanted = match self.stride {
-            Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
-            _ => self.distributions().map(|law| law.blocks_wanted(self.block_size)).max().unwrap_or(1),
-        }
-        .max(self.largest_request().0 / self.block_size.0.max(1));
-        // By turns each file has an order of its own.
-        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
-    }
-
-    /// How blocks are drawn: for reads, and for writes if they have a law of their own.
-    fn distributions(&self) -> impl Iterator<Item = &Distribution> {
-        [Some(&self.distribution), self.write_distribution.as_ref()].into_iter().flatten()
-    }
-
-    /// What only strided access has, and needs.
-    fn check_access(&self) -> Result<(), EntryError> {
-        let block = self.block_size.0;
-        if self.one_lane && self.access != Access::Strided {
-            return Err(entry_error(
-                "one_lane",
-                "only strided access goes in lanes",
-                "use access = \"strided\", or leave one_lane out",
-            ));
-        }
-        match (self.access, self.stride) {
-            (Access::Strided, None) => Err(entry_error(
-                "stride",
-                "strided access does not say how far apart its requests are",
-                "write stride = \"1MiB\", or use access = \"sequential\"",
-            )),
-            (Access::Strided, Some(stride)) if stride.0 < block || !stride.0.is_multiple_of(block) => {
-                Err(entry_error(
-                    "stride",
-                    format!("a stride of {stride} is not a multiple of the block size, {}", self.block_size),
-                    "use a multiple of block_size: then a lap covers every block once",
-                ))
-            }
-            (Access::Strided, Some(stride)) if stride >= self.total_size => Err(entry_error(
-                "stride",
-                format!("one stride of {stride} leaves files of {} in all", self.total_size),
-                "use a smaller stride, or raise file_size",
-            )),
-            (Access::Strided, Some(_)) | (_, None) => Ok(()),
-            (_, Some(_)) => Err(entry_error(
-                "stride",
-                "a stride belongs to strided access",
-                "use access = \"strided\", or leave stride out",
-            )),
-        }
-    }
-
-    /// Sizes of requests must be whole blocks, and not every order of blocks has room for them.
-    fn check_sizes(&self) -> Result<(), EntryError> {
-        for (key, sizes) in [("read_size", &self.read_size), ("write_size", &self.write_size)] {
-            let Some(sizes) = sizes else { continue };
-            if let Some(problem) = sizes.problem(self.block_size) {
-                return Err(entry_error(key, problem, "write 4KiB:60,64KiB:40 and block_size = \"4KiB\""));
-            }
-            let is_plain = match self.access {
-                Access::Random => !self.each_block_once && self.in_a_row == 1 && self.jumps.is_none(),
-                Access::Sequential => true,
-                Access::Strided | Access::Append | Access::Extend => false,
-            };
-            if !is_plain || self.round_robin {
-                return Err(entry_error(
-                    key,
-                    "requests of several sizes go one after the other, or to places that are drawn",
-                    "use access = \"sequential\" or \"random\" without each_block_once, in_a_row, jumps and round_robin",
-                ));
-            }
-            if self.sharing == Sharing::Region && self.files > 1 {
-                return Err(entry_error(
-                    key,
-                    "a region that ends in the middle of a file may have no room for a request",
-                    "use files = 1, or another sharing",
-                ));
-            }
-        }
-        Ok(())
+        self.distribution.blocks_wanted(self.block_size)
     }
 
     /// What only random access has.
     fn check_random(&self) -> Result<(), EntryError> {
-        let is_random = self.access == Access::Random;
-        let laws = [
-            ("distribution", Some(&self.distribution)),
-            ("write_distribution", self.write_distribution.as_ref()),
-        ];
-        for (key, law) in laws.into_iter().filter_map(|(key, law)| Some((key, law?))) {
-            if let Some(problem) = law.problem() {
-                return Err(entry_error(key, problem, "write distribution = \"zipf:0.99\""));
-            }
-            let is_default = key == "distribution" && law.is_uniform();
-            if !is_random && !is_default {
-                return Err(entry_error(
-                    key,
-                    format!("a distribution of {law} belongs to random access"),
-                    "use access = \"random\", or leave distribution out",
-                ));
-            }
-            if self.each_block_once && !is_default {
-                return Err(entry_error(
-                    "each_block_once",
-                    format!("every block once in a lap leaves nothing to be drawn as {law}"),
-                    "leave out each_block_once or distribution",
-                ));
-            }
-            if !law.is_uniform() && self.blocks_per_thread(1) < self.blocks_wanted() {
-                let has = self.blocks_per_thread(1);
-                let blocks = if has == 1 {
-                    "there is one block only".into()
-                } else {
-                    format!("there are {has} blocks only")
-                };
-                let wants = law.blocks_wanted(self.block_size);
-                let wants = if wants == 2 { "two".into() } else { wants.to_string() };
-                return Err(entry_error(
-                    key,
-                    format!("{blocks}, and {law} needs {wants}"),
-                    "raise file_size, or lower block_size",
-                ));
-            }
+        let (law, is_random) = (&self.distribution, self.access == Access::Random);
+        if let Some(problem) = law.problem() {
+            return Err(entry_error("distribution", problem, "write distribution = \"zipf:0.99\""));
+        }
+        if !is_random && !law.is_uniform() {
+            return Err(entry_error(
+                "distribution",
+                format!("a distribution of {law} belongs to random access"),
+                "use access = \"random\", or leave distribution out",
+            ));
+        }
+        if self.each_block_once && !law.is_uniform() {
+            return Err(entry_error(
+                "each_block_once",
+                format!("every block once in a lap leaves nothing to be drawn as {law}"),
+                "leave out each_block_once or distribution",
+            ));
+        }
+        let (has, wants) = (self.blocks_per_thread(1), self.blocks_wanted());
+        if has < wants {
+            let blocks = if has == 1 { "is one block".into() } else { format!("are {has} blocks") };
+            let wants = if wants == 2 { "two".into() } else { wants.to_string() };
+            return Err(entry_error(
+                "distribution",
+                format!("there {blocks} only, and {law} needs {wants}"),
+                "raise file_size, or lower block_size",
+            ));
         }
         if !is_random && self.each_block_once {
             return Err(entry_error(
                 "each_block_once",
                 "without replacement goes with random access only",
-                "use access = \"random\"; sequential and strided visit each block once anyway",
-            ));
-        }
-        self.check_rows()
-    }
-
-    /// Requests that go on from others.
-    fn check_rows(&self) -> Result<(), EntryError> {
-        let is_plain = self.access != Access::Random || self.round_robin;
-        if self.in_a_row == 0 {
-            return Err(entry_error("in_a_row", "in_a_row = 0 makes no request", "use at least 1"));
-        }
-        if self.in_a_row > 1 && is_plain {
-            return Err(entry_error(
-                "in_a_row",
-                "requests in a row begin at blocks that are drawn over all files",
-                "use access = \"random\", and leave out round_robin",
-            ));
-        }
-        if self.in_place && self.in_a_row == 1 {
-            return Err(entry_error(
-                "in_place",
-                "it says where the requests of a row go",
-                "write in_a_row = 8, or leave in_place out",
-            ));
-        }
-        for (key, share) in [("jumps", self.jumps), ("write_jumps", self.write_jumps)] {
-            let Some(share) = share else { continue };
-            if !(0.0..=100.0).contains(&share.0) {
-                return Err(entry_error(
-                    key,
-                    format!("{key} = {}% is out of range", share.0),
-                    "use 0% to 100%",
-                ));
-            }
-            if is_plain || self.in_a_row > 1 || self.jumps.is_none() {
-                return Err(entry_error(
-                    key,
-                    "some requests go to blocks that are drawn over all files, the others on from there",
-                    "use access = \"random\" and jumps, and leave out in_a_row and round_robin",
-                ));
-            }
-        }
-        let goes_on = self.access == Access::Sequential || self.in_a_row > 1 || self.jumps.is_some();
-        if self.apart && !goes_on {
-            return Err(entry_error(
-                "apart",
-                "no request goes on where another one was",
-                "use access = \"sequential\", in_a_row or jumps, or leave apart out",
+                "use access = \"random\"; sequential access visits each block once anyway",
             ));
         }
         Ok(())
@@ -665,17 +427,12 @@ impl Default for Io {
     fn default() -> Self {
         Self {
             access: Access::Random,
-            stride: None,
-            one_lane: false,
             distribution: Distribution::Uniform,
-            write_distribution: None,
             each_block_once: false,
             reads: Percent(0.0),
             update: Percent(0.0),
             mix: Mix::Drawn,
             block_size: Bytes::kib(16),
-            read_size: None,
-            write_size: None,
             total_size: Bytes::mib(256),
             sharing: Sharing::Shared,
             files: 1,
@@ -685,23 +442,12 @@ impl Default for Io {
             fsync_every: 0,
             fsync: SyncCall::Fdatasync,
             requests: None,
-            sqpoll: false,
-            iopoll: false,
             serialise: None,
             open_sync: OpenSync::None,
             layout: Layout::Written,
             fsync_at_end: false,
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
-            round_robin: false,
-            in_a_row: 1,
-            in_place: false,
-            jumps: None,
-            write_jumps: None,
-            apart: false,
-            advice: Advice::None,
-            cold_laps: false,
-            verify: false,
         }
     }
 }
@@ -709,15 +455,6 @@ impl Default for Io {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sizes(text: &str) -> Option<Sizes> {
-        Some(text.parse().unwrap())
-    }
-
-    /// As it may come from elsewhere than a text.
-    fn law(text: &str) -> Option<Distribution> {
-        Some(text.parse().unwrap_or(Distribution::Zipf { theta: 7.0 }))
-    }
 
     fn assert_refused(all: Vec<(Io, &str)>) {
         for (io, key) in all {
@@ -731,13 +468,11 @@ mod tests {
     fn what_does_not_go_together_is_refused_at_its_key() {
         let random = Io::default();
         let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
-        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..random.clone() };
         let append = Io { access: Access::Append, sharing: Sharing::PerThread, ..random.clone() };
         let extend = Io { access: Access::Extend, ..append.clone() };
         for good in [
             &random,
             &zipf,
-            &strided,
             &append,
             &extend,
             &Io { sharing: Sharing::Region, ..extend.clone() },
@@ -745,77 +480,21 @@ mod tests {
             &Io { each_block_once: true, ..random.clone() },
             &Io { reads: Percent(100.0), update: Percent(10.0), ..zipf.clone() },
             &Io { mix: Mix::Ratio, reads: Percent(60.0), ..random.clone() },
-            &Io { write_size: sizes("16KiB:60,64KiB:40"), ..random.clone() },
-            &Io { read_size: sizes("16KiB-1MiB"), access: Access::Sequential, ..random.clone() },
         ] {
             good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
         assert_refused(vec![
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
-            (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
-            (Io { write_size: sizes("16KiB:60,20KiB:40"), ..random.clone() }, "write_size"),
-            (Io { read_size: sizes("4KiB-64KiB"), ..random.clone() }, "read_size"),
-            (Io { write_size: sizes("32KiB"), each_block_once: true, ..random.clone() }, "write_size"),
-            (Io { write_size: sizes("32KiB"), in_a_row: 2, ..random.clone() }, "write_size"),
-            (Io { write_size: sizes("32KiB"), round_robin: true, ..random.clone() }, "write_size"),
-            (Io { write_size: sizes("32KiB"), ..append.clone() }, "write_size"),
-            (
-                Io { write_size: sizes("32KiB"), sharing: Sharing::Region, files: 2, ..random.clone() },
-                "write_size",
-            ),
-            (Io { write_size: sizes("32KiB"), total_size: Bytes::kib(16), ..random.clone() }, "file_size"),
-            (
-                Io { write_distribution: law("zipf"), each_block_once: true, ..random.clone() },
-                "each_block_once",
-            ),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),
             (Io { each_block_once: true, ..append.clone() }, "each_block_once"),
-            (Io { each_block_once: true, ..strided.clone() }, "each_block_once"),
-            (Io { stride: None, ..strided.clone() }, "stride"),
-            (Io { stride: Some(Bytes::kib(24)), ..strided.clone() }, "stride"),
-            (Io { stride: Some(Bytes(0)), ..strided.clone() }, "stride"),
-            (Io { stride: Some(Bytes::mib(256)), ..strided.clone() }, "stride"),
-            (Io { access: Access::Random, ..strided }, "stride"),
             (Io { update: Percent(10.0), ..random }, "update"),
             (Io { update: Percent(10.0), ..append.clone() }, "update"),
             (Io { reads: Percent(10.0), ..extend.clone() }, "reads"),
             (Io { sharing: Sharing::Shared, ..extend }, "sharing"),
             (Io { sharing: Sharing::Region, ..append.clone() }, "sharing"),
             (Io { sharing: Sharing::Shared, ..append }, "sharing"),
-        ]);
-    }
-
-    #[test]
-    fn places_that_do_not_go_together_are_refused_at_their_key() {
-        let random = Io::default();
-        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
-        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..random.clone() };
-        for good in [
-            &Io { in_a_row: 2, in_place: true, each_block_once: true, apart: true, ..random.clone() },
-            &Io { jumps: Some(Percent(0.0)), write_jumps: Some(Percent(100.0)), ..random.clone() },
-            &Io { write_distribution: law("zones:128MiB:1,128MiB:2"), ..zipf.clone() },
-            &Io { apart: true, access: Access::Sequential, ..random.clone() },
-            &Io { one_lane: true, ..strided.clone() },
-        ] {
-            good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
-        }
-        assert_refused(vec![
-            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
-            (Io { in_a_row: 2, round_robin: true, ..random.clone() }, "in_a_row"),
-            (Io { in_place: true, ..random.clone() }, "in_place"),
-            (Io { jumps: Some(Percent(101.0)), ..random.clone() }, "jumps"),
-            (Io { jumps: Some(Percent(50.0)), in_a_row: 2, ..random.clone() }, "jumps"),
-            (Io { jumps: Some(Percent(50.0)), ..strided.clone() }, "jumps"),
-            (Io { write_jumps: Some(Percent(50.0)), ..random.clone() }, "write_jumps"),
-            (Io { write_size: sizes("32KiB"), jumps: Some(Percent(5.0)), ..random.clone() }, "write_size"),
-            (Io { apart: true, ..random.clone() }, "apart"),
-            (Io { one_lane: true, ..random.clone() }, "one_lane"),
-            (Io { write_distribution: Some(Distribution::Uniform), ..strided.clone() }, "write_distribution"),
-            (Io { write_distribution: law("zipf:7"), ..random.clone() }, "write_distribution"),
-            (Io { write_distribution: law("zones:1GiB:1"), ..random.clone() }, "write_distribution"),
-            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
         ]);
     }
 
@@ -827,27 +506,22 @@ mod tests {
         assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(7), 12);
         assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(34), 0);
         assert_eq!(io.blocks_wanted(), 1);
-        assert_eq!(Io { distribution: Distribution::Pareto { h: 0.2 }, ..io.clone() }.blocks_wanted(), 2);
-        assert_eq!(Io { access: Access::Strided, stride: Some(Bytes::kib(64)), ..io }.blocks_wanted(), 5);
+        assert_eq!(Io { distribution: Distribution::Pareto { h: 0.2 }, ..io }.blocks_wanted(), 2);
     }
 
     #[test]
     fn settings_at_their_defaults_are_not_written() {
         // Stored trials and jobs from before there were these settings stay the same, and are read.
         let text = serde_json::to_string(&Io::default()).unwrap();
-        for key in ["stride", "distribution", "each_block_once", "update", "mix", "read_size", "write_size"] {
+        for key in ["distribution", "each_block_once", "update", "mix"] {
             assert!(!text.contains(key), "{text}");
         }
         assert_eq!(serde_json::from_str::<Io>(&text).unwrap(), Io::default());
         let other = Io {
-            access: Access::Strided,
-            stride: Some(Bytes::mib(1)),
             distribution: Distribution::Hotspot { fraction: 0.2, share: 0.8 },
             each_block_once: true,
             update: Percent(10.0),
             mix: Mix::Ratio,
-            read_size: sizes("16KiB:3,32KiB:1"),
-            write_size: sizes("16KiB-1MiB"),
             ..Io::default()
         };
         let text = serde_json::to_string(&other).unwrap();

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn no_key_of_another_kind_is_passed_over() {
         let program = "kind = 'program'\ncommand = ['a']\n[[metric]]\nname = 'w'\nmeasure = 'wall'\n";
-        for key in ["rate = '5/s'", "stride = '1MiB'", "data = 'zero'", "turns = 1", "part = 'create'"] {
+        for key in ["rate = '5/s'", "fsync_every = 1", "data = 'zero'", "turns = 1", "part = 'create'"] {
             let text = format!("{key}\n{program}");
             let name = key.split(' ').next().unwrap();
             assert!(problem(&text).starts_with(&format!("`{name}` belongs to kind")), "{text}");

@@ -27,7 +27,6 @@ mod rate;
 mod server;
 mod set_name;
 mod settle;
-mod sizes;
 mod summary;
 
 pub use behaviour::Behaviour;
@@ -40,7 +39,7 @@ pub use files::{FileSet, Step};
 pub use flow::{FileTree, Flow, Names, Order, Size};
 pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
 pub use flush::Flush;
-pub use io::{Access, Advice, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Serialise, Sharing, SyncCall};
+pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Serialise, Sharing, SyncCall};
 pub use lap::Lap;
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
@@ -51,7 +50,6 @@ pub use program::Program;
 pub use rate::{Arrivals, Rate};
 pub use server::{Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
-pub use sizes::Sizes;
 pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};

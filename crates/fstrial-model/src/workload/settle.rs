@@ -374,7 +374,7 @@ impl Phase {
 mod tests {
     use super::*;
     use crate::{
-        units::{Bytes, Percent},
+        units::Percent,
         workload::{Access, Distribution, Io, Mix, Sharing},
     };
 
@@ -386,12 +386,9 @@ mod tests {
     fn the_tools_workloads_can_be_written() {
         for (text, check) in [
             (
-                "kind = 'io'\naccess = 'strided'\nstride = '1MiB'\ndirect = true",
-                (|io| io.stride == Some(Bytes::mib(1))) as fn(&Io) -> bool,
+                "use = 'random-read'\ndistribution = 'zipf'",
+                (|io| io.distribution == Distribution::Zipf { theta: 0.99 }) as fn(&Io) -> bool,
             ),
-            ("use = 'random-read'\ndistribution = 'zipf'", |io| {
-                io.distribution == Distribution::Zipf { theta: 0.99 }
-            }),
             ("use = 'random-write'\neach_block_once = true", |io| io.each_block_once),
             ("use = 'sequential-write'\nsharing = 'region'", |io| io.sharing == Sharing::Region),
             ("use = 'sequential-read'\nupdate = '100%'", |io| io.writes() && io.reads == Percent(100.0)),
@@ -483,7 +480,6 @@ mod tests {
             ("use = 'create-files'\neach_block_once = true", "each_block_once"),
             ("use = 'create-files'\nupdate = '1%'", "update"),
             ("use = 'create-files'\nmix = 'ratio'", "mix"),
-            ("use = 'create-files'\nstride = '1MiB'", "stride"),
             ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
             ("use = 'random-write'\nupdate = '10%'", "update"),
             ("use = 'random-read'\nfigure = 'bytes-written'", "figure"),

@@ -18,7 +18,7 @@ use fstrial_model::{
     preset,
     problem::Problem,
     units::Bytes,
-    workload::{Entry, Pattern, Phase, TimedOperation, Workload},
+    workload::{Entry, TimedOperation, Workload},
 };
 use fstrial_stack::command;
 use serde_json::json;
@@ -278,10 +278,6 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         .into_iter()
         .map(|content| content.unwrap_or_else(|| "random (one repeated word on a zram ramdisk)".into()));
     lines.push(format!("Content:    {}", contents.collect::<Vec<_>>().join("; ")));
-    let mut patterns = workload.phases.iter().flat_map(Phase::patterns);
-    if patterns.any(|pattern| matches!(pattern, Pattern::Io(io) if io.verify)) {
-        lines.push("Verified:   each block by a checksum; working these out is inside the time".into());
-    }
     lines
 }
 

@@ -9,8 +9,8 @@
 use crate::run::latencies;
 use fstrial_model::{
     measurement::{LoadResult, OperationKind},
-    units::{Bytes, Nanos},
-    workload::{Access, Backend, Io, OpenSync, Pattern, Sharing, Sizes, SyncCall, Until},
+    units::Nanos,
+    workload::{Access, Backend, Io, OpenSync, Pattern, Sharing, SyncCall, Until},
 };
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -288,7 +288,7 @@ fn io_options(options: &mut BTreeMap<&'static str, String>, io: &Io, threads: u1
     };
     options.extend([
         ("rw", rw.to_owned()),
-        sizes(io),
+        ("bs", io.block_size.0.to_string()),
         ("size", each.to_string()),
         ("nrfiles", io.files.to_string()),
         ("iodepth", io.depth.to_string()),
@@ -311,24 +311,6 @@ fn io_options(options: &mut BTreeMap<&'static str, String>, io: &Io, threads: u1
             let every = format!("wait_before,write,wait_after:{}", io.fsync_every);
             options.insert("sync_file_range", every);
         }
-    }
-}
-
-/// The sizes of requests in fio's words, for reads and for writes; a list next to a range is told as a range.
-fn sizes(io: &Io) -> (&'static str, String) {
-    let block = Sizes::listed(vec![(io.block_size, 1.0)]);
-    let both = [&io.read_size, &io.write_size].map(|sizes| sizes.as_ref().unwrap_or(&block));
-    let range = |sizes: &Sizes| format!("{}-{}", sizes.least().0, sizes.most().0);
-    let split = |sizes: &Sizes| -> Option<String> {
-        let Sizes::Listed(list) = sizes else { return None };
-        let sum: f64 = list.iter().map(|(_, weight)| weight).sum();
-        let part = |(size, weight): &(Bytes, f64)| format!("{}/{:.0}", size.0, 100.0 * weight / sum);
-        Some(list.iter().map(part).collect::<Vec<_>>().join(":"))
-    };
-    match both.map(split) {
-        _ if !io.has_sizes() => ("bs", io.block_size.0.to_string()),
-        [Some(reads), Some(writes)] => ("bssplit", format!("{reads},{writes}")),
-        _ => ("bsrange", both.map(range).join(",")),
     }
 }
 

@@ -58,8 +58,6 @@ pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
         | EngineError::NoSpace { .. }
         | EngineError::DirectUnsupported { .. }
         | EngineError::UringUnavailable { .. }
-        | EngineError::UringOptionRefused { .. }
-        | EngineError::IopollUnsupported { .. }
         | EngineError::AioUnavailable { .. }
         | EngineError::FallocateUnsupported { .. }
         | EngineError::Limit { .. } => FailureKind::LoadRefused,
