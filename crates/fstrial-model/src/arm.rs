@@ -432,10 +432,9 @@ impl Deref for CheckedArm<'_> {
 }
 
 impl CheckedArm<'_> {
-    /// The arguments of mkfs before the device, with words for a stripe before the arm's; none if there is no mkfs.
-    pub fn mkfs_arguments(self, stripe: Option<Vec<String>>) -> Vec<String> {
-        let words: Vec<String> = stripe.into_iter().flatten().chain(self.mkfs.iter().cloned()).collect();
-        self.row().map_or_else(Vec::new, |row| row.mkfs_arguments(&words))
+    /// The arguments of mkfs before the device; none if there is no mkfs.
+    pub fn mkfs_arguments(self) -> Vec<String> {
+        self.row().map_or_else(Vec::new, |row| row.mkfs_arguments(&self.mkfs))
     }
 }
 
@@ -878,7 +877,7 @@ mod tests {
         ) {
             let arm = Arm { name: "arm".into(), mkfs: words, ..Arm::plain(filesystem) };
             if let Ok(checked) = arm.checked() {
-                let told = checked.mkfs_arguments(None).join(" ");
+                let told = checked.mkfs_arguments().join(" ");
                 prop_assert!(!told.contains('/') && !told.contains("device="), "{told}");
                 for (at, word) in arm.mkfs.iter().enumerate() {
                     prop_assert!(word.starts_with('-') || arm.mkfs[at - 1].starts_with('-'), "{told}");

@@ -6,9 +6,7 @@ pub use kind::DeviceKind;
 
 use crate::{
     device_model::{self, DeviceModel},
-    filesystem::Filesystem,
     rows::words,
-    stripe::{Stripe, chunk_problem},
     units::Bytes,
 };
 use schemars::JsonSchema;
@@ -42,9 +40,6 @@ pub struct Device {
     /// What it says of itself: that it rotates, or does not; left out: a model says what it is, others what they say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<Switch>,
-    /// A stripe that mkfs is told about; nothing is striped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stripe: Option<Stripe>,
     /// model: the name of a model that ships, a model file (*.toml), or the model written out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelChoice>,
@@ -102,16 +97,7 @@ impl<'de> Deserialize<'de> for ModelChoice {
 impl Device {
     /// A device of this kind with everything at its default.
     pub const fn of(kind: DeviceKind) -> Self {
-        Self {
-            kind,
-            size: None,
-            path: None,
-            members: None,
-            raid: None,
-            rotational: None,
-            stripe: None,
-            model: None,
-        }
+        Self { kind, size: None, path: None, members: None, raid: None, rotational: None, model: None }
     }
 
     /// The folder that its file lies in, if it is one.
@@ -272,7 +258,7 @@ impl Raid {
             Some(_) if self.level == RaidLevel::Raid1 => {
                 Some(("raid1 has no chunk: it stripes nothing".into(), "leave chunk out".into()))
             }
-            Some(chunk) => chunk_problem(chunk),
+            Some(chunk) => device_model::chunk_problem(chunk),
             None => None,
         }
     }
@@ -296,12 +282,6 @@ impl Device {
         if !(2..=16).contains(&members) {
             return Some(("members", format!("members = {members} is out of range"), "use 2 to 16".into()));
         }
-        if self.stripe.is_some() {
-            let spread = Filesystem::names_of(|row| row.several.is_some(), "and");
-            let hint =
-                format!("leave the stripe out: an array tells mkfs its own, and {spread} spreads itself");
-            return Some(("stripe", "a device with members cannot have a stripe".into(), hint));
-        }
         let (problem, hint) = self.raid?.problem(members)?;
         Some(("raid", problem, hint))
     }
@@ -310,23 +290,6 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stripe_reads_back_and_a_wrong_one_names_the_remedy() {
-        for text in ["64KiB×4", "1MiB×1"] {
-            assert_eq!(text.parse::<Stripe>().unwrap().to_string(), text);
-        }
-        assert_eq!("64KiBx4".parse::<Stripe>().unwrap(), Stripe { chunk: Bytes::kib(64), data_members: 4 });
-        for (text, words) in [
-            ("64KiB", "such as 64KiB×4"),
-            ("48KiB×4", "power of two"),
-            ("1KiB×4", "4KiB"),
-            ("64KiB×0", "1 to 256"),
-        ] {
-            let error = text.parse::<Stripe>().unwrap_err();
-            assert!(error.contains(words), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn an_array_reads_back_and_a_wrong_one_names_the_remedy() {

@@ -6,7 +6,6 @@
 
 use crate::{
     problem::{Problem, TrialError, did_you_mean, problem, read_toml},
-    stripe::is_chunk,
     units::{Bandwidth, Bytes, Nanos, Percent},
 };
 use schemars::JsonSchema;
@@ -517,6 +516,17 @@ pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
         });
         (format!("there is no device model `{name}`"), hint)
     })
+}
+
+/// Whether something can be the chunk of an array, real or modelled.
+fn is_chunk(chunk: Bytes) -> bool {
+    chunk.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(64)).contains(&chunk)
+}
+
+/// What is wrong with a chunk: the kernel and every mkfs take a power of two of at least 4 KiB.
+pub(crate) fn chunk_problem(chunk: Bytes) -> Option<(String, String)> {
+    (!is_chunk(chunk))
+        .then(|| (format!("a chunk cannot be {chunk}"), "use a power of two from 4KiB to 64MiB".into()))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     state::{Restoring, Space, State, StateFigures},
-    stripe::Stripe,
     units::{Bytes, Nanos, Percent},
     workload::{
         Data, Figure, Pattern, Program, Rate, RateTarget, SetName, TimedOperation, Until, space_of_sets,
@@ -21,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,16 +66,13 @@ pub struct Setup {
     /// The device for its journal or log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<DeviceBinding>,
-    /// A stripe that mkfs is told about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stripe: Option<Stripe>,
 }
 
 impl Setup {
     /// The part of it that an arm uses.
     #[must_use]
     pub fn of(&self, arm: &Arm) -> Self {
-        Self { log: self.log.clone().filter(|_| arm.log.is_some()), ..self.clone() }
+        Self { log: self.log.clone().filter(|_| arm.log.is_some()) }
     }
 }
 

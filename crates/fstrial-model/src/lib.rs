@@ -49,7 +49,6 @@ pub mod problem;
 pub mod profile;
 mod rows;
 pub mod state;
-pub mod stripe;
 pub mod trial;
 pub mod unit;
 pub mod units;

@@ -48,7 +48,7 @@ pub(crate) fn require() -> Result<(), StackError> {
         return Err(StackError::Unable {
             what: format!("this kernel has no md ({STATUS} is missing): no array can be made of the members"),
             hint: "boot a kernel with CONFIG_BLK_DEV_MD; or compare a filesystem's own profiles (--members without \
-                   --raid), or one device of which mkfs is told that it is striped (--stripe 64KiB×4)"
+                   --raid)"
                 .into(),
         });
     }

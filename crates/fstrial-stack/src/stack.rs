@@ -31,7 +31,6 @@ use fstrial_model::{
     filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
     state::{Space, StateFigures},
-    stripe::Stripe,
     units::{Bytes, Nanos},
 };
 use std::{
@@ -56,8 +55,6 @@ pub struct AttachedDevices {
     members: Vec<Node>,
     /// For its journal or log.
     log: Option<Node>,
-    /// What mkfs is told about.
-    stripe: Option<Stripe>,
     /// How the arm's filesystem lies on several devices, if it can.
     several: Option<Several>,
     commands: Vec<String>,
@@ -212,7 +209,6 @@ impl AttachedDevices {
             array: None,
             members: Vec::new(),
             log: None,
-            stripe: None,
             several: arm.row().and_then(|row| row.several),
             commands: Vec::new(),
         };
@@ -263,15 +259,7 @@ impl AttachedDevices {
         };
         let discards_forbidden = members.iter().any(|member| member.discards_forbidden);
         let node = Node { queue, loop_device: None, path, sysfs, discards_forbidden };
-        Ok(Self {
-            node,
-            array: Some(array),
-            members,
-            log: None,
-            stripe: None,
-            several: None,
-            commands: vec![line],
-        })
+        Ok(Self { node, array: Some(array), members, log: None, several: None, commands: vec![line] })
     }
 
     /// The further devices of a filesystem that spreads itself over several.
@@ -285,7 +273,6 @@ impl AttachedDevices {
     /// # Errors
     /// One of them is gone or busy; the device is given up.
     pub fn with(mut self, setup: &Setup, coordinator: u32, ledger: &Ledger) -> Result<Self, StackError> {
-        self.stripe = setup.stripe;
         let Some(binding) = &setup.log else { return Ok(self) };
         match Node::attach(binding, &Arm::plain(RAW), coordinator, ledger) {
             Ok(log) => {
@@ -362,7 +349,7 @@ impl AttachedDevices {
         row: &Filesystem,
         arm: CheckedArm<'_>,
     ) -> Result<Vec<String>, StackError> {
-        let mut arguments = self.mkfs_arguments(row, arm)?;
+        let mut arguments = arm.mkfs_arguments();
         if let Some((kind, log)) = self.external_log(&arm) {
             if let Some(made_by) = kind.made_by {
                 self.make_journal(row, &arguments, made_by, &log)?;
@@ -372,14 +359,6 @@ impl AttachedDevices {
         let profile = arm.profile.and_then(|profile| Some(row.several?.mkfs_words(profile)));
         arguments.extend(profile.into_iter().flatten());
         Ok(arguments)
-    }
-
-    /// The arguments of mkfs, with those for a stripe.
-    fn mkfs_arguments(&self, row: &Filesystem, arm: CheckedArm<'_>) -> Result<Vec<String>, StackError> {
-        let plain = arm.mkfs_arguments(None);
-        let (Some(stripe), Some(words)) = (self.stripe, row.stripe) else { return Ok(plain) };
-        let block = self.block(row, &plain)?;
-        Ok(arm.mkfs_arguments(words.words(stripe, block, &arm.mkfs).map(Vec::from)))
     }
 
     /// The size of a block that mkfs would choose; 0 if nothing needs to know it.

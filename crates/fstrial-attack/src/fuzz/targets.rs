@@ -21,7 +21,6 @@ use fstrial_model::{
     problem::TrialError,
     profile::Profile,
     state::State,
-    stripe::Stripe,
     trial::{Files, NamedFileError, Trial},
     units::{Bandwidth, Bytes, Nanos, Percent},
     workload::{
@@ -67,7 +66,7 @@ const fn target(name: &'static str, takes: fn(&[u8]), examples: Examples) -> Tar
 }
 
 /// Every parser of the workspace that takes what did not come from ourselves.
-pub(crate) const TARGETS: [Target; 41] = [
+pub(crate) const TARGETS: [Target; 40] = [
     target("trial", trial, In(&[("trials/agreement", ".toml"), ("claims", ".toml"), ("docs", ".md")])),
     target("claim", claim, In(&[("claims", ".toml")])),
     target("eras", eras, In(&[("claims", "eras.toml")])),
@@ -109,7 +108,6 @@ pub(crate) const TARGETS: [Target; 41] = [
     ),
     target("version", parses::<Version>, Texts(&["6.12", "2.6.30", "6.18.0-rc3", "5"])),
     target("raid", reads_back::<Raid>, Texts(&["raid10", "raid0,chunk=64KiB", "raid1"])),
-    target("stripe", reads_back::<Stripe>, Texts(&["64KiB×4", "4KiBx256"])),
     target("job", job, Texts(&[JOB])),
     target("message", message, Texts(&MESSAGES)),
     target("device-protocol", device_protocol, Texts(&DEVICE_PROTOCOL)),
@@ -168,7 +166,7 @@ const PLACE_LINES: [&str; 3] = [
 const ENVIRONMENT: &str = r#"{"fstrial":"0.1.0","host":"lab1","kernel":"6.12.0 x86_64","distribution":"Debian","processor":"CPU","cpus":4,"memory":"16GiB","clocksource":"tsc","governor":null,"virtual_machine":false,"load_average":"0.00","device":"image","device_notes":[],"generator_loop_ns":30}"#;
 const COMMAND_LINES: [&str; 6] = [
     "compare\next4\nxfs:agcount=16,noatime\n--workload\nrandom-write\n--threads\n1,4,16\n--device\nramdisk\n--budget\n10m",
-    "compare\nraw\next4\n--device\ndisk\n--erase\n/dev/x\n--erase-signature\next4\n--state\naged:60%\n--stripe\n64KiB×4",
+    "compare\nraw\next4\n--device\ndisk\n--erase\n/dev/x\n--erase-signature\next4\n--state\naged:60%",
     "results\nlist\n--since\n2026-01-31\n--until\n2026-01-31T18:00:00+01:00\n--status\ndecided\n--name\na*[b-c]?",
     "results\nexport\n--format\nparquet\n--out\nx",
     "trend\nxfs/ext4\n--fail-if-worse\n5%\n--kernel\n6.1",

@@ -2,7 +2,7 @@
 
 use super::{
     Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, MkfsBlock,
-    Observation, PLAIN, StripeWords, bytes, log::little, number,
+    Observation, PLAIN, bytes, log::little, number,
 };
 use crate::{
     ability::{Abilities, Ability, Unclean},
@@ -40,13 +40,6 @@ pub(super) const EXT4: Filesystem = Filesystem {
         mount: "journal_path=",
         check: "-j",
         contradicts: |word| word.starts_with("-J") || word.contains("^has_journal"),
-    }),
-    stripe: Some(StripeWords {
-        own: &["stride", "stripe"],
-        words: |chunk, members, block| {
-            let stride = (chunk / block).max(1);
-            ["-E".into(), format!("stride={stride},stripe_width={}", stride * members)]
-        },
     }),
     fsck: Some(("e2fsck", &["-f", "-n"])),
     abilities: &ABILITIES,

@@ -23,7 +23,6 @@ use crate::{
     mkfs_options::MkfsOptions,
     profile::Profile,
     state::FreeSpace,
-    stripe::Stripe,
     units::Bytes,
 };
 
@@ -50,7 +49,7 @@ pub struct Filesystem {
     pub mkfs_version: &'static str,
     /// Its other programs that print their version under `-V`: they know no `--version`.
     pub version_by_v: &'static [&'static str],
-    /// How mkfs tells the size of a block that it would choose; for filesystems with a stripe or a journal in blocks.
+    /// How mkfs tells the size of a block that it would choose; for filesystems with a journal in blocks.
     pub mkfs_block: Option<MkfsBlock>,
     /// Mount options always given, before the user's.
     pub mount_base: &'static [&'static str],
@@ -60,8 +59,6 @@ pub struct Filesystem {
     pub on_rotating: Option<OnRotating>,
     /// How its journal or log is put on another device, or why not: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
-    /// How mkfs is told about a stripe, where it can be.
-    pub stripe: Option<StripeWords>,
     /// The full check, read-only where there is such a thing: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
     /// How it lies on several devices, if it spreads itself over them.
@@ -154,24 +151,6 @@ impl ExternalLog {
     /// What the full check is told.
     pub fn check_words(self, log: &str) -> [String; 2] {
         [self.check.into(), log.into()]
-    }
-}
-
-/// How mkfs is told about a stripe.
-#[derive(Debug, Clone, Copy)]
-pub struct StripeWords {
-    /// What the arm's own words of mkfs hold if they say something of a stripe.
-    pub own: &'static [&'static str],
-    /// The words: of the bytes of a chunk, the members, and the bytes of a block (see [`Filesystem::mkfs_block`]).
-    pub words: fn(u64, u64, u64) -> [String; 2],
-}
-
-impl StripeWords {
-    /// The words, for blocks of this many bytes; none if the arm's own words of mkfs say something of a stripe.
-    pub fn words(self, stripe: Stripe, block: u64, own: &[String]) -> Option<[String; 2]> {
-        let says_so = |word: &String| self.own.iter().any(|name| word.contains(name));
-        let words = || (self.words)(stripe.chunk.0, stripe.data_members.into(), block);
-        (!own.iter().any(says_so)).then(words)
     }
 }
 
@@ -283,7 +262,6 @@ const PLAIN: Filesystem = Filesystem {
     nodiscard: None,
     on_rotating: None,
     external_log: Err("has no journal or log that could be on another device"),
-    stripe: None,
     fsck: None,
     several: None,
     is_told_to_overwrite: false,
@@ -439,19 +417,6 @@ mod tests {
             );
             assert!(row.name != crate::arm::RAW && row.name != crate::arm::DIRECTORY);
         }
-    }
-
-    #[test]
-    fn a_stripe_in_each_filesystems_own_words() {
-        let stripe = Stripe { chunk: Bytes::kib(64), data_members: 4 };
-        let words = |name: &str, own: &[&str]| {
-            let words = Filesystem::named(name).unwrap().stripe.unwrap();
-            words.words(stripe, 4096, &own.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        };
-        assert_eq!(words("ext4", &["-b", "4096"]).unwrap(), ["-E", "stride=16,stripe_width=64"]);
-        assert_eq!(words("xfs", &["-d", "agcount=2"]).unwrap(), ["-d", "su=65536,sw=4"]);
-        assert_eq!(words("xfs", &["-d", "su=32k"]), None);
-        assert_eq!(words("ext4", &["-E", "stride=2"]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, Observation, PLAIN,
-    StripeWords, bytes, log::big, number,
+    bytes, log::big, number,
 };
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
@@ -34,10 +34,6 @@ pub(super) const XFS: Filesystem = Filesystem {
         mount: "logdev=",
         check: "-l",
         contradicts: |_| false,
-    }),
-    stripe: Some(StripeWords {
-        own: &["su=", "sw=", "sunit", "swidth", "noalign"],
-        words: |chunk, members, _| ["-d".into(), format!("su={chunk},sw={members}")],
     }),
     fsck: Some(("xfs_repair", &["-n"])),
     abilities: &ABILITIES,

@@ -308,14 +308,6 @@ impl Trial {
         if let Some(found) = self.spread_problem() {
             return Some(found);
         }
-        if let Some(stripe) = &device.stripe {
-            if is_directory {
-                return Some(problem(&["device", "stripe"], "directories are not made", "leave stripe out"));
-            }
-            if let Some((message, hint)) = stripe.problem() {
-                return Some(problem(&["device", "stripe"], message, hint));
-            }
-        }
         if let Some(found) = device.kind_problem() {
             return Some(found);
         }
@@ -487,7 +479,6 @@ impl Trial {
             let beside = [
                 ("members: the tools are told about one device", device.members.is_some()),
                 ("a log device: the tools are told about one", self.log_device.is_some()),
-                ("a stripe: filesystems are made again without it", device.stripe.is_some()),
                 (
                     "a profile: filesystems are made again without it",
                     self.arms.iter().any(|arm| arm.profile.is_some()),

@@ -233,20 +233,14 @@ keys! {
         operation: Operation,
         /// operation: the tree of files that is there before.
         tree: TreeEntry,
-        /// operation: how often it is done in a run, where it takes milliseconds; the result is the median.
-        repeat: u16,
         /// operation: size of the filesystem, where it may be smaller than its device.
         filesystem_size: Bytes,
-        /// operation, freeze: how long the filesystem stays frozen each time; 0s if left out.
-        hold: Nanos,
     }
     Pattern [Program] {
         /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
         command: Vec<String>,
         /// program: commands before the clock starts.
         prepare: Vec<Vec<String>>,
-        /// program: commands after it.
-        cleanup: Vec<Vec<String>>,
         /// program: a server that the command talks to: how it is started, seen to be ready, loaded, stopped and verified.
         server: ServerEntry,
         /// program: a command whose first line tells its version.

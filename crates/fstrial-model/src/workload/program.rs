@@ -35,8 +35,6 @@ pub struct Program {
     pub prepare: Vec<Vec<String>>,
     /// The command that is measured. The first word is a name that is looked for in `PATH`, or an absolute path.
     pub command: Vec<String>,
-    /// Commands after it, outside the clock.
-    pub cleanup: Vec<Vec<String>>,
     /// The server that the command talks to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
@@ -248,7 +246,7 @@ impl Program {
     /// Every command: first those of the program, then those of its server.
     pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
         let servers = self.server.iter().flat_map(Server::commands);
-        self.prepare.iter().chain([&self.command]).chain(&self.cleanup).chain(servers)
+        self.prepare.iter().chain([&self.command]).chain(servers)
     }
 
     /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.
@@ -281,7 +279,6 @@ impl Program {
     pub(crate) fn check(&self) -> Result<(), EntryError> {
         check_commands("prepare", &self.prepare)?;
         check_commands("command", std::slice::from_ref(&self.command))?;
-        check_commands("cleanup", &self.cleanup)?;
         if !self.version.is_empty() {
             check_commands("version", std::slice::from_ref(&self.version))?;
         }
@@ -370,7 +367,6 @@ impl Program {
         }
         let mut keyed = vec![("command", &self.command), ("version", &self.version)];
         keyed.extend(all("prepare", &self.prepare));
-        keyed.extend(all("cleanup", &self.cleanup));
         if let Some(server) = &self.server {
             keyed.extend([("start", &server.start), ("ready", &server.ready)]);
             keyed.extend(all("load", &server.load));
@@ -427,7 +423,6 @@ impl Entry {
         let program = Program {
             prepare: self.prepare.clone().unwrap_or_default(),
             command: self.command.clone().unwrap_or_default(),
-            cleanup: self.cleanup.clone().unwrap_or_default(),
             server: self.server.as_ref().map(ServerEntry::settle).transpose()?,
             inputs: self.inputs.clone().unwrap_or_default(),
             parameters: self.parameters.clone().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! A server that a program talks to: how it is started on the arm, seen to be ready, loaded, stopped, and verified.
 //!
 //! ```text
-//! prepare ─► [start ─► ready ─► load ─► stop] ─► settle ─► start ─► ready ─► command ─► verify ─► stop ─► cleanup
+//! prepare ─► [start ─► ready ─► load ─► stop] ─► settle ─► start ─► ready ─► command ─► verify ─► stop
 //! ```
 //! Commands have the words and placeholders of a program's. The part in brackets is left out where nothing is loaded.
 

@@ -23,7 +23,6 @@ use fstrial_model::{
     preset::DEFAULT_WORKLOADS,
     problem::{Problem, closest, did_you_mean},
     state::{Restoring, State},
-    stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Lap, Rate, RateTarget, Until},
@@ -81,10 +80,6 @@ pub(crate) struct CompareArgs {
     /// Make an md array of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
     #[arg(long, value_name = "LEVEL", hide_short_help = true)]
     raid: Option<Raid>,
-
-    /// Tell mkfs about a stripe, chunk×members with data, such as 64KiB×4; nothing is striped.
-    #[arg(long, value_name = "CHUNK×N", hide_short_help = true)]
-    stripe: Option<Stripe>,
 
     /// Device for journals and logs of arms with log=external: image[:FOLDER] or ramdisk.
     #[arg(long, value_name = "KIND", value_parser = log_device, hide_short_help = true)]
@@ -457,7 +452,7 @@ impl CompareArgs {
     /// A device of the flags.
     fn device(&self, text: &str) -> Result<Device, ExpectedError> {
         let device = device_of(text, self.size, self.conduct.permission().erase)?;
-        Ok(Device { members: self.members, raid: self.raid, stripe: self.stripe, ..device })
+        Ok(Device { members: self.members, raid: self.raid, ..device })
     }
 
     /// The workloads with the flags laid over them.

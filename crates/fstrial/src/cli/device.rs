@@ -142,6 +142,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
         }
         DeviceCommand::Check { models, size, json, home } => {
             let models: Vec<DeviceModel> = models.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+            super::conduct::require_root()?;
             let (_lock, ledger) = home.ledger()?;
             check(&models, *size, *json, &ledger)?;
         }

@@ -81,10 +81,21 @@ fn lines(out: &mut String, heading: Option<&str>, lines: &[String]) {
     *out += "\n";
 }
 
-/// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere.
+/// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere. What is
+/// between backquotes stays code.
 fn text(raw: &str) -> String {
-    let mut out = String::new();
     let raw = plain(raw);
+    let parts: Vec<&str> = raw.split('`').collect();
+    let is_code = |part: &&str| !part.is_empty() && !part.contains(['|', '\\']);
+    if parts.len().is_multiple_of(2) || !parts.iter().skip(1).step_by(2).all(is_code) {
+        return escaped(&raw);
+    }
+    let part = |(n, part): (usize, &&str)| if n % 2 == 1 { format!("`{part}`") } else { escaped(part) };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn escaped(raw: &str) -> String {
+    let mut out = String::new();
     let mut letters = raw.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
@@ -113,7 +124,9 @@ mod tests {
 
     #[test]
     fn names_stay_names() {
-        assert_eq!(text("a|b*<img>`x`\n@all"), "a\\|b\\*\\<img\\>\\`x\\` @\u{200b}all");
+        assert_eq!(text("a|b*<img>`x`\n@all"), "a\\|b\\*\\<img\\>`x` @\u{200b}all");
+        assert_eq!(text("`<b>` and ``*`"), "\\`\\<b\\>\\` and \\`\\`\\*\\`");
+        assert_eq!(text("`a|b`"), "\\`a\\|b\\`");
         assert_eq!(text("1.2 [1.1, 1.3] ![x](y)"), "1.2 [1.1, 1.3] ![x\\](y)");
         assert_eq!(fenced("a"), "```\na\n```\n");
         assert_eq!(fenced("a````b"), "`````\na````b\n`````\n");

@@ -350,10 +350,8 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
 /// The log, mkfs and mount.
 fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     let Some(row) = arm.row() else { return };
-    // The block is asked of mkfs; shown is what it usually is.
-    let stripe = plan.trial.device.stripe.and_then(|stripe| row.stripe?.words(stripe, 4096, &arm.mkfs));
     let checked = arm.checked().expect("a planned arm has no problem");
-    let mut arguments = checked.mkfs_arguments(stripe.map(Vec::from));
+    let mut arguments = checked.mkfs_arguments();
     let log = external_log(arm);
     if let Some(kind) = log {
         steps.add(format!("attach the log device as {LOG_NODE}"), "detached by the kernel at the last close");

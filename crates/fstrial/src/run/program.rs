@@ -166,7 +166,6 @@ pub fn run(
     };
     run.verify()?;
     run.stop_server(Stage::Load)?;
-    run.all(&program.cleanup, Stage::Load)?;
     let values = program.pick(&output).map_err(|error| RunFailure {
         kind: FailureKind::LoadRefused,
         stage: Stage::Load,

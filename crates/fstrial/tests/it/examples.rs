@@ -43,6 +43,7 @@ fn each_can_be_planned() {
         return;
     }
     let lab = Lab::new();
+    lab.write("etcd.fio", &text("etcd.fio"));
     for name in names() {
         let planned = lab.run(&format!("run {} --dry-run", local(&lab, &name).display()));
         assert_eq!(planned.code(), 0, "{name}: {planned:?}");

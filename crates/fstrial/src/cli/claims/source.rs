@@ -125,7 +125,7 @@ impl ClaimFile {
         if let Some(device) = device {
             let own = &written.device;
             let size = device.size.or(own.size.filter(|_| device.kind.is_made()));
-            fitted.device = Device { size, stripe: own.stripe, ..device.clone() };
+            fitted.device = Device { size, ..device.clone() };
         }
         let left_out = leave_out(&mut fitted);
         if let Err(missing) = fitted.fit(machine, &Rules::shipped()) {

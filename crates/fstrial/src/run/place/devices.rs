@@ -13,7 +13,6 @@ use crate::{
 };
 use fstrial_model::{
     device::DeviceKind,
-    filesystem::Filesystem,
     job::{DeviceBinding, Setup},
     memory::LimitedBy,
     units::{Bytes, Nanos},
@@ -46,13 +45,6 @@ impl Devices {
             let limits = plan.trial.arms.iter().filter_map(|arm| plan.trial.memory_of(arm));
             notes.extend(memory::notes(by, &limits.collect()));
         }
-        if let Some(stripe) = &plan.trial.device.stripe {
-            notes.push(format!(
-                "mkfs is told about a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
-                 striped",
-                Filesystem::names_of(|row| row.stripe.is_some(), "and")
-            ));
-        }
         if let Some(log) = &self.log {
             notes.push(format!(
                 "journals and logs of arms with log=external lie on another device: {}",
@@ -64,10 +56,7 @@ impl Devices {
     }
 
     pub(super) fn setup(&self, plan: &Plan) -> Setup {
-        Setup {
-            log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])),
-            stripe: plan.trial.device.stripe,
-        }
+        Setup { log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])) }
     }
 
     pub(super) fn close(self) -> Result<(), StackError> {

@@ -13,10 +13,9 @@ fn program(text: &str) -> Program {
 }
 
 /// A program of scripts, each a command of `sh`.
-fn scripts(prepare: &str, command: &str, cleanup: &str, metrics: &str) -> Program {
+fn scripts(prepare: &str, command: &str, metrics: &str) -> Program {
     program(&format!(
-        "prepare = [['sh', '-c', '''{prepare}''']]\ncommand = ['sh', '-c', '''{command}''']\n
-         cleanup = [['sh', '-c', '''{cleanup}''']]\n{metrics}"
+        "prepare = [['sh', '-c', '''{prepare}''']]\ncommand = ['sh', '-c', '''{command}''']\n{metrics}"
     ))
 }
 
@@ -37,7 +36,6 @@ fn everything_happens_in_order() {
     let mut program = scripts(
         "echo prepared >> log",
         "echo {threads} {duration} {seed} >> log",
-        "echo cleaned >> log",
         "[[metric]]\nname = 'seed'\nunit = 'op/s'\nfrom = 'file:log'\npattern = '^2 1 ([0-9]+)$'",
     );
     program.version = ["sh", "-c", "echo >&2; echo tool 1.2 >&2; false"].map(str::to_owned).to_vec();
@@ -57,16 +55,16 @@ fn everything_happens_in_order() {
             (Step::Ended, after("prepared\n2 1 7\n")),
         ]
     );
-    assert_eq!(std::fs::read_to_string(&log).unwrap(), "prepared\n2 1 7\ncleaned\n");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "prepared\n2 1 7\n");
     assert_eq!(outcome.values.iter().map(|picked| picked.value).collect::<Vec<_>>(), [7.0]);
     assert_eq!(outcome.version, "tool 1.2");
-    assert_eq!(outcome.commands.len(), 3);
+    assert_eq!(outcome.commands.len(), 2);
 }
 
 #[test]
 fn a_step_that_is_refused_ends_the_run() {
     let arm = tempfile::tempdir().unwrap();
-    let program = scripts("true", "touch ran", "true", WALL);
+    let program = scripts("true", "touch ran", WALL);
     let refusal = failure(Stage::Settle, &StackError::Interrupted);
     let error = run(&program, arm.path(), LEVEL, &mut |step| match step {
         Step::Settle => Err(refusal.clone()),
@@ -78,19 +76,15 @@ fn a_step_that_is_refused_ends_the_run() {
 
 #[test]
 fn failures_say_whose_fault_they_are() {
-    let failing = |prepare: &str, command: &str, cleanup: &str| {
-        run_program(&scripts(prepare, command, cleanup, WALL)).unwrap_err()
-    };
-    let error = failing("echo no file >&2; exit 3", "true", "true");
+    let failing = |prepare: &str, command: &str| run_program(&scripts(prepare, command, WALL)).unwrap_err();
+    let error = failing("echo no file >&2; exit 3", "true");
     assert_eq!((error.kind, error.stage), (FailureKind::LoadRefused, Stage::Layout));
     assert!(error.what.contains("(exit status: 3): no file"), "{error}");
-    let error = failing("true", "echo broken; kill -9 $$; sh -c 'exit 4'", "true");
+    let error = failing("true", "echo broken; kill -9 $$; sh -c 'exit 4'");
     assert_eq!((error.kind, error.stage), (FailureKind::ArmFailed, Stage::Load));
     assert!(error.what.contains("broken"), "{error}");
-    let error = failing("true", "echo dd: No space left on device >&2; exit 1", "true");
+    let error = failing("true", "echo dd: No space left on device >&2; exit 1");
     assert!(error.hint.unwrap().contains("--size"));
-    let error = failing("true", "true", "exit 1");
-    assert_eq!(error.kind, FailureKind::LoadRefused);
 }
 
 #[test]
@@ -111,7 +105,7 @@ fn a_file_that_programs_do_not_see_says_where_to_put_it() {
     let home = tempfile::Builder::new().prefix("fstrial-test-").tempdir_in("/tmp").unwrap();
     let data = home.path().join("data");
     std::fs::write(&data, "x").unwrap();
-    let error = run_program(&scripts("true", &format!("cat {}", data.display()), "true", WALL)).unwrap_err();
+    let error = run_program(&scripts("true", &format!("cat {}", data.display()), WALL)).unwrap_err();
     assert!(error.what.contains("No such file"), "{}", error.what);
     let hint = error.hint.unwrap();
     assert!(hint.contains("see in /tmp only") && hint.contains("/srv"), "{hint}");
@@ -128,7 +122,7 @@ fn a_file_that_programs_do_not_see_says_where_to_put_it() {
 
 #[test]
 fn a_program_that_hangs_is_an_outcome_of_its_arm() {
-    let mut hanging = scripts("true", "echo on; sleep 100", "true", WALL);
+    let mut hanging = scripts("true", "echo on; sleep 100", WALL);
     hanging.deadline = Nanos::millis(300);
     let error = run_program(&hanging).unwrap_err();
     assert_eq!(error.kind, FailureKind::ArmFailed);
@@ -140,7 +134,6 @@ fn numbers_come_from_every_place() {
     let program = scripts(
         "true",
         "echo rate: 2.5 MiB/s; echo 'late 40' >&2; echo '{{\"a\": [1, 2, 3]}}' > out.json; mkdir d; echo 1,2 > d/f",
-        "rm out.json",
         "
         [[metric]]\nname = 'rate'\nunit = 'bytes/s'\nscale = 1048576\npattern = '^rate: (\\S+) MiB'
         [[metric]]\nname = 'late'\nunit = 'ns'\nbetter = 'lower'\nfrom = 'stderr'\npattern = 'late (\\d+)'
@@ -162,18 +155,18 @@ fn numbers_come_from_every_place() {
 fn a_file_that_leads_elsewhere_is_not_read() {
     let metric = "[[metric]]\nname = 'uid'\nunit = 'op/s'\nfrom = 'file:out'\npattern = 'nobody:x:([0-9]+)'";
     for command in ["ln -s /etc/passwd out", "mkfifo out", "mkdir out", "true"] {
-        let error = run_program(&scripts("true", command, "true", metric)).unwrap_err();
+        let error = run_program(&scripts("true", command, metric)).unwrap_err();
         assert!(error.what.contains("the program left no file `out`"), "{command}: {error}");
     }
     let metric = metric.replace("file:out", "file:d/passwd");
-    let error = run_program(&scripts("true", "ln -s /etc d", "true", &metric)).unwrap_err();
+    let error = run_program(&scripts("true", "ln -s /etc d", &metric)).unwrap_err();
     assert!(error.what.contains("left no file"), "{error}");
 }
 
 #[test]
 fn a_number_that_is_not_there_shows_what_was_printed() {
     let metric = "[[metric]]\nname = 'rate'\nunit = 'op/s'\npattern = 'rate: ([0-9]+)'";
-    let error = run_program(&scripts("true", "echo nothing done", "true", metric)).unwrap_err();
+    let error = run_program(&scripts("true", "echo nothing done", metric)).unwrap_err();
     assert_eq!(error.kind, FailureKind::LoadRefused);
     assert!(error.what.starts_with("the metric `rate`: `rate: ([0-9]+)` matches nothing"), "{error}");
     assert!(error.what.ends_with("the last lines printed:\nnothing done"), "{error}");
@@ -190,7 +183,7 @@ fn inputs_have_their_placeholders_replaced() {
 /// A program with a server that is a script: it writes down what happens to it, and can be asked whether it is up.
 fn served(server: &str, command: &str, keys: &str) -> Program {
     let text = format!(
-        "command = ['sh', '-c', '''{command}''']\ncleanup = [['sh', '-c', 'echo cleaned >> log']]\n{WALL}
+        "command = ['sh', '-c', '''{command}''']\n{WALL}
          [server]\nstart = ['sh', '-c', '''{server}''']\nready = ['test', '-e', 'up']\n{keys}\n"
     );
     program(&text)
@@ -211,10 +204,10 @@ fn a_server_is_restarted_after_its_load_and_verified_before_it_is_stopped() {
     let log = std::fs::read_to_string(arm.path().join("program/log")).unwrap();
     let steps: Vec<&str> = log.lines().collect();
     let first = ["started", "loaded", "stopped"];
-    assert_eq!(steps, [&first[..], &["started", "measured", "verified", "stopped", "cleaned"]].concat());
+    assert_eq!(steps, [&first[..], &["started", "measured", "verified", "stopped"]].concat());
     assert!(outcome.raw.contains("[server]\nI am up"), "{}", outcome.raw);
     assert!(outcome.report().contains("durable: nothing at low"), "{}", outcome.report());
-    assert_eq!(outcome.commands.len(), 6, "{:?}", outcome.commands);
+    assert_eq!(outcome.commands.len(), 5, "{:?}", outcome.commands);
 }
 
 #[test]
