@@ -307,7 +307,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             };
             self.flights[slot] = Flight { start, part: start, request };
             if !PLAIN {
-                self.left = self.left.saturating_sub(1);
+                self.left -= 1;
                 self.owed.request(slot, start, &request);
             }
             self.engine.push(slot, &request);
@@ -370,8 +370,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         let Timekeeper { recorder, now, .. } = time;
         engine.reap(|slot, result| {
             let flight = &flights[slot];
-            let Request { write, update, len, .. } = flight.request;
-            let len = if PLAIN { *block_size } else { len as usize };
+            let Request { write, update, .. } = flight.request;
+            let len = *block_size;
             if result != Ok(len) {
                 free.push(slot);
                 failed(recorder, *now, files, &flight.request, result);

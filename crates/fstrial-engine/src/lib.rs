@@ -45,8 +45,7 @@
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
 //! complete, then every file that the thread has written since its last sync is synced, one call after the other.
 //! Each call is recorded separately too. The sync is an ordinary system call with every backend, so that its CPU time
-//! is the thread's own; work that `io_uring` hands to the kernel's worker threads, and all that the kernel's thread of
-//! `sqpoll` does, is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
+//! is the thread's own; work that `io_uring` hands to the kernel's worker threads is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
 //! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count. An update (a
 //! read and a write of the same block) is one operation in the same way.
 //!

@@ -157,12 +157,14 @@ impl Order {
         }
     }
 
-    /// The next block, and whether a lap starts over with it.
-    fn step(&mut self, geometry: &Geometry, generator: &mut Generator) -> (u64, bool) {
+    /// The next file, block in it, and whether a lap starts over with it. Kept out of [`Requests::next`], which is a part of
+    /// the loop.
+    #[inline(never)]
+    fn next(&mut self, geometry: &Geometry, generator: &mut Generator) -> (u32, u64, bool) {
         let blocks = geometry.blocks;
         let mut restart = false;
         let block = match self {
-            Self::Uniform => unreachable!("its blocks come with their file"),
+            Self::Uniform => return uniform(geometry, generator),
             Self::Drawn(sampler) => sampler.draw(generator),
             Self::Once { lap, next } => {
                 if *next == blocks {
@@ -185,7 +187,8 @@ impl Order {
                 block
             }
         };
-        (block, restart)
+        let (file, block) = geometry.place(block);
+        (file, block, restart)
     }
 }
 
@@ -222,7 +225,7 @@ impl Requests {
     pub(crate) fn next(&mut self) -> Request {
         let (file, block, restart) = match self.order {
             Order::Uniform => uniform(&self.geometry, &mut self.generator),
-            _ => self.next_ordered(),
+            _ => self.order.next(&self.geometry, &mut self.generator),
         };
         let (write, update) = self.choose();
         let offset = self.geometry.base + block * self.geometry.block_size;
@@ -252,16 +255,6 @@ impl Requests {
         if let Choice::Ratio { reads, writes, .. } = &mut self.choice {
             *(if write { writes } else { reads }) += 1;
         }
-    }
-
-    /// File, block in it, and whether a lap starts over. Kept out of [`Requests::next`], which is a part of
-    /// the loop.
-    #[inline(never)]
-    fn next_ordered(&mut self) -> (u32, u64, bool) {
-        let Self { geometry, order, generator, .. } = self;
-        let (block, restart) = order.step(geometry, generator);
-        let (file, block) = geometry.place(block);
-        (file, block, restart)
     }
 }
 

@@ -317,11 +317,18 @@ impl Panel {
         shown
     }
 
-    /// R = the largest r with D + #{open questions shown at α·r/m} ≥ r; all those get their verdict.
+    /// R = the largest r with D + #{open questions shown at α·r/m} ≥ r; all those get their verdict. Again while it decides
+    /// something: what is shown at a strict level need not be at a looser one, and D has grown.
     fn settle_benjamini_hochberg(&mut self, shown: &[Vec<(usize, Side)>]) {
-        let is_enough = |&level: &usize| self.directional_so_far + shown[level].len() >= self.ranks[level];
-        if let Some(level) = (0..shown.len()).rev().find(is_enough) {
-            self.decide_all(&shown[level]);
+        loop {
+            let is_open = |(index, _): &&(usize, Side)| self.entries[*index].closed.is_none();
+            let is_enough = |&level: &usize| {
+                self.directional_so_far + shown[level].iter().filter(is_open).count() >= self.ranks[level]
+            };
+            let Some(level) = (0..shown.len()).rev().find(is_enough) else { return };
+            if !self.decide_all(&shown[level]) {
+                return;
+            }
         }
     }
 

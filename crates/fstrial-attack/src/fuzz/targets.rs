@@ -16,7 +16,7 @@ use fstrial_model::{
     },
     device::Raid,
     device_model::DeviceModel,
-    fio::{Surroundings, inspect, output::FioOutput, understand},
+    fio::{Key, Surroundings, Treatment, inspect, output::FioOutput, understand},
     job::{Job, WorkerMessage},
     problem::TrialError,
     profile::Profile,
@@ -379,10 +379,13 @@ fn fio_job(bytes: &[u8]) {
         Err(error) => return shown(&error),
     };
     assert!(!understanding.explain().is_empty());
-    let _ = understanding.entry("job").resolve(1);
     let given = understanding.jobs.render("/arm", 7).expect("a plain directory can be given");
     for line in given.lines().filter(|line| *line != "directory=/arm") {
         let value = line.split_once('=').map_or("", |(_, value)| value);
+        let key = line.split('=').next().and_then(Key::find);
+        let is_ours = ["randrepeat=0", "randseed=7", "verify_state_save=0"].contains(&line);
+        let is_given = |key: &Key| key.treatment == Treatment::Passed || is_ours;
+        assert!(key.is_none_or(is_given), "{line}");
         let is_path = ["filename", "directory", "name"].iter().any(|key| line.starts_with(key));
         assert!(!(is_path && value.contains('/')), "{line}");
         assert!(
@@ -391,8 +394,7 @@ fn fio_job(bytes: &[u8]) {
         );
     }
     // Everything but the directory is what a user might have written.
-    let again = given.replace("verify_state_save=0\n", "");
-    understand("again.fio", &again, &host()).unwrap_or_else(|e| panic!("{}: {again}", e.message));
+    understand("again.fio", &given, &host()).unwrap_or_else(|e| panic!("{}: {given}", e.message));
 }
 
 fn fio_output(bytes: &[u8]) {

@@ -44,6 +44,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("rate_process", &["linear", "poisson"]),
     ("io_submit_mode", &["inline", "offload"]),
     ("zonemode", &["none", "strided", "zbd"]),
+    ("mem", &["malloc", "mmap", "mmapshared"]),
     ("fadvise_hint", &["0", "1", "random", "sequential"]),
     ("unified_rw_reporting", &["none", "mixed", "both", "0", "1", "2"]),
 ];
@@ -62,6 +63,9 @@ const RANGES: &[(&str, RangeInclusive<u64>)] = &[
     ("size", 1..=1 << 50),
     ("io_size", 1..=1 << 50),
 ];
+
+/// Keys that may be a share of the job's size.
+const SHARES: [&str; 4] = ["size", "io_size", "offset", "offset_increment"];
 
 /// Adds what cannot be run or must not be to the faults of a file.
 pub(crate) fn check(file: &mut JobFile, surroundings: &Surroundings) {
@@ -109,9 +113,9 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
             };
             outside(&format!("of the engine `{}`: {why}", cut(text)), &help)
         }
-        "filename_format" | "description" | "directory" => Ok(()),
+        "filename_format" => Ok(()),
         // fio hands a value with $ncpus and its like to a shell; ours are calculated here, others have no meaning.
-        _ if key.kind == ValueKind::Text && text.contains('$') => {
+        _ if key.treatment == Treatment::Passed && key.kind == ValueKind::Text && text.contains('$') => {
             outside("a `$` means nothing in it", "write the value itself")
         }
         _ => Ok(()),
@@ -149,6 +153,9 @@ fn check_range(setting: &Setting) -> Result<(), Fault> {
     };
     let range = RANGES.iter().find(|(key, _)| *key == setting.key.name).map(|(_, range)| range);
     match (&setting.value, range) {
+        (Value::Percent(_), _) if !SHARES.contains(&setting.key.name) => {
+            Err(setting.fault(format!("{} cannot be a share", setting.key.name), "write a number without %"))
+        }
         (Value::Number(number), Some(range)) if !range.contains(number) => out_of(range),
         (Value::Numbers(sizes), _) if setting.key.name == "bs" && sizes.contains(&Some(0)) => {
             out_of(&(1..=1 << 30))
@@ -171,8 +178,7 @@ fn check_job(job: &Job) -> Vec<Fault> {
             "leave / and $ out of the name",
         ));
     }
-    let sizes = ["size", "filesize", "fill_device"];
-    if !sizes.iter().any(|key| job.get(key).is_some()) && names::outside(job).is_empty() {
+    if !names::is_sized(job) && names::outside(job).is_empty() {
         let message = format!(
             "the job `{}` has no size, and an arm has no files whose size fio could take",
             cut(&job.name)

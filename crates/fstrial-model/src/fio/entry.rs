@@ -3,7 +3,7 @@
 
 use super::{
     Understanding,
-    jobs::{JobResults, Jobs},
+    jobs::{JobResults, Jobs, MAX_TIME, MIN_TIME},
 };
 use crate::{
     unit,
@@ -18,10 +18,6 @@ use std::collections::BTreeSet;
 /// What fio may take in addition to the times of its jobs, and how fast it lays out files at least, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 20 << 20;
-/// The longest time of a workload.
-const MAX_TIME: Nanos = Nanos::secs(86_400);
-/// The time that fio may take if its job file says none.
-const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// Longest names of workloads, and of phases, groups and metrics, in bytes.
 const NAME_BYTES: usize = 60;
 const PART_BYTES: usize = 40;
@@ -68,9 +64,8 @@ impl Names {
 fn program(jobs: &Jobs) -> Entry {
     let input = jobs.input();
     let layout = Nanos::secs(jobs.space.unwrap_or(Bytes(0)).0 / MIN_LAYOUT_BYTES_PER_SECOND);
-    let time = jobs.time.unwrap_or(UNKNOWN_TIME);
     // A job that runs far beyond its time has failed: nothing is gained by a tight limit.
-    let deadline = time.0.saturating_mul(2).saturating_add(AROUND.0).saturating_add(layout.0);
+    let deadline = jobs.longest.0.saturating_mul(2).saturating_add(AROUND.0).saturating_add(layout.0);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     // The program works in its own directory.
     let mut command = vec!["fio".to_owned()];
@@ -79,7 +74,7 @@ fn program(jobs: &Jobs) -> Entry {
     Entry {
         kind: Some(Kind::Program),
         threads: Some(vec![jobs.threads]),
-        duration: jobs.time.map(|time| time.clamp(Nanos::millis(50), MAX_TIME)),
+        duration: jobs.time.map(|time| time.clamp(MIN_TIME, MAX_TIME)),
         deadline: Some(Nanos(deadline).min(MAX_TIME)),
         file_size: jobs.space.filter(|space| space.0 > 0),
         version: Some(words(&["fio", "--version"])),
@@ -116,8 +111,8 @@ fn metrics(jobs: &Jobs) -> Vec<MetricEntry> {
                 pointer: Some(OneOrMany::One(format!("/jobs/{place}/{direction}/{key}"))),
                 ..MetricEntry::default()
             };
-            all.push(metric("iops", unit::OPERATIONS, "iops"));
-            all.push(metric("bytes", unit::BYTES_PER_SECOND, "bw_bytes"));
+            all.extend(job.counts.then(|| metric("iops", unit::OPERATIONS, "iops")));
+            all.extend(job.bytes.then(|| metric("bytes", unit::BYTES_PER_SECOND, "bw_bytes")));
             if direction != "trim" {
                 let p99 = metric("p99", "ns", "clat_ns/percentile/99.000000");
                 all.push(MetricEntry { better: Some(Better::Lower), ..p99 });

@@ -11,6 +11,13 @@ use super::{
 use crate::units::{Bytes, Nanos};
 use std::{collections::BTreeMap, fmt::Write};
 
+/// Requests of this many bytes are told as bytes a second.
+const LARGE: u64 = 64 << 10;
+/// The shortest and the longest time of a workload.
+pub(super) const MIN_TIME: Nanos = Nanos::millis(50);
+pub(super) const MAX_TIME: Nanos = Nanos::secs(86_400);
+/// The time of a job that does not say.
+const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// fio reads no larger seeds.
 const SEEDS: u64 = (1 << 62) - 1;
 
@@ -21,6 +28,8 @@ pub struct Jobs {
     pub space: Option<Bytes>,
     /// The time that all jobs take together, if it is given for each; layout not counted.
     pub time: Option<Nanos>,
+    /// What they take at most; those that do not say count for an hour.
+    pub longest: Nanos,
     /// The runtime of all jobs, if another can be set instead: they run at once, have the same, and nothing comes before it.
     pub runtime: Option<Nanos>,
     /// The most clones that run at once, 1 to 1024.
@@ -40,6 +49,9 @@ pub(super) struct JobResults {
     pub(super) writes: bool,
     pub(super) trims: bool,
     pub(super) syncs: bool,
+    /// Whether requests and bytes a second are told: each says all where all requests have one size.
+    pub(super) counts: bool,
+    pub(super) bytes: bool,
 }
 
 /// A job as it is written for fio.
@@ -49,7 +61,6 @@ struct Section {
     label: usize,
     /// Without `runtime` where that of all jobs can be set.
     lines: String,
-    has_runtime: bool,
 }
 
 /// A directory whose path cannot be written in a job file.
@@ -68,13 +79,23 @@ impl Jobs {
         let sum = |parts: Vec<u64>| parts.into_iter().fold(0, u64::saturating_add);
         Self {
             space: spaces.map(largest_of_each).map(sum).map(Bytes),
-            time: time_in_all(file),
+            time: file.jobs.iter().all(|job| time(job).is_some()).then(|| time_in_all(file)),
+            longest: time_in_all(file),
             runtime,
             threads: threads(file),
             reported: file.jobs.iter().map(reported).collect(),
             has_places,
             sections: file.jobs.iter().map(|job| section(file, job, has_places, runtime.is_some())).collect(),
         }
+    }
+
+    /// Gives all jobs another runtime; false where that cannot be, see [`Jobs::runtime`].
+    pub fn set_runtime(&mut self, runtime: Nanos) -> bool {
+        let can = self.runtime.is_some();
+        if can {
+            (self.runtime, self.time, self.longest) = (Some(runtime), Some(runtime), runtime);
+        }
+        can
     }
 
     /// How many jobs there are.
@@ -102,9 +123,9 @@ impl Jobs {
 
     fn written(&self, place: &str, seed: &str, lines_as: impl Fn(&str) -> String, runtime: &str) -> String {
         let mut out = String::new();
-        for Section { label, lines, has_runtime } in &self.sections {
+        for Section { label, lines } in &self.sections {
             let mut lines = lines_as(lines);
-            if self.runtime.is_some() && *has_runtime {
+            if self.runtime.is_some() {
                 lines += &format!("runtime={runtime}ms\n");
             }
             writeln!(
@@ -144,7 +165,7 @@ fn section(file: &JobFile, job: &Job, has_place: bool, is_uniform: bool) -> Sect
     for setting in job.settings.iter().filter(|setting| is_kept(setting.key)) {
         out.push_str(&line(setting));
     }
-    Section { label: first + 1, lines: out, has_runtime: job.get("runtime").is_some() }
+    Section { label: first + 1, lines: out }
 }
 
 /// The runtime that jobs share; see [`Jobs::runtime`].
@@ -153,11 +174,14 @@ fn runtime(file: &JobFile) -> Option<Nanos> {
         Value::Time(time) if time.0 > 0 => Some(time),
         _ => None,
     };
+    let is_time =
+        |job: &Job, key: &str| job.get(key).is_some_and(|own| !matches!(own.text.as_str(), "" | "0"));
     let takes_turns = |(index, job): (usize, &Job)| {
         index > 0 && is_on(job, "stonewall")
-            || ["wait_for", "loops", "ramp_time", "startdelay"].iter().any(|key| job.get(key).is_some())
+            || number(job, "loops").is_some_and(|loops| loops > 1)
+            || ["wait_for", "ramp_time", "startdelay"].iter().any(|key| is_time(job, key))
     };
-    let first = of(file.jobs.first()?)?;
+    let first = of(file.jobs.first()?).filter(|time| (MIN_TIME..=MAX_TIME).contains(time))?;
     let is_shared = file.jobs.iter().all(|job| of(job) == Some(first));
     (is_shared && !file.jobs.iter().enumerate().any(takes_turns)).then_some(first)
 }
@@ -187,13 +211,38 @@ fn reported(job: &Job) -> JobResults {
     let share = |key: &str, all: u64| is_mixed && number(job, key) == Some(all);
     let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || is_on(job, "verify_only");
     let only_writes = share("rwmixread", 0) || share("rwmixwrite", 100);
+    let sizes: Vec<u64> = match job.get("bs").map(|setting| &setting.value) {
+        Some(Value::Numbers(sizes)) => sizes.iter().map(|size| size.unwrap_or(4096)).collect(),
+        _ => vec![4096],
+    };
+    // A job that only lays out its files moves nothing.
+    let moves = !is_on(job, "create_only");
+    let differ = ["bssplit", "bsrange", "bs_unaligned"].iter().any(|key| job.get(key).is_some());
+    let writes = moves && (is_mixed || word.ends_with("write")) && !only_reads;
     JobResults {
         name: job.name.clone(),
-        reads: is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes),
-        writes: (is_mixed || word.ends_with("write")) && !only_reads,
-        trims: word.contains("trim"),
-        syncs: ["fsync", "fdatasync"].iter().any(|key| number(job, key).is_some_and(|every| every > 0)),
+        reads: moves && (is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes)),
+        writes,
+        trims: moves && word.contains("trim"),
+        // fio says nothing of syncs that never came: it needs that many writes first.
+        syncs: writes
+            && sync_every(job).is_some_and(|every| every <= writes_at_least(job, &sizes, is_mixed || differ)),
+        counts: differ || sizes.iter().any(|size| *size < LARGE),
+        bytes: differ || sizes.iter().any(|size| *size >= LARGE),
     }
+}
+
+/// After how many writes a job syncs, if it does.
+fn sync_every(job: &Job) -> Option<u64> {
+    ["fsync", "fdatasync"].iter().filter_map(|key| number(job, key)).filter(|every| *every > 0).min()
+}
+
+/// How many writes a clone makes at least, as far as the job says; a tenth of that where sizes or kinds of requests differ.
+fn writes_at_least(job: &Job, sizes: &[u64], differ: bool) -> u64 {
+    let largest = sizes.iter().copied().max().unwrap_or(1).max(1);
+    let amount = number(job, "io_size").or_else(|| number(job, "size")).filter(|_| !is_on(job, "time_based"));
+    let known = number(job, "number_ios").into_iter().chain(amount.map(|bytes| bytes / largest)).min();
+    known.map_or(u64::MAX, |all| if differ { all / 10 } else { all })
 }
 
 fn line(setting: &Setting) -> String {
@@ -242,9 +291,6 @@ fn largest_of_each(spaces: Vec<(&str, u64)>) -> Vec<u64> {
 
 /// The names of a job's files, if it has any, and their bytes; none if they depend on something else.
 fn space(job: &Job) -> Option<(&str, u64)> {
-    if job.get("fill_device").is_some_and(|setting| setting.value == Value::Switch(true)) {
-        return None;
-    }
     let names = job.get("filename").map(|setting| setting.text.as_str());
     let files = match names {
         Some(names) => names.split(':').count() as u64,
@@ -254,14 +300,16 @@ fn space(job: &Job) -> Option<(&str, u64)> {
         Some(Value::Number(size) | Value::Range(_, size)) => Some(size.saturating_mul(files)),
         _ => None,
     };
-    let start = match job.get("offset").map(|setting| &setting.value) {
-        Some(Value::Number(start)) => *start,
-        Some(_) => return None,
+    let size = each.or_else(|| number(job, "size"))?;
+    // A share is at most all of it.
+    let bytes = |key: &str| match job.get(key).map(|setting| &setting.value) {
+        Some(Value::Number(bytes)) => *bytes,
+        Some(_) => size,
         None => 0,
     };
     let clones = number(job, "numjobs").unwrap_or(1);
-    let step = number(job, "offset_increment").unwrap_or(0).saturating_mul(clones);
-    let one = each.or_else(|| number(job, "size"))?.saturating_add(start).saturating_add(step);
+    let step = bytes("offset_increment").saturating_mul(clones);
+    let one = size.saturating_add(bytes("offset")).saturating_add(step);
     // Clones share the files that have a name.
     Some(match names {
         Some(names) => (names, one),
@@ -270,19 +318,22 @@ fn space(job: &Job) -> Option<(&str, u64)> {
 }
 
 /// What all jobs take: those between one `stonewall` and the next run at once.
-fn time_in_all(file: &JobFile) -> Option<Nanos> {
+fn time_in_all(file: &JobFile) -> Nanos {
     let (mut before, mut longest) = (0_u64, 0_u64);
     for job in &file.jobs {
         if is_on(job, "stonewall") || job.get("wait_for").is_some() {
             before = before.saturating_add(std::mem::take(&mut longest));
         }
-        longest = longest.max(time(job)?);
+        longest = longest.max(time(job).unwrap_or(UNKNOWN_TIME.0));
     }
-    Some(Nanos(before.saturating_add(longest)))
+    Nanos(before.saturating_add(longest))
 }
 
-/// Time a job takes at most; none if it is not said.
+/// Time a job takes at most; none if it is not said, or when it begins is not.
 fn time(job: &Job) -> Option<u64> {
+    if job.get("startdelay").is_some_and(|own| own.text != "0") {
+        return None;
+    }
     let of = |key: &str| match job.get(key)?.value {
         Value::Time(time) if time.0 > 0 => Some(time.0),
         _ => None,

@@ -125,7 +125,7 @@ keys! {
             "iodepth_batch" | "iodepth_batch_submit": Number,
             "iodepth_batch_complete_min" | "iodepth_batch_complete": Number,
             "iodepth_batch_complete_max": Number, "iodepth_low": Number, "serialize_overlap": Bool,
-            "io_submit_mode": Text, "fill_device" | "fill_fs": Bool, "file_append": Bool,
+            "io_submit_mode": Text, "file_append": Bool,
             "offset" | "fileoffset": Number, "offset_align": Number, "openfiles": Number,
             "write_barrier": Number, "sync_file_range": Text, "atomic": Bool, "startdelay": Text,
             "verify_only": Flag, "verify_offset": Number, "verify_pattern": Text, "verify_async": Number,
@@ -144,7 +144,7 @@ keys! {
             "create_on_open": Bool, "create_only": Bool, "allow_file_create": Bool, "pre_read": Bool,
             "cpumask": Number, "cpus_allowed": Text, "cpus_allowed_policy": Text, "numa_cpu_nodes": Text,
             "numa_mem_policy": Text, "sqthread_poll_cpu": Number, "fsync_on_close": Bool,
-            "unlink_each_loop": Bool, "exitall": Flag, "exit_what": Text, "stats": Bool,
+            "unlink_each_loop": Bool, "exitall": Flag, "exit_what": Text,
             "buffer_pattern": Text, "buffer_compress_chunk": Number, "dedupe_mode": Text,
             "dedupe_working_set_percentage": Number, "dedupe_global": Bool, "gtod_cpu": Number,
             "flow_id": Number, "flow": Text, "flow_sleep": Number, "steadystate" | "ss": Text,
@@ -160,10 +160,11 @@ keys! {
         "the trial draws the seed of each round, the same for every arm" =>
             "randrepeat": Bool, "randseed": Text, "allrandrepeat": Bool;
         "it would hide or rename numbers that are read" =>
-            "block_error_percentiles": Bool, "clat_percentiles": Bool, "lat_percentiles": Bool,
-            "slat_percentiles": Bool, "percentile_list": Floats, "unified_rw_reporting": Text,
-            "unit_base": Text, "gtod_reduce": Bool, "disable_lat": Bool, "disable_clat": Bool,
-            "disable_slat": Bool, "disable_bw_measurement" | "disable_bw": Bool;
+            "block_error_percentiles": Bool = "0", "clat_percentiles": Bool = "1", "lat_percentiles": Bool = "0",
+            "slat_percentiles": Bool = "0", "percentile_list": Floats, "unified_rw_reporting": Text = "none 0",
+            "unit_base": Text = "0 8", "gtod_reduce": Bool = "0", "disable_lat": Bool = "0",
+            "disable_clat": Bool = "0", "disable_slat": Bool = "0",
+            "disable_bw_measurement" | "disable_bw": Bool = "0", "stats": Bool = "1";
         "it writes a file of its own" =>
             "verify_dump": Bool = "0", "verify_state_save": Bool = "0", "write_iolog": Text;
         "fio's logs are not written" =>
@@ -171,6 +172,7 @@ keys! {
     }
     Refused {
         "it would use every file it finds" => "opendir": Text;
+        "it fills the filesystem, which may be yours; write size=" => "fill_device" | "fill_fs": Bool = "0";
         "it reads a file of an earlier job" => "verify_state_load": Bool = "0";
         "a replay opens the files that are named in the log" =>
             "read_iolog": Text, "read_iolog_chunked": Bool, "replay_no_stall": Bool, "replay_redirect": Text,
@@ -208,8 +210,8 @@ pub(crate) const ENGINES: [&str; 16] = [
     "filedelete",
 ];
 
-/// Engines that do not, and what they use instead.
-pub(crate) const OUTSIDE: [(&str, &[&str]); 3] = [
+/// Engines that are known and refused, and why.
+pub(crate) const OUTSIDE: [(&str, &[&str]); 4] = [
     (
         "it goes over a network",
         &[
@@ -236,7 +238,7 @@ pub(crate) const OUTSIDE: [(&str, &[&str]); 3] = [
         ],
     ),
     (
-        "it drives hardware itself, past every filesystem",
+        "it drives hardware itself, past the filesystem's calls",
         &[
             "sg",
             "libzbc",
@@ -250,7 +252,11 @@ pub(crate) const OUTSIDE: [(&str, &[&str]); 3] = [
             "libblkio",
         ],
     ),
-    ("it does no I/O on the files of an arm", &["cpuio", "exec", "cpp_null", "e4defrag", "guasi"]),
+    ("it runs a command", &["exec"]),
+    (
+        "it measures something else than I/O on files, or needs more than one",
+        &["cpuio", "cpp_null", "e4defrag", "guasi"],
+    ),
 ];
 
 #[cfg(test)]

@@ -68,6 +68,12 @@ pub(crate) fn outside(job: &Job) -> Vec<String> {
     names
 }
 
+/// Whether a job says how large its files are; a share of those that it names does not.
+pub(crate) fn is_sized(job: &Job) -> bool {
+    let says = |key: &str| job.get(key).is_some_and(|own| !matches!(own.value, Value::Percent(_)));
+    says("size") || says("filesize")
+}
+
 /// What tells a file from others: fio puts the directory before every name.
 fn path(job: &Job, name: &str) -> String {
     let whole = directory(job).map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
@@ -125,8 +131,7 @@ pub(crate) fn place(file: &mut JobFile) -> Vec<Remark> {
         if !told.is_empty() {
             notes.push(placed(&setting, &told));
         }
-        let is_sized = ["size", "filesize", "fill_device"].iter().any(|key| job.get(key).is_some());
-        if outside > 0 && !is_sized {
+        if outside > 0 && !is_sized(job) {
             notes.push(sized(job, &setting, files.len()));
         }
         let text = files.join(":");
@@ -159,6 +164,7 @@ fn sized(job: &mut Job, filename: &Setting, files: usize) -> Remark {
     let bytes = each.saturating_mul(files as u64);
     let key = Key::find("size").expect("it is in the table");
     let (text, value) = (bytes.to_string(), Value::Number(bytes));
+    job.settings.retain(|setting| setting.key.name != key.name);
     job.settings.push(Arc::new(Setting { key, text, value, is_written: false, ..filename.clone() }));
     let each = Bytes(each);
     let text = format!(
@@ -221,6 +227,7 @@ mod tests {
         assert_eq!(size("[a]\nfilename=/dev/sda:/dev/sdb\n"), (Some(Value::Number(2 * usual)), 2));
         assert_eq!(size("[a]\nfilename=/dev/sda\nbs=3000\n"), (Some(Value::Number(usual - usual % 3000)), 2));
         assert_eq!(size("[a]\nfilename=/dev/sda\nsize=1m\n"), (Some(Value::Number(1 << 20)), 1));
+        assert_eq!(size("[a]\nfilename=/dev/sda\nsize=50%\n"), (Some(Value::Number(usual)), 2));
         assert_eq!(size("[a]\nfilename=data\n"), (None, 0));
     }
 }

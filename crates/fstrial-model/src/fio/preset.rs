@@ -9,7 +9,14 @@ pub(super) fn closest(file: &JobFile) -> Option<&'static str> {
         Some(Value::Number(number)) => *number,
         _ => 0,
     };
-    let syncs = number("fsync") > 0 || number("fdatasync") > 0;
+    let text = |key: &str| job.get(key).map_or("", |setting| setting.text.as_str());
+    if ["null", "ftruncate", "falloc", "filestat", "filedelete"].contains(&text("ioengine")) {
+        return None;
+    }
+    if text("ioengine") == "filecreate" {
+        return Some("create-files");
+    }
+    let syncs = number("fsync") == 1 || number("fdatasync") == 1;
     match (access(job), syncs) {
         ("write", true) if number("numjobs") > 1 => Some("wal-group-commit"),
         ("write", true) => Some("wal-single-commit"),

@@ -574,7 +574,7 @@ impl Trial {
                         "`{}` at {most} threads has {has} blocks for each thread, and needs {wants}",
                         workload.name
                     ),
-                    "raise file_size, or lower threads, files, block_size or stride",
+                    "raise file_size, or lower threads, files or block_size",
                 ));
             }
             if let Some(found) = self.too_little_memory(workload, most) {

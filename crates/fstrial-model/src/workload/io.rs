@@ -338,7 +338,7 @@ impl Io {
     }
 
     /// Whole blocks that each of `threads` threads works on.
-    pub fn blocks_per_thread(&self, threads: u16) -> u64 {
+    fn blocks_per_thread(&self, threads: u16) -> u64 {
         let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
         let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
         match self.sharing {
@@ -349,7 +349,7 @@ impl Io {
     }
 
     /// Blocks that a thread must have at least, for its access to mean anything.
-    pub fn blocks_wanted(&self) -> u64 {
+    fn blocks_wanted(&self) -> u64 {
         self.distribution.blocks_wanted(self.block_size)
     }
 

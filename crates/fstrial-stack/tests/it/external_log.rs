@@ -6,7 +6,7 @@ use fstrial_stack::device::{Device, image::Image};
 use std::{fs, path::PathBuf};
 
 fn setup(log: &Image) -> Setup {
-    Setup { log: Some(log.binding(&arm("raw"))), ..Setup::default() }
+    Setup { log: Some(log.binding(&arm("raw"))) }
 }
 
 #[test]

@@ -505,7 +505,7 @@ impl CompareArgs {
     }
 
     /// The workload of a fio job file, which says everything itself.
-    fn job(&self, file: &Path, inspection: Inspection) -> Result<Entry, ExpectedError> {
+    fn job(&self, file: &Path, mut inspection: Inspection) -> Result<Entry, ExpectedError> {
         let flags = [
             ("--threads", self.threads.is_some()),
             ("--warmup", self.warmup.is_some()),
@@ -524,20 +524,19 @@ impl CompareArgs {
                  fstrial workloads show FILE --toml",
             ));
         }
-        let runtime = inspection.outcome.as_ref().ok().and_then(|understanding| understanding.jobs.runtime);
-        let entry = workloads::entry_of_job(file, inspection)?;
-        match (self.duration, runtime) {
-            (None, _) => Ok(entry),
-            (Some(duration), Some(runtime)) => {
-                self.note(&format!("{}: runtime={duration} instead of {runtime}", file.display()));
-                Ok(Entry { duration: Some(duration), ..entry })
+        if let (Some(duration), Ok(understanding)) = (self.duration, &mut inspection.outcome) {
+            let before = understanding.jobs.runtime;
+            if !understanding.jobs.set_runtime(duration) {
+                return Err(ExpectedError::usage(
+                    format!("--duration cannot set the time of the fio job file {}", file.display()),
+                    "it can where all jobs run at once and have the same runtime=, without ramp_time, loops and startdelay; \
+                     change the job file",
+                ));
             }
-            (Some(_), None) => Err(ExpectedError::usage(
-                format!("--duration cannot set the time of the fio job file {}", file.display()),
-                "it can where all jobs run at once and have the same runtime=, without ramp_time, loops and startdelay; \
-                 change the job file",
-            )),
+            let before = before.map_or_else(String::new, |before| format!(" instead of {before}"));
+            self.note(&format!("{}: runtime={duration}{before}", file.display()));
         }
+        workloads::entry_of_job(file, inspection)
     }
 
     fn over(&self, entry: Entry) -> Entry {

@@ -47,7 +47,10 @@ pub(super) fn export(
     let mut line = format!("{} written below {}", counted(written, "run"), out.display());
     let reasons = [
         (failed, "failed"),
-        (bare, "have no load of our own (a program's numbers, or a rate that was found)"),
+        (
+            bare,
+            "have neither a load of our own nor a whole answer of fio's (another program's numbers, or a rate that was found)",
+        ),
         (strange, "were made for another protocol"),
     ];
     for (count, why) in reasons {
@@ -62,7 +65,7 @@ pub(super) fn export(
 enum FioOutcome {
     /// It has its file.
     Whole,
-    /// None of its results is a load.
+    /// None of its results is a load, and the program was not fio.
     NoLoad,
     /// Its job is not one of today's, so what it did is not known.
     Unknown,
@@ -81,7 +84,11 @@ fn write(
     };
     let loads = loads(&task, measurement, &run.workload);
     if loads.is_empty() {
-        return Ok(FioOutcome::NoLoad);
+        let Some(answer) = measurement.output.as_deref().and_then(of_fio_itself) else {
+            return Ok(FioOutcome::NoLoad);
+        };
+        deliver(&format!("{answer:#}\n"))?;
+        return Ok(FioOutcome::Whole);
     }
     let time = |text: &str| {
         text.parse().map_err(|e| {
@@ -96,6 +103,14 @@ fn write(
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     deliver(&(text + "\n"))?;
     Ok(FioOutcome::Whole)
+}
+
+/// What fio answered, if the program was fio, and its answer is there to its end.
+fn of_fio_itself(output: &str) -> Option<serde_json::Value> {
+    let start = output.find("\n{")? + 1;
+    let answer = serde_json::Deserializer::from_str(&output[start..]).into_iter().next()?.ok()?;
+    let is_fios = |answer: &serde_json::Value| answer.get("fio version").is_some();
+    Some(answer).filter(is_fios)
 }
 
 /// The loads of a run, each with what was asked of it. One without a name is called like the workload.

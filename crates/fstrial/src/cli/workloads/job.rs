@@ -80,11 +80,7 @@ fn tells(section: &SectionFate, line: usize) -> bool {
 }
 
 fn write_section(out: &mut String, section: &SectionFate, width: usize) -> fmt::Result {
-    let fate = match section.fate {
-        None => String::new(),
-        Some(Fate::Refused) => "  refused".to_owned(),
-        Some(_) => String::new(),
-    };
+    let fate = if section.fate == Some(Fate::Refused) { "  refused" } else { "" };
     writeln!(out, "\n[{}]{fate}", section.name)?;
     for problem in &section.problems {
         writeln!(out, "{:>4}  refused: {problem}", section.line)?;
