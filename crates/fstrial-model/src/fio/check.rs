@@ -111,7 +111,7 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("use one of {}", ENGINES.join(", ")),
             };
-            outside(&format!("of the engine `{}`: {why}", cut(text)), &help)
+            outside(&format!("`{}` is not run, as {why}", cut(text)), &help)
         }
         "filename_format" => Ok(()),
         // fio hands a value with $ncpus and its like to a shell; ours are calculated here, others have no meaning.
@@ -154,7 +154,8 @@ fn check_range(setting: &Setting) -> Result<(), Fault> {
     let range = RANGES.iter().find(|(key, _)| *key == setting.key.name).map(|(_, range)| range);
     match (&setting.value, range) {
         (Value::Percent(_), _) if !SHARES.contains(&setting.key.name) => {
-            Err(setting.fault(format!("{} cannot be a share", setting.key.name), "write a number without %"))
+            Err(setting
+                .fault(format!("{} cannot be a percentage", setting.key.name), "write a number without %"))
         }
         (Value::Number(number), Some(range)) if !range.contains(number) => out_of(range),
         (Value::Numbers(sizes), _) if setting.key.name == "bs" && sizes.contains(&Some(0)) => {

@@ -172,7 +172,7 @@ keys! {
     }
     Refused {
         "it would use every file it finds" => "opendir": Text;
-        "it fills the filesystem, which may be yours; write size=" => "fill_device" | "fill_fs": Bool = "0";
+        "it fills the filesystem, which may be yours: write size= instead" => "fill_device" | "fill_fs": Bool = "0";
         "it reads a file of an earlier job" => "verify_state_load": Bool = "0";
         "a replay opens the files that are named in the log" =>
             "read_iolog": Text, "read_iolog_chunked": Bool, "replay_no_stall": Bool, "replay_redirect": Text,

@@ -336,7 +336,7 @@ fn fill_in<'a>(value: &'a str, place: &Place, surroundings: &Surroundings) -> Re
         let Some(known) = surroundings.variables.get(name) else {
             return Err(place.fault(
                 format!(
-                    "the variable `{}` has no value here: of the environment, numbers are taken",
+                    "the variable `{}` is not a number in the environment, and nothing else is taken from it",
                     cut(name)
                 ),
                 "write its value in place of it",
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn variables_come_from_the_map_only() {
         assert_eq!(text(&parse("[a]\nsize=${SIZE}\n").jobs[0], "size"), "64m");
-        assert!(refused("[a]\nsize=${HOME}\n").contains("numbers are taken"));
+        assert!(refused("[a]\nsize=${HOME}\n").contains("is not a number in the environment"));
         assert!(refused("[a]\nsize=${SIZE\n").contains("not closed"));
     }
 

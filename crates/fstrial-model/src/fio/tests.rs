@@ -113,7 +113,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
     assert!(refused("lockmem=1t\n").contains("is refused"));
     // fio would take these for numbers beyond all bounds.
     for line in ["iodepth=50%", "numjobs=50%", "rwmixread=50%"] {
-        assert!(refused(&format!("{line}\n")).contains("cannot be a share"), "{line}");
+        assert!(refused(&format!("{line}\n")).contains("cannot be a percentage"), "{line}");
     }
     assert!(refused("mem=shmhuge\n").contains("not a value of mem"));
 }

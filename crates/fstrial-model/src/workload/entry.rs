@@ -233,8 +233,12 @@ keys! {
         operation: Operation,
         /// operation: the tree of files that is there before.
         tree: TreeEntry,
+        /// operation: how often it is done in a run, where it takes milliseconds; the result is the median.
+        repeat: u16,
         /// operation: size of the filesystem, where it may be smaller than its device.
         filesystem_size: Bytes,
+        /// operation, freeze: how long the filesystem stays frozen each time; 0s if left out.
+        hold: Nanos,
     }
     Pattern [Program] {
         /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.

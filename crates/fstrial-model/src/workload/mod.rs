@@ -236,7 +236,7 @@ macro_rules! patterns {
                 match self {
                     $(Self::$name => $keys,)*
                     Self::Program => "command and [[metric]]",
-                    Self::Operation => "operation and tree",
+                    Self::Operation => "operation, tree and repeat",
                 }
             }
         }

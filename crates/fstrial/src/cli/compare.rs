@@ -529,8 +529,8 @@ impl CompareArgs {
             if !understanding.jobs.set_runtime(duration) {
                 return Err(ExpectedError::usage(
                     format!("--duration cannot set the time of the fio job file {}", file.display()),
-                    "it can where all jobs run at once and have the same runtime=, without ramp_time, loops and startdelay; \
-                     change the job file",
+                    "it takes the place of a runtime= that all jobs have and that begins at once: write the same runtime= into each, \
+                     and no stonewall, ramp_time, loops or startdelay; or leave --duration out",
                 ));
             }
             let before = before.map_or_else(String::new, |before| format!(" instead of {before}"));

@@ -81,11 +81,11 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     let fit = budget.as_secs_f64() * f64::from(least) / needed;
     Err(ExpectedError::usage(
         format!(
-            "--budget {budget} has room for about {}, and no verdict comes before {least}",
+            "a budget of {budget} has room for about {}, and no verdict comes before {least}",
             verdict::rounds_in_words(fit as usize)
         ),
         format!(
-            "give it --budget {}, or fewer arms, workloads or thread counts; --anyway measures figures without a verdict",
+            "give it --budget {}, a shorter --duration, or fewer arms, workloads or thread counts; --anyway measures figures without a verdict",
             numbers::budget(needed * forecast::MARGIN)
         ),
     ))

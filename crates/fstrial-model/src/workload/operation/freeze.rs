@@ -8,7 +8,7 @@ pub const WRITTEN: Bytes = Bytes::mib(16);
 
 pub(super) const ROW: Row = Row {
     numbers: &[time("freeze"), time("thaw"), time("stall")],
-    repeat: 5,
+    repeat: Some(5),
     freezes: true,
     space: |_, threads| u64::from(threads) * WRITTEN.0,
     // An ioctl of the kernel's virtual filesystem layer; a filesystem that has none says so.

@@ -5,7 +5,7 @@ use crate::ability::Ability;
 
 pub(super) const ROW: Row = Row {
     numbers: &[time("")],
-    repeat: 3,
+    repeat: Some(3),
     makes_a_filesystem: |_| true,
     ability: |row| Ability::Program(row.mkfs, &[]),
     ..PLAIN

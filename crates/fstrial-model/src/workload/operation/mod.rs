@@ -83,11 +83,12 @@ struct Row {
     tree: Option<UsualTree>,
     /// Refuses a tree that it cannot work on.
     check_tree: fn(&FileTree) -> Result<(), EntryError>,
-    /// How often it is done in a run. Those that take milliseconds are repeated, as a single time would be mostly chance.
-    repeat: u16,
+    /// How often it is done in a run if nothing is said; none for those that are done once. Those that take
+    /// milliseconds are repeated, as a single time would be mostly chance.
+    repeat: Option<u16>,
     /// Whether the filesystem may be made smaller than its device.
     has_size: bool,
-    /// Whether it freezes the filesystem while threads write for a time (`duration`).
+    /// Whether it freezes the filesystem, for a time (`hold`), while threads write, for another (`duration`).
     freezes: bool,
     /// Whether it replaces the filesystem with a new one.
     makes_a_filesystem: fn(&TimedOperation) -> bool,
@@ -109,7 +110,7 @@ const PLAIN: Row = Row {
     numbers: &[],
     tree: None,
     check_tree: |_| Ok(()),
-    repeat: 1,
+    repeat: None,
     has_size: false,
     freezes: false,
     makes_a_filesystem: |_| false,

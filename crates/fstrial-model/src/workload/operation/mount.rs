@@ -5,7 +5,7 @@ use crate::ability::Ability;
 
 pub(super) const ROW: Row = Row {
     numbers: &[time("mount"), time("unmount")],
-    repeat: 5,
+    repeat: Some(5),
     ability: |_| Ability::Program("mount", &[]),
     ..POPULATED
 };

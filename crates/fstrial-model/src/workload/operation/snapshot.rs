@@ -4,7 +4,7 @@ use super::{POPULATED, Row, time};
 
 pub(super) const ROW: Row = Row {
     numbers: &[time("create"), time("delete")],
-    repeat: 5,
+    repeat: Some(5),
     ability: |row| row.abilities.snapshot,
     ..POPULATED
 };

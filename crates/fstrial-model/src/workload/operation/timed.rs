@@ -29,6 +29,8 @@ pub struct TreeEntry {
 
 /// The longest that threads write around a freeze.
 const MAX_TIME: Nanos = Nanos::secs(600);
+/// The most repetitions in a run.
+const MAX_REPEAT: u16 = 1000;
 
 /// An operation with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,8 @@ pub struct TimedOperation {
     pub filesystem_size: Option<Bytes>,
     /// freeze: how long threads write, with the freezes spread over it.
     pub duration: Nanos,
+    /// freeze: how long the filesystem stays frozen each time.
+    pub hold: Nanos,
     /// What the files hold; what suits the device if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
@@ -78,7 +82,11 @@ impl Entry {
         self.only_keys_of_operation(operation, row)?;
         let tree = row.tree.map(|usual| tree(usual, self.tree.unwrap_or_default()));
         tree.as_ref().map(|tree| tree.check("tree").and_then(|()| (row.check_tree)(tree))).transpose()?;
-        let duration = self.duration.unwrap_or(Nanos::secs(1));
+        let repeat = self.repeat.or(row.repeat).unwrap_or(1);
+        if !(1..=MAX_REPEAT).contains(&repeat) {
+            return Err(entry_error("repeat", format!("repeat = {repeat} is out of range"), "use 1 to 1000"));
+        }
+        let (duration, hold) = (self.duration.unwrap_or(Nanos::secs(1)), self.hold.unwrap_or_default());
         if !(Nanos::millis(50)..=MAX_TIME).contains(&duration) {
             return Err(entry_error(
                 "duration",
@@ -86,9 +94,12 @@ impl Entry {
                 "use 50ms to 10m",
             ));
         }
+        if hold > Nanos::secs(60) {
+            return Err(entry_error("hold", format!("hold = {hold} is out of range"), "use 0s to 1m"));
+        }
         let data = Data::of_entry(self.data, self.compressible, self.duplicates)?;
-        let (repeat, filesystem_size) = (row.repeat, self.filesystem_size);
-        let settled = TimedOperation { operation, tree, repeat, filesystem_size, duration, data };
+        let filesystem_size = self.filesystem_size;
+        let settled = TimedOperation { operation, tree, repeat, filesystem_size, duration, hold, data };
         settled.check_threads(threads).map(|()| settled)
     }
 
@@ -97,7 +108,9 @@ impl Entry {
         let keys = [
             ("duration", self.duration.is_some(), row.freezes),
             ("tree", self.tree.is_some(), row.tree.is_some()),
+            ("repeat", self.repeat.is_some(), row.repeat.is_some()),
             ("filesystem_size", self.filesystem_size.is_some(), row.has_size),
+            ("hold", self.hold.is_some(), row.freezes),
         ];
         match keys.iter().find(|(_, written, belongs)| *written && !belongs) {
             None => Ok(()),
@@ -192,7 +205,11 @@ mod tests {
         for (text, key) in [
             ("", "operation"),
             ("operation = 'mkfs'\ntree = { files = 10 }", "tree"),
+            ("operation = 'check'\nrepeat = 3", "repeat"),
+            ("operation = 'mkfs'\nrepeat = 0", "repeat"),
             ("operation = 'mkfs'\nfilesystem_size = '1GiB'", "filesystem_size"),
+            ("operation = 'mount'\nhold = '1s'", "hold"),
+            ("operation = 'freeze'\nhold = '2m'", "hold"),
             ("operation = 'freeze'\nduration = '1ms'", "duration"),
             ("operation = 'find'\nduration = '1s'", "duration"),
             ("operation = 'find'\nthreads = [2]", "threads"),

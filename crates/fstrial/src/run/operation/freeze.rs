@@ -42,7 +42,8 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     run.settle()?;
     let freezer = run.standing.freezer(&arm, ledger).map_err(|e| run.failed(&e))?;
     let timed = &task.timed;
-    run.enter(Stage::Load, Nanos(timed.duration.0 + AROUND.0));
+    let longest = timed.duration.0 + u64::from(timed.repeat) * timed.hold.0;
+    run.enter(Stage::Load, Nanos(longest + AROUND.0));
     let seen = measure(freezer, &writers, timed, &content);
     let seen = seen.map_err(|e| run.unless_unsupported("FIFREEZE", &e))?;
     Ok(vec![ns(median(seen.freeze)), ns(median(seen.thaw)), ns(median(seen.stall))])
@@ -121,13 +122,14 @@ impl Shared {
     }
 
     /// One freeze: how long it took, how long the thaw took, how long the longest write.
-    fn freeze(&self, freezer: &mut Freezer) -> Result<(Nanos, Nanos, Nanos), StackError> {
+    fn freeze(&self, freezer: &mut Freezer, hold: Nanos) -> Result<(Nanos, Nanos, Nanos), StackError> {
         self.longest.store(0, Ordering::SeqCst);
         self.to.store(u64::MAX, Ordering::SeqCst);
         let from = self.now();
         self.from.store(from, Ordering::SeqCst);
         freezer.freeze()?;
         let frozen = self.now();
+        wait(hold.duration());
         let thawing = self.now();
         freezer.thaw()?;
         let to = self.now();
@@ -182,7 +184,7 @@ fn measure(
             let mut seen = FreezeTimes::default();
             for _ in 0..timed.repeat {
                 wait(timed.duration.duration() / u32::from(timed.repeat));
-                let (freeze, thaw, stall) = shared.freeze(&mut freezer)?;
+                let (freeze, thaw, stall) = shared.freeze(&mut freezer, timed.hold)?;
                 seen.freeze.push(freeze);
                 seen.thaw.push(thaw);
                 seen.stall.push(stall);
