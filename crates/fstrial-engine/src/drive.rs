@@ -371,8 +371,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         engine.reap(|slot, result| {
             let flight = &flights[slot];
             let Request { write, update, .. } = flight.request;
-            let len = *block_size;
-            if result != Ok(len) {
+            if result != Ok(*block_size) {
                 free.push(slot);
                 failed(recorder, *now, files, &flight.request, result);
                 return;
@@ -385,7 +384,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             }
             free.push(slot);
             source.completed(write && !update);
-            let bytes = if !PLAIN && update { 2 * len } else { len } as u64;
+            let bytes = if !PLAIN && update { 2 * *block_size } else { *block_size } as u64;
             match &mut owed.due {
                 Some(due) if !PLAIN && due.slot == Some(slot) => {
                     due.bytes = Some(bytes);

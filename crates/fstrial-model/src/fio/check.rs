@@ -211,10 +211,7 @@ fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Fault
     let limit = surroundings.memory_mib.saturating_mul(1 << 19);
     let mut bytes = 0_u64;
     for job in &file.jobs {
-        let number = |key: &str| match job.get(key).map(|setting| &setting.value) {
-            Some(Value::Number(number)) => *number,
-            _ => 1,
-        };
+        let number = |key: &str| job.number(key).unwrap_or(1);
         let buffers = largest_block(job, surroundings)?
             .saturating_mul(number("numjobs"))
             .saturating_mul(number("iodepth"));

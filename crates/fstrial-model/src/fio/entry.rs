@@ -3,13 +3,13 @@
 
 use super::{
     Understanding,
-    jobs::{JobResults, Jobs, MAX_TIME, MIN_TIME},
+    jobs::{JobResults, Jobs},
 };
 use crate::{
     unit,
     units::{Bytes, Nanos},
     workload::{
-        Better, Entry, Kind, MetricEntry,
+        Better, DURATIONS, Entry, Kind, MetricEntry,
         metric::{MAX_METRICS, OneOrMany, Take},
     },
 };
@@ -74,8 +74,8 @@ fn program(jobs: &Jobs) -> Entry {
     Entry {
         kind: Some(Kind::Program),
         threads: Some(vec![jobs.threads]),
-        duration: jobs.time.map(|time| time.clamp(MIN_TIME, MAX_TIME)),
-        deadline: Some(Nanos(deadline).min(MAX_TIME)),
+        duration: jobs.time.map(|time| time.clamp(*DURATIONS.start(), *DURATIONS.end())),
+        deadline: Some(Nanos(deadline).min(*DURATIONS.end())),
         file_size: jobs.space.filter(|space| space.0 > 0),
         version: Some(words(&["fio", "--version"])),
         command: Some(command),

@@ -8,14 +8,14 @@ use super::{
     parse::{Job, JobFile, Setting},
     value::Value,
 };
-use crate::units::{Bytes, Nanos};
+use crate::{
+    units::{Bytes, Nanos},
+    workload::DURATIONS,
+};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Requests of this many bytes are told as bytes a second.
+/// Requests of this size and larger are reported in bytes per second, smaller ones in requests per second.
 const LARGE: u64 = 64 << 10;
-/// The shortest and the longest time of a workload.
-pub(super) const MIN_TIME: Nanos = Nanos::millis(50);
-pub(super) const MAX_TIME: Nanos = Nanos::secs(86_400);
 /// The time of a job that does not say.
 const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// fio reads no larger seeds.
@@ -30,7 +30,7 @@ pub struct Jobs {
     pub time: Option<Nanos>,
     /// What they take at most; those that do not say count for an hour.
     pub longest: Nanos,
-    /// The runtime of all jobs, if another can be set instead: they run at once, have the same, and nothing comes before it.
+    /// The runtime that all jobs share, if it can be replaced: they run concurrently, and it begins with the run.
     pub runtime: Option<Nanos>,
     /// The most clones that run at once, 1 to 1024.
     pub threads: u16,
@@ -49,7 +49,7 @@ pub(super) struct JobResults {
     pub(super) writes: bool,
     pub(super) trims: bool,
     pub(super) syncs: bool,
-    /// Whether requests and bytes a second are told: each says all where all requests have one size.
+    /// Whether requests per second are reported, and bytes per second: one of them will do where all requests have one size.
     pub(super) counts: bool,
     pub(super) bytes: bool,
 }
@@ -89,13 +89,11 @@ impl Jobs {
         }
     }
 
-    /// Gives all jobs another runtime; false where that cannot be, see [`Jobs::runtime`].
-    pub fn set_runtime(&mut self, runtime: Nanos) -> bool {
-        let can = self.runtime.is_some();
-        if can {
-            (self.runtime, self.time, self.longest) = (Some(runtime), Some(runtime), runtime);
-        }
-        can
+    /// Gives all jobs another runtime, and returns the one before; none where it cannot be replaced: see [`Jobs::runtime`].
+    pub fn replace_runtime(&mut self, runtime: Nanos) -> Option<Nanos> {
+        let before = self.runtime?;
+        (self.runtime, self.time, self.longest) = (Some(runtime), Some(runtime), runtime);
+        Some(before)
     }
 
     /// How many jobs there are.
@@ -177,11 +175,11 @@ fn runtime(file: &JobFile) -> Option<Nanos> {
     let is_time =
         |job: &Job, key: &str| job.get(key).is_some_and(|own| !matches!(own.text.as_str(), "" | "0"));
     let takes_turns = |(index, job): (usize, &Job)| {
-        index > 0 && is_on(job, "stonewall")
-            || number(job, "loops").is_some_and(|loops| loops > 1)
+        index > 0 && job.is_on("stonewall")
+            || job.number("loops").is_some_and(|loops| loops > 1)
             || ["wait_for", "ramp_time", "startdelay"].iter().any(|key| is_time(job, key))
     };
-    let first = of(file.jobs.first()?).filter(|time| (MIN_TIME..=MAX_TIME).contains(time))?;
+    let first = of(file.jobs.first()?).filter(|time| DURATIONS.contains(time))?;
     let is_shared = file.jobs.iter().all(|job| of(job) == Some(first));
     (is_shared && !file.jobs.iter().enumerate().any(takes_turns)).then_some(first)
 }
@@ -190,38 +188,33 @@ fn runtime(file: &JobFile) -> Option<Nanos> {
 fn threads(file: &JobFile) -> u16 {
     let (mut now, mut most) = (0_u64, 1_u64);
     for job in &file.jobs {
-        if is_on(job, "stonewall") {
+        if job.is_on("stonewall") {
             now = 0;
         }
-        now += number(job, "numjobs").unwrap_or(1);
+        now += job.number("numjobs").unwrap_or(1);
         most = most.max(now);
     }
     u16::try_from(most.min(1024)).unwrap_or(1024)
 }
 
-fn is_on(job: &Job, key: &str) -> bool {
-    job.get(key).is_some_and(|setting| setting.value == Value::Switch(true))
-}
-
 /// Where a job's requests go. A mix of which one kind has no share has none of that kind.
 fn reported(job: &Job) -> JobResults {
-    let text = job.get("rw").map_or("read", |setting| setting.text.as_str());
-    let word = text.split_once(':').map_or(text, |(word, _)| word);
+    let word = job.access();
     let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
-    let share = |key: &str, all: u64| is_mixed && number(job, key) == Some(all);
-    let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || is_on(job, "verify_only");
+    let share = |key: &str, all: u64| is_mixed && job.number(key) == Some(all);
+    let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || job.is_on("verify_only");
     let only_writes = share("rwmixread", 0) || share("rwmixwrite", 100);
     let sizes: Vec<u64> = match job.get("bs").map(|setting| &setting.value) {
         Some(Value::Numbers(sizes)) => sizes.iter().map(|size| size.unwrap_or(4096)).collect(),
         _ => vec![4096],
     };
     // A job that only lays out its files moves nothing.
-    let moves = !is_on(job, "create_only");
+    let moves = !job.is_on("create_only");
     let differ = ["bssplit", "bsrange", "bs_unaligned"].iter().any(|key| job.get(key).is_some());
     let writes = moves && (is_mixed || word.ends_with("write")) && !only_reads;
     JobResults {
         name: job.name.clone(),
-        reads: moves && (is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes)),
+        reads: moves && (job.is_on("verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes)),
         writes,
         trims: moves && word.contains("trim"),
         // fio says nothing of syncs that never came: it needs that many writes first.
@@ -234,14 +227,14 @@ fn reported(job: &Job) -> JobResults {
 
 /// After how many writes a job syncs, if it does.
 fn sync_every(job: &Job) -> Option<u64> {
-    ["fsync", "fdatasync"].iter().filter_map(|key| number(job, key)).filter(|every| *every > 0).min()
+    ["fsync", "fdatasync"].iter().filter_map(|key| job.number(key)).filter(|every| *every > 0).min()
 }
 
 /// How many writes a clone makes at least, as far as the job says; a tenth of that where sizes or kinds of requests differ.
 fn writes_at_least(job: &Job, sizes: &[u64], differ: bool) -> u64 {
     let largest = sizes.iter().copied().max().unwrap_or(1).max(1);
-    let amount = number(job, "io_size").or_else(|| number(job, "size")).filter(|_| !is_on(job, "time_based"));
-    let known = number(job, "number_ios").into_iter().chain(amount.map(|bytes| bytes / largest)).min();
+    let amount = job.number("io_size").or_else(|| job.number("size")).filter(|_| !job.is_on("time_based"));
+    let known = job.number("number_ios").into_iter().chain(amount.map(|bytes| bytes / largest)).min();
     known.map_or(u64::MAX, |all| if differ { all / 10 } else { all })
 }
 
@@ -266,13 +259,6 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-fn number(job: &Job, key: &str) -> Option<u64> {
-    match job.get(key)?.value {
-        Value::Number(number) => Some(number),
-        _ => None,
-    }
-}
-
 /// What jobs that name the same files need is what the largest of them needs. Others have files of their own.
 fn largest_of_each(spaces: Vec<(&str, u64)>) -> Vec<u64> {
     let mut named: BTreeMap<&str, u64> = BTreeMap::new();
@@ -294,20 +280,20 @@ fn space(job: &Job) -> Option<(&str, u64)> {
     let names = job.get("filename").map(|setting| setting.text.as_str());
     let files = match names {
         Some(names) => names.split(':').count() as u64,
-        None => number(job, "nrfiles").unwrap_or(1),
+        None => job.number("nrfiles").unwrap_or(1),
     };
     let each = match job.get("filesize").map(|setting| &setting.value) {
         Some(Value::Number(size) | Value::Range(_, size)) => Some(size.saturating_mul(files)),
         _ => None,
     };
-    let size = each.or_else(|| number(job, "size"))?;
+    let size = each.or_else(|| job.number("size"))?;
     // A share is at most all of it.
     let bytes = |key: &str| match job.get(key).map(|setting| &setting.value) {
         Some(Value::Number(bytes)) => *bytes,
         Some(_) => size,
         None => 0,
     };
-    let clones = number(job, "numjobs").unwrap_or(1);
+    let clones = job.number("numjobs").unwrap_or(1);
     let step = bytes("offset_increment").saturating_mul(clones);
     let one = size.saturating_add(bytes("offset")).saturating_add(step);
     // Clones share the files that have a name.
@@ -317,11 +303,11 @@ fn space(job: &Job) -> Option<(&str, u64)> {
     })
 }
 
-/// What all jobs take: those between one `stonewall` and the next run at once.
+/// The time of all jobs: those between one `stonewall` and the next run concurrently.
 fn time_in_all(file: &JobFile) -> Nanos {
     let (mut before, mut longest) = (0_u64, 0_u64);
     for job in &file.jobs {
-        if is_on(job, "stonewall") || job.get("wait_for").is_some() {
+        if job.is_on("stonewall") || job.get("wait_for").is_some() {
             before = before.saturating_add(std::mem::take(&mut longest));
         }
         longest = longest.max(time(job).unwrap_or(UNKNOWN_TIME.0));
@@ -338,6 +324,6 @@ fn time(job: &Job) -> Option<u64> {
         Value::Time(time) if time.0 > 0 => Some(time.0),
         _ => None,
     };
-    let loops = number(job, "loops").unwrap_or(1);
+    let loops = job.number("loops").unwrap_or(1);
     Some(of("runtime")?.saturating_mul(loops).saturating_add(of("ramp_time").unwrap_or(0)))
 }

@@ -4,7 +4,7 @@
 //! several objects when fio was told to report while it runs: the last one counts.
 
 use crate::unit;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
 /// The largest answer that is read, in bytes.
@@ -145,7 +145,7 @@ impl FioOutput {
         if text.len() > MAX_OUTPUT_BYTES {
             return Err(OutputError::TooLarge(text.len()));
         }
-        let raw = last_object(text)?;
+        let raw: RawOutput = last_object(text)?;
         if raw.jobs.len() > MAX_REPORTS {
             return Err(OutputError::Unreadable(format!("{} jobs", raw.jobs.len())));
         }
@@ -168,8 +168,13 @@ impl FioOutput {
     }
 }
 
+/// What fio wrote, as it wrote it, in a text that holds its standard output; none if it is not there to its end.
+pub fn verbatim(text: &str) -> Option<serde_json::Value> {
+    last_object(text).ok().filter(|answer: &serde_json::Value| answer.get("fio version").is_some())
+}
+
 /// The last whole object in a text that may begin with notes.
-fn last_object(text: &str) -> Result<RawOutput, OutputError> {
+fn last_object<T: DeserializeOwned>(text: &str) -> Result<T, OutputError> {
     // An object begins a line: a brace inside a note does not.
     let starts = |text: &str| if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     let Some(start) = starts(text) else {
@@ -177,7 +182,7 @@ fn last_object(text: &str) -> Result<RawOutput, OutputError> {
         return Err(OutputError::NoJson(if first.is_empty() { "nothing".into() } else { first }));
     };
     let mut last = None;
-    for object in serde_json::Deserializer::from_str(&text[start..]).into_iter::<RawOutput>() {
+    for object in serde_json::Deserializer::from_str(&text[start..]).into_iter::<T>() {
         match object {
             Ok(object) => last = Some(object),
             // Words after the last object are not a fault.

@@ -116,6 +116,25 @@ impl Job {
         self.settings.iter().find(|setting| setting.key.name == name)
     }
 
+    /// The number that a key has.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        match self.get(name)?.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether a key is switched on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    /// Its kind of I/O, such as `randwrite`: the value of `rw` up to a colon.
+    pub(crate) fn access(&self) -> &str {
+        let text = self.get("rw").map_or("read", |setting| setting.text.as_str());
+        text.split_once(':').map_or(text, |(access, _)| access)
+    }
+
     /// Something wrong with the whole of it.
     pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
         Place { line: self.line, source: 0, span: self.span.clone() }.fault(message, help)

@@ -1,24 +1,18 @@
 //! The preset that is nearest to a job file, for those who do not need fio's own requests.
 
-use super::{Job, JobFile, Value};
+use super::JobFile;
 
 /// The preset that is closest to the only job of a file; none if there are several, or nothing is close.
 pub(super) fn closest(file: &JobFile) -> Option<&'static str> {
     let [job] = &file.jobs[..] else { return None };
-    let number = |key: &str| match job.get(key).map(|setting| &setting.value) {
-        Some(Value::Number(number)) => *number,
-        _ => 0,
-    };
-    let text = |key: &str| job.get(key).map_or("", |setting| setting.text.as_str());
-    if ["null", "ftruncate", "falloc", "filestat", "filedelete"].contains(&text("ioengine")) {
-        return None;
+    match job.get("ioengine").map_or("", |setting| setting.text.as_str()) {
+        "null" | "ftruncate" | "falloc" | "filestat" | "filedelete" => return None,
+        "filecreate" => return Some("create-files"),
+        _ => {}
     }
-    if text("ioengine") == "filecreate" {
-        return Some("create-files");
-    }
-    let syncs = number("fsync") == 1 || number("fdatasync") == 1;
-    match (access(job), syncs) {
-        ("write", true) if number("numjobs") > 1 => Some("wal-group-commit"),
+    let syncs = ["fsync", "fdatasync"].iter().any(|key| job.number(key) == Some(1));
+    match (job.access(), syncs) {
+        ("write", true) if job.number("numjobs") > Some(1) => Some("wal-group-commit"),
         ("write", true) => Some("wal-single-commit"),
         ("read", _) => Some("sequential-read"),
         ("write", false) => Some("sequential-write"),
@@ -27,9 +21,4 @@ pub(super) fn closest(file: &JobFile) -> Option<&'static str> {
         ("randrw", false) => Some("random-mixed"),
         _ => None,
     }
-}
-
-fn access(job: &Job) -> &str {
-    let text = job.get("rw").map_or("read", |setting| setting.text.as_str());
-    text.split(':').next().unwrap_or_default()
 }

@@ -218,7 +218,7 @@ fn another_runtime_can_be_set_where_jobs_run_at_once_for_the_same_time() {
     assert_eq!(runtime("[a]\nsize=1m\nruntime=10ms\n"), None, "no workload is that short");
     assert_eq!(runtime(&format!("{text}ramp_time=0\nloops=1\nstartdelay=0\n")), Some(Nanos::secs(30)));
     let mut longer = understood(text);
-    assert!(longer.jobs.set_runtime(Nanos::millis(1500)));
+    assert_eq!(longer.jobs.replace_runtime(Nanos::millis(1500)), Some(Nanos::secs(30)));
     let program = longer.entry("job").resolve(1).unwrap().program.unwrap();
     assert_eq!((program.duration, program.program.deadline), (Nanos::millis(1500), Nanos::secs(603)));
     let values =

@@ -50,6 +50,7 @@ pub use program::Program;
 pub use rate::{Arrivals, Rate};
 pub use server::{Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
+pub(crate) use settle::DURATIONS;
 pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};

@@ -7,6 +7,7 @@ use super::{
     entry_error::{EntryError, entry_error},
 };
 use crate::units::Nanos;
+use std::ops::RangeInclusive;
 
 /// Phases of a workload, and groups of a phase, at most.
 const MAX_PARTS: usize = 64;
@@ -24,15 +25,18 @@ fn part_name(own: &Entry) -> Result<String, EntryError> {
     Ok(name)
 }
 
+/// Times that a workload may measure for.
+pub(crate) const DURATIONS: RangeInclusive<Nanos> = Nanos::millis(50)..=Nanos::secs(86_400);
+
 fn check_times(warmup: Nanos, duration: Nanos) -> Result<(), EntryError> {
-    if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
+    if !DURATIONS.contains(&duration) {
         return Err(entry_error(
             "duration",
             "duration is out of range (50ms to 1d)",
             "use 50ms to 1d, such as 1s",
         ));
     }
-    if warmup > Nanos::secs(86_400) {
+    if warmup > *DURATIONS.end() {
         return Err(entry_error("warmup", "warmup is longer than a day", "use 0s to 1d, such as 250ms"));
     }
     Ok(())

@@ -525,16 +525,14 @@ impl CompareArgs {
             ));
         }
         if let (Some(duration), Ok(understanding)) = (self.duration, &mut inspection.outcome) {
-            let before = understanding.jobs.runtime;
-            if !understanding.jobs.set_runtime(duration) {
+            let Some(before) = understanding.jobs.replace_runtime(duration) else {
                 return Err(ExpectedError::usage(
                     format!("--duration cannot set the time of the fio job file {}", file.display()),
                     "it takes the place of a runtime= that all jobs have and that begins at once: write the same runtime= into each, \
                      and no stonewall, ramp_time, loops or startdelay; or leave --duration out",
                 ));
-            }
-            let before = before.map_or_else(String::new, |before| format!(" instead of {before}"));
-            self.note(&format!("{}: runtime={duration}{before}", file.display()));
+            };
+            self.note(&format!("{}: runtime={duration} instead of {before}", file.display()));
         }
         workloads::entry_of_job(file, inspection)
     }

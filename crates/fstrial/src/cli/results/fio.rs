@@ -7,6 +7,7 @@ use crate::{
     report::fio_json::{self, LoadMetadata, RunMetadata},
 };
 use fstrial_model::{
+    fio::output,
     job::{GroupTask, Task},
     measurement::Measurement,
 };
@@ -84,7 +85,7 @@ fn write(
     };
     let loads = loads(&task, measurement, &run.workload);
     if loads.is_empty() {
-        let Some(answer) = measurement.output.as_deref().and_then(of_fio_itself) else {
+        let Some(answer) = measurement.output.as_deref().and_then(output::verbatim) else {
             return Ok(FioOutcome::NoLoad);
         };
         deliver(&format!("{answer:#}\n"))?;
@@ -103,14 +104,6 @@ fn write(
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     deliver(&(text + "\n"))?;
     Ok(FioOutcome::Whole)
-}
-
-/// What fio answered, if the program was fio, and its answer is there to its end.
-fn of_fio_itself(output: &str) -> Option<serde_json::Value> {
-    let start = output.find("\n{")? + 1;
-    let answer = serde_json::Deserializer::from_str(&output[start..]).into_iter().next()?.ok()?;
-    let is_fios = |answer: &serde_json::Value| answer.get("fio version").is_some();
-    Some(answer).filter(is_fios)
 }
 
 /// The loads of a run, each with what was asked of it. One without a name is called like the workload.
