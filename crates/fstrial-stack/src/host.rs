@@ -121,21 +121,6 @@ fn memory_field(name: &str) -> Result<Bytes, StackError> {
     Ok(Bytes::kib(kib))
 }
 
-/// Refuses what would take more than seven tenths of the memory available.
-///
-/// # Errors
-/// It would; says for what.
-pub fn require_memory(size: Bytes, what: &str) -> Result<(), StackError> {
-    let available = memory_available()?;
-    if available.0 / 10 * 7 >= size.0 {
-        return Ok(());
-    }
-    Err(StackError::Unable {
-        what: format!("{what} of {size} needs more memory than is free ({})", available.human()),
-        hint: "use a smaller --size".into(),
-    })
-}
-
 /// Space that this process can still fill on the filesystem of `path`.
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use super::{
     source::Fault,
     value::{Reading, Surroundings, Value, cut},
 };
-use crate::problem::closest;
-use std::ops::RangeInclusive;
+use crate::{problem::closest, units::Nanos};
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Clones of one job, and threads of all jobs that run at once, at most.
 pub(crate) const MAX_CLONES: u64 = 1024;
@@ -70,8 +70,9 @@ const SHARES: [&str; 4] = ["size", "io_size", "offset", "offset_increment"];
 /// Adds what cannot be run or must not be to the faults of a file.
 pub(crate) fn check(file: &mut JobFile, surroundings: &Surroundings) {
     let mut faults = Vec::new();
+    let wrong: BTreeSet<usize> = file.faults.iter().map(|fault| fault.line).collect();
     for job in &file.jobs {
-        for setting in &job.settings {
+        for setting in job.settings.iter().filter(|setting| !wrong.contains(&setting.line)) {
             let checks = [refuse(setting), check_word(setting), check_range(setting)];
             faults.extend(checks.into_iter().filter_map(Result::err));
         }
@@ -196,7 +197,7 @@ fn check_job(job: &Job) -> Vec<Fault> {
     let runtime = job.get("runtime").map(|setting| &setting.value);
     if let Some(time_based) = job.get("time_based")
         && time_based.value == Value::Switch(true)
-        && !matches!(runtime, Some(Value::Time(length)) if length.0 > 0)
+        && matches!(runtime, None | Some(Value::Time(Nanos(0))))
     {
         faults.push(time_based.fault(
             "time_based without runtime: fio ignores it and ends at size",

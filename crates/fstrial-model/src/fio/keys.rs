@@ -210,6 +210,47 @@ pub(crate) const ENGINES: [&str; 16] = [
     "filedelete",
 ];
 
+/// Keys of engines that do no I/O on files, from `fio --enghelp=…`; those of `http` begin with `http_`.
+pub(crate) const ENGINE_KEYS: [&str; 37] = [
+    "arguments",
+    "bindname",
+    "brick",
+    "busy_poll",
+    "chunk_size",
+    "clientname",
+    "clustername",
+    "conf",
+    "cpuchunks",
+    "cpuload",
+    "cpumode",
+    "donorname",
+    "exit_on_io_done",
+    "grace_time",
+    "hostname",
+    "inplace",
+    "interface",
+    "listen",
+    "mss",
+    "namenode",
+    "nfs_url",
+    "nodelay",
+    "pingpong",
+    "pool",
+    "port",
+    "program",
+    "protocol",
+    "rbdname",
+    "single-instance",
+    "skip_bad",
+    "std_redirect",
+    "touch_objects",
+    "ttl",
+    "uri",
+    "verb",
+    "volume",
+    "window_size",
+];
+
 /// Engines that are known and refused, and why.
 pub(crate) const OUTSIDE: [(&str, &[&str]); 4] = [
     (

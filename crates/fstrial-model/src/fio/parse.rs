@@ -5,7 +5,7 @@
 //! around `=` are refused, since fio loses the unit of `size = 1m`.
 
 use super::{
-    keys::{KEYS, Key},
+    keys::{ENGINE_KEYS, KEYS, Key, Treatment},
     source::{Fault, Files, MAX_FILE_BYTES, MAX_LINE_BYTES, Place, Source, Sources},
     value::{Reading, Surroundings, Value, cut},
 };
@@ -99,6 +99,8 @@ fn is_global(name: &str) -> bool {
 struct RawSetting<'a> {
     key: &'static Key,
     text: Option<Cow<'a, str>>,
+    /// Whether the value is looked at: one that is wrong, or that nobody gets, is not.
+    is_read: bool,
     place: Place,
 }
 
@@ -258,7 +260,7 @@ fn sections<'a>(
                         if line.is_include {
                             continue;
                         }
-                        raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
+                        raw_setting(word, place, surroundings, &mut current.settings)
                     }
                 }
             }
@@ -305,39 +307,50 @@ fn section_name<'a>(word: &'a str, place: &Place) -> Result<&'a str, Fault> {
     }
 }
 
+/// Adds the setting of a line. One whose value is wrong is there all the same: nobody is told to add it.
 fn raw_setting<'a>(
     word: &'a str,
     place: Place,
     surroundings: &Surroundings,
-) -> Result<RawSetting<'a>, Fault> {
+    settings: &mut Vec<RawSetting<'a>>,
+) -> Result<(), Fault> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (word, None),
     };
-    if name.ends_with(char::is_whitespace)
-        || value.is_some_and(|value| value.starts_with(char::is_whitespace))
-    {
-        return Err(place.fault(
+    let Some(key) = Key::find(name.trim_end()) else { return Err(unknown(name.trim_end(), &place)) };
+    let has_blanks = name.ends_with(char::is_whitespace)
+        || value.is_some_and(|value| value.starts_with(char::is_whitespace));
+    let text = match has_blanks {
+        true => Err(place.fault(
             "there are blanks around `=`: fio 3.33 then loses the unit of a number",
             "write key=value without blanks",
-        ));
+        )),
+        false => value.map(|value| fill_in(value, &place, surroundings)).transpose(),
+    };
+    let (text, is_read, fault) = match text {
+        Ok(text) => (text, true, None),
+        Err(_) if !has_blanks && key.treatment == Treatment::LeftOut => (value.map(Cow::from), false, None),
+        Err(fault) => (None, false, Some(fault)),
+    };
+    settings.push(RawSetting { key, text, is_read, place });
+    fault.map_or(Ok(()), Err)
+}
+
+/// A key that fio does not have for files.
+fn unknown(name: &str, place: &Place) -> Fault {
+    if ENGINE_KEYS.contains(&name) || name.starts_with("http_") {
+        let message = format!("`{}` is refused: it is for engines that do no I/O on files", cut(name));
+        return place.fault(message, "leave it out, and use an engine such as psync or io_uring");
     }
-    let Some(key) = Key::find(name) else {
-        let names = KEYS.iter().flat_map(|key| [key.name, key.alias]).filter(|known| !known.is_empty());
-        let help = match closest(name, names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                "`fio --cmdhelp=all` lists the keys; those of engines for devices and networks are not run"
-                    .into()
-            }
-        };
-        return Err(place.fault(format!("fio 3.33 has no key `{}` for files", cut(name)), help));
+    let names = KEYS.iter().flat_map(|key| [key.name, key.alias]).filter(|known| !known.is_empty());
+    let help = match closest(name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            "`fio --cmdhelp=all` lists the keys; those of engines for devices and networks are not run".into()
+        }
     };
-    let text = match value {
-        Some(value) => Some(fill_in(value, &place, surroundings)?),
-        None => None,
-    };
-    Ok(RawSetting { key, text, place })
+    place.fault(format!("fio 3.33 has no key `{}` for files", cut(name)), help)
 }
 
 /// Puts the values of `${NAME}` in.
@@ -424,16 +437,19 @@ impl Settings {
     /// Lays a section over what is there.
     fn add(&mut self, section: &Section<'_>, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
         // fio applies kb_base before all other keys of a section.
-        for raw in section.settings.iter().filter(|raw| raw.key.name == "kb_base") {
+        for raw in section.settings.iter().filter(|raw| raw.key.name == "kb_base" && raw.is_read) {
             if let Err(fault) = self.set_base(raw) {
                 faults.push(fault);
             }
         }
         let reading = Reading { surroundings, decimal: self.decimal };
-        for RawSetting { key, text, place } in &section.settings {
-            let value = reading.value(key.kind, text.as_deref()).unwrap_or_else(|error| {
+        for RawSetting { key, text, is_read, place } in &section.settings {
+            let value = match is_read {
+                true => reading.value(key.kind, text.as_deref()),
+                false => Ok(Value::Text),
+            };
+            let value = value.unwrap_or_else(|error| {
                 faults.push(place.fault(format!("{}: {}", key.name, error.problem), error.hint));
-                // The key is there all the same: nobody is told to add it.
                 Value::Text
             });
             let text = text.as_deref().unwrap_or_default().to_owned();
@@ -525,6 +541,7 @@ mod tests {
         assert_eq!(text(&parse("[a]\nsize=${SIZE}\n").jobs[0], "size"), "64m");
         assert!(refused("[a]\nsize=${HOME}\n").contains("is not a number in the environment"));
         assert!(refused("[a]\nsize=${SIZE\n").contains("not closed"));
+        assert_eq!(text(&parse("[a]\nsize=1m\nwrite_bw_log=${NAME}\n").jobs[0], "write_bw_log"), "${NAME}");
     }
 
     #[test]
@@ -538,6 +555,7 @@ mod tests {
             ("[a]\ninclude other.fio\n", "there is no other.fio"),
             ("[a]\nbs = 4k\n", "without blanks"),
             ("[a]\nblocksiz=4k\n", "did you mean `blocksize`?"),
+            ("[a]\nclustername=ceph\n", "engines that do no I/O on files"),
             ("[a]\nBS=4k\n", "no key `BS`"),
             ("[a]\ndirect\n", "needs a value"),
             ("[a]\ndirect=true\n", "write 0 or 1"),
@@ -549,6 +567,15 @@ mod tests {
             ("[a]\ndescription=\u{1b}[2J\n", "control character"),
         ] {
             assert!(refused(text).contains(part), "{text:?}: {}", refused(text));
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_wrong_is_not_asked_for_again() {
+        for size in ["size = 1g", "size=${NOWHERE}", "size=1.5m"] {
+            let text = format!("[a]\n{size}\n");
+            let inspection = super::super::inspect("job.fio", &text, &host(), &mut |path| Err(path.into()));
+            assert_eq!(inspection.faults.len(), 1, "{:?}", inspection.faults);
         }
     }
 

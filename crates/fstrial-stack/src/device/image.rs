@@ -4,7 +4,7 @@
 //! the process. It is allocated and written in full before the first run, so that no run measures how the host's
 //! filesystem allocates or converts extents; and with data that cannot be compressed or found to be zero.
 
-use super::{Device, DeviceRequest, Progress, several::Several};
+use super::{Device, DeviceRequest, Progress, require_room, several::Several};
 use crate::{
     aligned::{Aligned, PAGE},
     error::StackError,
@@ -34,7 +34,10 @@ pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<
         Ok(Box::new(Image::make(folder, asked.size, tell)?))
     };
     match asked.spec.members {
-        Some(count) => Several::make(asked, count, progress, make),
+        Some(count) => {
+            require_room(Some(folder), Bytes(asked.size.0 * u64::from(count)), "members")?;
+            Several::make(asked, count, progress, make)
+        }
         None => make(progress),
     }
 }
@@ -57,18 +60,7 @@ impl Image {
     /// No space, no permission, or a filesystem that cannot hold such a file.
     pub fn make(folder: &Path, size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
         let folder = fs::canonicalize(folder).map_err(|e| StackError::io("find the folder", folder, e))?;
-        let available = host::space_available(&folder)?;
-        // A tenth is left: filling somebody's disk to the brim for a benchmark is not a service.
-        if available.0 / 10 * 9 < size.0 {
-            return Err(StackError::Unable {
-                what: format!(
-                    "an image of {size} does not fit in {} ({} free)",
-                    folder.display(),
-                    available.human()
-                ),
-                hint: "use --size with less, or another folder: --device image:/some/folder".into(),
-            });
-        }
+        require_room(Some(&folder), size, "an image")?;
         let file = nameless_file(&folder)?;
         let filesystem = host::filesystem_of(&folder)?;
         let mut notes = vec![format!(

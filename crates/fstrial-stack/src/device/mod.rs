@@ -7,7 +7,7 @@ pub mod ramdisk;
 pub mod several;
 pub mod zram;
 
-use crate::{error::StackError, ledger::Ledger};
+use crate::{error::StackError, host, ledger::Ledger};
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, LogDevice, LogKind},
@@ -16,7 +16,10 @@ use fstrial_model::{
     units::Bytes,
     workload::Data,
 };
-use std::{ops::ControlFlow, path::PathBuf};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 /// A device that a trial owns while it runs.
 pub trait Device {
@@ -95,6 +98,34 @@ pub struct DeviceRequest<'a> {
     pub permission: &'a Permission,
     /// Where what outlives us is written down.
     pub ledger: &'a Ledger,
+}
+
+/// Checks that a device of this size can be made: in a folder, or in memory.
+///
+/// # Errors
+/// There is too little space or memory, or the folder does not exist.
+pub fn require_room(folder: Option<&Path>, size: Bytes, what: &str) -> Result<(), StackError> {
+    let unable = |what: String, hint: &str| Err(StackError::Unable { what, hint: hint.into() });
+    let Some(folder) = folder else {
+        let free = host::memory_available()?;
+        return match free.0 / 10 * 7 >= size.0 {
+            true => Ok(()),
+            false => unable(
+                format!("{what} of {size} needs more memory than is free ({})", free.human()),
+                "use a smaller --size",
+            ),
+        };
+    };
+    let free = host::space_available(folder)?;
+    // A tenth is left: filling somebody's disk to the brim for a benchmark is not a service.
+    if free.0 / 10 * 9 >= size.0 {
+        return Ok(());
+    }
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    unable(
+        format!("{what} of {size} does not fit in {} ({} free)", folder.display(), free.human()),
+        "use --size with less, or another folder: --device image:/some/folder",
+    )
 }
 
 /// Makes the log device of a trial.

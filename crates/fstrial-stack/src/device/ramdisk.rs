@@ -2,8 +2,10 @@
 //!
 //! brd if it has one that nobody uses; else a zram device of our own; else a loop device on a file in memory.
 
-use super::{Device, DeviceRequest, Permission, Progress, disk, image::Image, several::Several, zram};
-use crate::{error::StackError, host};
+use super::{
+    Device, DeviceRequest, Permission, Progress, disk, image::Image, require_room, several::Several, zram,
+};
+use crate::error::StackError;
 use fstrial_model::units::Bytes;
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 
@@ -19,10 +21,10 @@ pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<
         }
     };
     if let Some(count) = asked.spec.members {
-        host::require_memory(Bytes(asked.size.0 * u64::from(count)), "members in memory")?;
+        require_room(None, Bytes(asked.size.0 * u64::from(count)), "members in memory")?;
         return Several::make(asked, count, progress, own);
     }
-    host::require_memory(asked.size, "a ramdisk")?;
+    require_room(None, asked.size, "a ramdisk")?;
     match unused_brd(asked.size) {
         Some(brd) => Ok(Box::new(brd)),
         None => own(progress),
@@ -35,7 +37,7 @@ pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<
 /// # Errors
 /// Not enough memory, or no permission.
 pub fn for_log(size: Bytes, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
-    host::require_memory(size, "a ramdisk")?;
+    require_room(None, size, "a ramdisk")?;
     Ok(Box::new(Image::in_memory(size, progress)?))
 }
 

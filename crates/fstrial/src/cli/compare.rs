@@ -55,8 +55,8 @@ pub(crate) struct CompareArgs {
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
     arms: Vec<Arm>,
 
-    /// Workload: a preset's name, an application (postgresql, mysql, git, …) for all presets that model it, a file with its
-    /// fields (.toml), or a fio job file (.fio); `fstrial workloads WORD` lists what fits a word.
+    /// Workload: a preset, an application (postgresql, git, …) for all its presets, a file (.toml), or a fio job (.fio); see
+    /// `fstrial workloads` [default: random-write, append-fsync, create-files].
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',', add = super::complete::workloads())]
     workloads: Vec<String>,
 
@@ -64,8 +64,8 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N,…", value_delimiter = ',', value_parser = threads)]
     threads: Option<Vec<u16>>,
 
-    /// Device: image[:FOLDER], ramdisk, a model such as gp3 (`fstrial device list`), disk, or directory. Given more than once, every arm is built on each, and
-    /// it is asked on which one an arm leads by more.
+    /// Device: image[:FOLDER], ramdisk, a model such as gp3 (`fstrial device list`), disk, or directory; of several, each
+    /// has every arm [default: image].
     #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
 
@@ -89,7 +89,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SIZE", requires = "log_device", hide_short_help = true)]
     log_size: Option<Bytes>,
 
-    /// Wall time in all; the trial stops earlier when everything is decided [default: 5m, or more if a first verdict takes more].
+    /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
@@ -573,7 +573,8 @@ pub(super) fn device_of(
         };
     };
     if kind.is_modelled() {
-        let model = rest.map(super::device::choice).transpose()?;
+        let named = rest.map(|name| model_meant(name).unwrap_or(name));
+        let model = named.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
     }
     let erased = erase.filter(|_| kind.is_erased());

@@ -140,7 +140,8 @@ pub(crate) fn dry_run(
     let looks = Looks::of(&plan);
     let budget = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
     let mut steps = steps::render(&plan, places, precondition, looks.as_ref(), &budget);
-    let missing = lacking::of_trial(&plan.trial, environment::cpus());
+    let mut missing = lacking::of_trial(&plan.trial, environment::cpus());
+    missing.extend(lacking::of_device(&plan));
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
 }

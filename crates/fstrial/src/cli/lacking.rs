@@ -1,8 +1,10 @@
 //! What a trial needs of this host and it has not: said by a dry run, and before a claim is checked.
 
-use crate::run::program::install;
-use fstrial_model::{filesystem::Filesystem, trial::Trial, workload::Workload};
-use fstrial_stack::{StackError, command, host};
+use crate::run::{plan::Plan, program::install};
+use fstrial_model::{
+    device::DeviceKind, filesystem::Filesystem, trial::Trial, units::Bytes, workload::Workload,
+};
+use fstrial_stack::{StackError, command, device, host};
 
 /// What a filesystem needs and this host has not.
 pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
@@ -26,6 +28,22 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
         }
     }
     missing
+}
+
+/// The room that the device of a plan needs and this host has not.
+pub(super) fn of_device(plan: &Plan) -> Option<String> {
+    let spec = &plan.trial.device;
+    let (folder, what) = match spec.kind {
+        _ if !plan.places.contains(&None) => return None,
+        DeviceKind::Disk | DeviceKind::Directory => return None,
+        DeviceKind::Image => (spec.folder(), "an image"),
+        DeviceKind::Ramdisk => (None, "a ramdisk"),
+        DeviceKind::Model => (spec.path.as_deref(), "a modelled device"),
+    };
+    let members = u64::from(spec.members.unwrap_or(1));
+    let room = device::require_room(folder, Bytes(plan.device_size.0.saturating_mul(members)), what);
+    let error = room.err()?;
+    Some(error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))
 }
 
 /// Programs of a workload's commands that are not installed. A path may be one that an earlier command makes.

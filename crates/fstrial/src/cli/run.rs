@@ -66,6 +66,12 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
             ),
         ));
     }
+    if name.ends_with(workloads::JOB_FILE) {
+        return Err(ExpectedError::usage(
+            format!("{name} is a fio job file: it says what a load does, and not on which filesystems"),
+            format!("name them: fstrial compare ARM ARM --workload {name}"),
+        ));
+    }
     let text = in_file::text(&args.file)?;
     let mut trial =
         Trial::parse_with_files(&name, &text, &mut Beside(&args.file), &environment::machine(false))?;

@@ -17,6 +17,7 @@ use fstrial_model::{
     fio::{self, Inspection, Surroundings, Understanding},
     preset,
     problem::Problem,
+    trial::Trial,
     units::Bytes,
     workload::{Entry, TimedOperation, Workload},
 };
@@ -105,7 +106,7 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
 /// How names of workload files end.
 const WORKLOAD_FILE: &str = ".toml";
 /// How names of fio job files end.
-const JOB_FILE: &str = ".fio";
+pub(super) const JOB_FILE: &str = ".fio";
 
 /// What a word after `--workload` means.
 pub(super) enum Named {
@@ -153,7 +154,13 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
 
 /// The workload of a workload file.
 fn entry_of_file(name: &str, text: &str) -> Result<Entry, ExpectedError> {
-    let mut entry = Entry::parse(name, text)?;
+    let mut entry = Entry::parse(name, text).map_err(|error| match Trial::parse(name, text) {
+        Ok(_) => ExpectedError::usage(
+            format!("{name} is a trial file, not a workload"),
+            format!("`fstrial run {name}` runs it"),
+        ),
+        Err(_) => error.into(),
+    })?;
     if entry.name.is_none() && entry.preset.is_none() {
         entry.name = Some(stem(name.as_ref()));
     }
@@ -220,7 +227,6 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
     let about = entry.about.clone().or_else(|| base.as_ref()?.about.clone());
     let source = entry.source.clone().or_else(|| base.as_ref()?.source.clone());
     if json {
-        let results = workload.results().map(|result| json!({ "name": result.name, "unit": result.unit }));
         let durability = workload.durability().into_iter();
         json_lines::print(&json!({
             "name": name,
@@ -229,7 +235,7 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
             "source": source,
             "keywords": entry.keywords.clone().unwrap_or_else(|| preset::keywords(name)),
             "threads": workload.threads,
-            "results": results.collect::<Vec<_>>(),
+            "results": results(&workload),
             "space_needed_bytes": workload.most_space_needed().0,
             "durability": durability
                 .map(|(part, durability)| json!({ "part": part, "durability": durability.to_string() }))
@@ -243,6 +249,11 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
         super::print(&format!("{}\n{text}", lines.collect::<String>()));
     }
     Ok(())
+}
+
+/// What a workload yields, as JSON.
+fn results(workload: &Workload) -> Vec<serde_json::Value> {
+    workload.results().map(|result| json!({ "name": result.name, "unit": result.unit })).collect()
 }
 
 /// What a workload yields and needs, line by line.
@@ -269,6 +280,7 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         let durable = timed.program.durable().unwrap_or_else(|| "the program's".into());
         lines.push(format!("Durability: {durable}"));
         lines.push("Content:    the program's".into());
+        lines.push(format!("Time:       {} a run, about", timed.duration));
         return lines;
     }
     lines.push(format!("Space:      {space} at most, without the filesystem's own"));

@@ -17,8 +17,9 @@ use fstrial_model::{
     place::Place,
     state::Restoring,
     units::Nanos,
-    workload::{Phase, Until, Workload},
+    workload::{Phase, Program, Until, Workload},
 };
+use fstrial_stack::command::quoted;
 use std::fmt::Write;
 
 /// The log device where it has no name yet.
@@ -59,6 +60,7 @@ pub fn render(
             let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
         }
     }
+    out += &programs(plan);
     let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round in an order of its own)", plan.seed);
     for (position, cell) in plan.order(1).into_iter().enumerate() {
         let at = plan.cells[cell];
@@ -75,14 +77,18 @@ pub fn render(
     }
     let settings = &plan.trial.trial;
     let holding = plan.contrasts.iter().filter(|contrast| contrast.holds_open).count();
+    let all = plan.contrasts.len();
     let _ = writeln!(
         out,
-        "\nRounds until {} settled or {} have passed; {} in all, errors controlled together.",
-        if holding == 1 { "1 contrast is".to_owned() } else { format!("{holding} contrasts are") },
+        "\nRounds until {} or {} have passed{}.",
+        match holding {
+            1 => "1 question is decided".to_owned(),
+            _ => format!("{holding} questions are decided"),
+        },
         settings.budget,
-        match plan.contrasts.len() {
-            1 => "1 question".to_owned(),
-            all => format!("{all} questions"),
+        match all.checked_sub(holding) {
+            None | Some(0) => String::new(),
+            Some(others) => format!("; {others} more, which nothing waits for, are judged with them"),
         }
     );
     out += &budget(forecast);
@@ -175,9 +181,62 @@ fn phases(workload: &Workload) -> String {
         return format!("the operation {}", timed.operation);
     }
     match &workload.program {
-        Some(timed) => timed.program.command.first().map_or_else(String::new, |name| format!("runs {name}")),
+        Some(timed) => typed(&timed.program, &timed.program.command),
         None => workload.phases.iter().map(one).collect::<Vec<_>>().join(", then "),
     }
+}
+
+/// A command as one would type it: parameters filled in, other placeholders as they are.
+fn typed(program: &Program, words: &[String]) -> String {
+    let filled = |word: &String| {
+        let parameters = program.parameters.iter();
+        parameters
+            .fold(word.clone(), |word, (name, value)| word.replace(&format!("{{parameter:{name}}}"), value))
+    };
+    let braces = |word: &String| match word.replace(['{', '}'], "") {
+        plain if quoted(&plain) == plain => word.clone(),
+        _ => quoted(word),
+    };
+    words.iter().map(filled).map(|word| braces(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The commands of programs and their servers, in the order of a run.
+fn programs(plan: &Plan) -> String {
+    let mut out = String::new();
+    for workload in &plan.workloads {
+        let Some(program) = workload.program.as_ref().map(|timed| &timed.program) else { continue };
+        let _ = writeln!(out, "\nThe commands of {}, in a folder of their own on the arm", workload.name);
+        for (index, step) in program_steps(program).iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}", index + 1);
+        }
+        for (name, text) in &program.inputs {
+            let _ = writeln!(out, "   {{input:{name}}} is");
+            for line in text.trim().lines() {
+                let _ = writeln!(out, "      {line}");
+            }
+        }
+    }
+    out
+}
+
+fn program_steps(program: &Program) -> Vec<String> {
+    let all =
+        |commands: &[Vec<String>]| commands.iter().map(|words| typed(program, words)).collect::<Vec<_>>();
+    let mut steps = all(&program.prepare);
+    if let Some(server) = program.server.as_ref() {
+        steps.push(format!("start {}", typed(program, &server.start)));
+        steps.extend(all(&server.load));
+        steps.push(
+            "stop the server, sync, drop the page cache of the machine (as root), start it again".into(),
+        );
+        steps.push(format!("measured: {}", typed(program, &program.command)));
+        steps.extend(all(&server.verify).into_iter().map(|check| format!("check: {check}")));
+        steps.push("stop the server".into());
+    } else {
+        steps.push("sync, drop the page cache of the machine (as root)".into());
+        steps.push(format!("measured: {}", typed(program, &program.command)));
+    }
+    steps
 }
 
 /// The pilots for a lap that workloads ask for.
@@ -289,11 +348,16 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
             "out of the group, which is removed (in the ledger)",
         );
     }
-    steps.add(
-        "lay out the workload's files, sync, drop the page cache of the machine (as root)",
-        "none needed",
-    );
-    steps.add("warm up, measure", "none needed");
+    if plan.workloads.iter().any(|workload| workload.program.is_none()) {
+        steps.add(
+            "lay out the workload's files, sync, drop the page cache of the machine (as root)",
+            "none needed",
+        );
+        steps.add("warm up, measure", "none needed");
+    }
+    if plan.workloads.iter().any(|workload| workload.program.is_some()) {
+        steps.add("run the commands of the workload, listed below", "their processes end with the worker");
+    }
     if plan.trial.trial.fsck
         && let Some((program, arguments)) = arm.row().and_then(|row| row.fsck)
     {

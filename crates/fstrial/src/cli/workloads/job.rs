@@ -1,8 +1,11 @@
 //! `fstrial workloads show JOB.fio`: each section and key of a job file with what becomes of it, all problems at once.
 
-use super::stem;
-use crate::{error::ExpectedError, report::json_lines};
-use fstrial_model::fio::{Fate, Fault, Inspection, KeyFate, SectionFate};
+use super::{results, stem, summary};
+use crate::{error::ExpectedError, report::json_lines, run::environment};
+use fstrial_model::{
+    fio::{Fate, Fault, Inspection, KeyFate, SectionFate, Understanding},
+    workload::Workload,
+};
 use serde_json::json;
 use std::{
     fmt::{self, Write},
@@ -33,18 +36,27 @@ pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) 
     }
 }
 
+/// What the job becomes on this host.
+fn workload(file: &Path, understanding: &Understanding) -> Option<Workload> {
+    understanding.entry(&stem(file)).resolve(environment::cpus()).ok()
+}
+
 fn problems(count: usize) -> String {
     if count == 1 { "one problem".into() } else { format!("{count} problems") }
 }
 
 fn document(file: &Path, inspection: &Inspection) -> serde_json::Value {
     let understanding = inspection.outcome.as_ref().ok();
+    let workload = understanding.and_then(|understanding| workload(file, understanding));
     let problem = |fault: &Fault| json!({ "line": fault.line, "message": fault.message, "help": fault.help });
     json!({
         "name": stem(file),
         "file": file,
         "runs": understanding.map_or(Fate::Refused, |_| Fate::Fio),
         "preset": understanding.and_then(|understanding| understanding.preset),
+        "threads": workload.as_ref().map(|workload| &workload.threads),
+        "results": workload.as_ref().map(results),
+        "space_needed_bytes": workload.as_ref().map(|workload| workload.most_space_needed().0),
         "sections": inspection.sections,
         "problems": inspection.faults.iter().map(problem).collect::<Vec<_>>(),
     })
@@ -62,6 +74,10 @@ fn write(out: &mut String, file: &Path, inspection: &Inspection) -> fmt::Result 
         Err(_) => format!(" is refused: {}", problems(inspection.faults.len())),
     };
     writeln!(out, "{}{headline}", file.display())?;
+    let workload = inspection.outcome.as_ref().ok().and_then(|understanding| workload(file, understanding));
+    for line in workload.iter().flat_map(|workload| summary(workload, None)) {
+        writeln!(out, "  {line}")?;
+    }
     let is_told = |fault: &&Fault| inspection.sections.iter().any(|section| tells(section, fault.line));
     for fault in inspection.faults.iter().filter(|fault| !is_told(fault)) {
         let line = if fault.line == 0 { String::new() } else { format!("line {}: ", fault.line) };

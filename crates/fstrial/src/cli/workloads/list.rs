@@ -7,6 +7,11 @@ use fstrial_model::{
 };
 use serde_json::json;
 
+const OWN_JOBS: &str = "
+A job file of your own is a workload, too: --workload JOB.fio
+`fstrial workloads show JOB.fio` says what fio gets of it
+";
+
 /// Lists the presets, or those that fit a word.
 pub(super) fn list(word: Option<&str>, json: bool) -> Result<(), ExpectedError> {
     let fitting = match word {
@@ -19,6 +24,7 @@ pub(super) fn list(word: Option<&str>, json: bool) -> Result<(), ExpectedError> 
     }
     match word {
         None => super::super::print_folded(&format!("{}{}", families(&fitting), applications())),
+        Some("fio") => super::super::print_folded(&format!("{}{OWN_JOBS}", of_word("fio", &fitting))),
         Some(word) => super::super::print_folded(&of_word(word, &fitting)),
     }
     Ok(())

@@ -20,7 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    device::{Device, DeviceRequest, Progress},
+    device::{Device, DeviceRequest, Progress, require_room},
     host, isolation,
     ledger::Ledger,
     loopdev::{self, LoopDevice},
@@ -130,14 +130,7 @@ impl Modelled {
             let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
             return Err(unable(what, "use --size with less").into());
         }
-        match &folder {
-            None => host::require_memory(size, "a modelled device with its data in memory")?,
-            Some(folder) if host::space_available(folder)?.0 / 10 * 9 < size.0 => {
-                let what = format!("a modelled device of {size} does not fit in {}", folder.display());
-                return Err(unable(what, "use --size with less").into());
-            }
-            Some(_) => {}
-        }
+        require_room(folder.as_deref(), size, "a modelled device")?;
         // Loop devices are found by the name of their file, so no two files may have the same.
         let name = format!("fstrial-{}", host::unique_name());
         let offer = Offer { model, size, folder, name };
