@@ -1,7 +1,6 @@
 /**
  * @file A browser without a network that writes down everything a page does that it should not.
  */
-import { readFileSync } from 'node:fs';
 import { test as unlimited } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
@@ -26,12 +25,6 @@ export const test = (name, run) => unlimited(name, { timeout: TEST_MS }, run);
 /** Starts the system's Chromium, or the one that `CHROMIUM` names. */
 export const launch = () =>
   chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ARGUMENTS });
-
-/** The data that a page was made from. */
-export function dataOf(path) {
-  const found = /<script type="application\/json" id="data">(.*?)<\/script>/s.exec(readFileSync(path, 'utf8'));
-  return JSON.parse(found[1]);
-}
 
 /**
  * Opens a page in a context of its own.
@@ -82,31 +75,13 @@ export async function open(
   return { page, faults };
 }
 
-/** Scrolls to every figure until all are drawn as everything is chosen now. */
-export async function drawAll(page) {
-  await page.evaluate(async () => {
-    const pause = () =>
-      new Promise((done) => {
-        setTimeout(done, 10);
-      });
-    document.querySelectorAll('details:has(figure.plot)').forEach((details) => {
+/** Opens everything that is folded up. */
+export const unfold = (page) =>
+  page.$$eval('details', (all) =>
+    all.forEach((details) => {
       details.open = true;
-    });
-    for (const figure of document.querySelectorAll('figure.plot')) {
-      const from = performance.now();
-      for (;;) {
-        // Again each time: a figure above that is drawn, and grows, can move this one out of view.
-        figure.scrollIntoView({ block: 'center' });
-        if (figure.matches('.drawn:not(.stale)')) break;
-        if (performance.now() - from > 20_000) {
-          const { top, height } = figure.getBoundingClientRect();
-          throw new Error(`${figure.id} is not drawn: ${figure.className}, at ${top}, ${height} high`);
-        }
-        await pause();
-      }
-    }
-  });
-}
+    }),
+  );
 
 /** What is wrong on the page by now, and what it may not have done; closes it. */
 export async function faultsOf({ page, faults }) {

@@ -12,14 +12,11 @@ use std::{
 
 /// Where they are, for the program to print and the package to hold.
 pub(crate) const FILE: &str = "crates/fstrial/THIRD-PARTY.txt";
-/// What is embedded next to the crates, with the folder of its texts.
-const EMBEDDED: (&str, &str) =
-    ("Apache ECharts, with parts of d3 (Apache-2.0, BSD-3-Clause)", "crates/fstrial/src/report/page/vendor");
 /// Files whose names begin so are texts of licences.
 const TEXTS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
 
 const HEAD: &str = "\
-fstrial is linked with the crates below, and holds what is named after them. Where a licence may be chosen, it is MIT. The
+fstrial is linked with the crates below, Where a licence may be chosen, it is MIT. The
 standard library of Rust is linked as well: copyright The Rust Project contributors, MIT or Apache-2.0. The static binary holds
 the C library of the system that it was built on; of Debian that is the GNU C library, LGPL-2.1-or-later.
 ";
@@ -53,9 +50,7 @@ struct Linked {
 
 fn notices() -> Result<String, String> {
     let metadata = metadata()?;
-    let mut all: Vec<Linked> = linked(&metadata)?.into_iter().map(of_package).collect::<Result<_, _>>()?;
-    let folder = root().join(EMBEDDED.1);
-    all.push(Linked { name: EMBEDDED.0.into(), texts: texts(&folder, |_| true)? });
+    let all: Vec<Linked> = linked(&metadata)?.into_iter().map(of_package).collect::<Result<_, _>>()?;
     // Each text once, however many have it.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let (mut list, mut bodies) = (String::new(), String::new());
@@ -165,7 +160,7 @@ mod tests {
     fn the_notices_are_of_what_is_linked() {
         let file = fs::read_to_string(root().join(FILE)).unwrap();
         assert!(file == notices().unwrap(), "make them again: cargo xtask notices");
-        for name in ["clap ", "serde_json ", "Apache ECharts"] {
+        for name in ["clap ", "serde_json "] {
             assert!(file.lines().any(|line| line.starts_with(name)), "{name}");
         }
         assert!(!file.contains(": no text"), "something has no text");

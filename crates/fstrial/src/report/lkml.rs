@@ -6,7 +6,6 @@ use super::{
     document::{Document, WorkloadReport},
     markdown, plain, shortened, summary, table, verdict, wrapped,
 };
-use crate::run::plan::threads_in_words;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -18,7 +17,8 @@ pub fn render(document: &Document) -> String {
     let mut out = String::new();
     let words: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
-    let _ = writeln!(out, "{}\n", indented(&format!("Subject: {}", subject(document)), 1));
+    let subject = summary::headline(document).unwrap_or_else(|| markdown::title(document));
+    let _ = writeln!(out, "{}\n", indented(&format!("Subject: {subject}"), 1));
     for machine in document.machines() {
         if !machine.place.is_empty() {
             field(&mut out, "Place:", &format!("{} ({})", machine.place, machine.host));
@@ -65,22 +65,6 @@ pub fn render(document: &Document) -> String {
         let _ = writeln!(out, "{}", format!("  {}", plain(line)).trim_end());
     }
     out
-}
-
-/// What was found, for a list of subjects, and where; what was compared, if nothing was found.
-fn subject(document: &Document) -> String {
-    let Some(found) = summary::in_short(document).into_iter().next() else {
-        return markdown::title(document);
-    };
-    let main: Vec<&WorkloadReport> =
-        document.workloads.iter().filter(|workload| !workload.secondary).collect();
-    match main.as_slice() {
-        [workload] => match workload.levels().as_slice() {
-            [level] if *level > 0 => format!("{}, {}: {found}", workload.title(), threads_in_words(*level)),
-            _ => format!("{}: {found}", workload.title()),
-        },
-        _ => found,
-    }
 }
 
 /// The versions of the tools that made the filesystems.

@@ -136,6 +136,20 @@ fn in_full<'a>(
     document.workloads.iter().flat_map(words).collect()
 }
 
+/// What was found, in a line: of a single workload with its name. None if nothing was found.
+pub fn headline(document: &Document) -> Option<String> {
+    let found = in_short(document).into_iter().next()?;
+    let main: Vec<&WorkloadReport> =
+        document.workloads.iter().filter(|workload| !workload.secondary).collect();
+    Some(match main.as_slice() {
+        [workload] => match workload.levels().as_slice() {
+            [level] if *level > 0 => format!("{}, {}: {found}", workload.title(), threads_in_words(*level)),
+            _ => format!("{}: {found}", workload.title()),
+        },
+        _ => found,
+    })
+}
+
 /// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
 /// a promise.
 pub fn in_short(document: &Document) -> Vec<String> {

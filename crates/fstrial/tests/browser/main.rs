@@ -15,7 +15,7 @@ mod support;
 use labs::{hostile, with};
 use made::Shape;
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -29,7 +29,7 @@ const NAME: &str = "pages in a browser";
 const STEP_SECONDS: u64 = 120;
 /// Longest that all tests of pages may take.
 const ALL: Duration = Duration::from_secs(600);
-/// The file of tests that hold for any page.
+/// The tests that hold for any page.
 const ANY_PAGE: &str = "any-page.test.mjs";
 /// Browsers at a time: one leaves a part of two processors idle.
 const BROWSERS: usize = 2;
@@ -105,13 +105,13 @@ fn pages_hold_in_a_browser() {
         pages.push(trial_that_ran(&ran));
     }
     let began = Instant::now();
-    let waiting = Mutex::new(files().iter().flat_map(|file| jobs(file, &pages)).collect::<Vec<_>>());
+    let waiting = Mutex::new(pages);
     let problems = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..BROWSERS {
             scope.spawn(|| {
-                while let Some((file, page)) = { waiting.lock().unwrap().pop() } {
-                    let found = problem(&file, &page, ALL.saturating_sub(began.elapsed()));
+                while let Some(page) = { waiting.lock().unwrap().pop() } {
+                    let found = problem(&page, ALL.saturating_sub(began.elapsed()));
                     problems.lock().unwrap().extend(found);
                 }
             });
@@ -121,23 +121,9 @@ fn pages_hold_in_a_browser() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The files of tests.
-fn files() -> Vec<String> {
-    let names =
-        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.ends_with(".test.mjs")).collect()
-}
-
-/// A file of tests with each of the pages, if it is for any; else as it is.
-fn jobs(file: &str, pages: &[String]) -> Vec<(String, String)> {
-    let none = [String::new()];
-    let pages = if file == ANY_PAGE { pages } else { &none };
-    pages.iter().map(|page| (file.to_owned(), page.clone())).collect()
-}
-
-/// Runs a file of tests, on a page if one is named; what was wrong.
-fn problem(file: &str, page: &str, most: Duration) -> Option<String> {
-    let mut command = within(most.as_secs().max(1), &["node", "--test", "--test-reporter=tap", file]);
+/// Runs the tests on a page; what was wrong.
+fn problem(page: &str, most: Duration) -> Option<String> {
+    let mut command = within(most.as_secs().max(1), &["node", "--test", "--test-reporter=tap", ANY_PAGE]);
     let tested = command.env("FSTRIAL_PAGES", page).output().unwrap();
     let said = String::from_utf8_lossy(&tested.stdout);
     let of = |word: &str| said.lines().filter(|line| line.trim_start().starts_with(word)).collect::<Vec<_>>();
@@ -145,5 +131,5 @@ fn problem(file: &str, page: &str, most: Duration) -> Option<String> {
     let count = |name: &str| of(name).first().and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
     let all_passed = count("# pass ").is_some_and(|passed| passed >= 8 && count("# tests ") == Some(passed));
     (!tested.status.success() || !all_passed)
-        .then(|| format!("{file} {page}: {}, {:#?}\n{said}", tested.status, of("not ok")))
+        .then(|| format!("{page}: {}, {:#?}\n{said}", tested.status, of("not ok")))
 }

@@ -2,7 +2,7 @@
 //! no file is lost.
 
 use crate::{
-    labs::{COMMANDS, HOSTILE, hostile, with},
+    labs::{hostile, with},
     made::Shape,
     support::{Ended, Lab},
 };
@@ -15,66 +15,50 @@ fn ok(ended: Ended) -> String {
     ended.stdout
 }
 
-/// The data that is embedded in a page.
-fn data_of(page: &str) -> Value {
-    let (_, rest) = page.split_once("id=\"data\">").expect("a page has data");
-    let (json, _) = rest.split_once("</script>").expect("it ends");
-    serde_json::from_str(json).expect("it is JSON")
-}
-
-/// The words of a page: everything before its data, without the style.
+/// The words of a page, without its style and script.
 fn words_of(page: &str) -> String {
     let (_, body) = page.split_once("<body>").expect("a page has a body");
-    body.split_once("<script type=\"application/json\"").expect("a page has data").0.to_owned()
+    body.split_once("<script>").expect("a page has a script").0.to_owned()
+}
+
+/// An attribute of everything inside the element of this name.
+fn values<'a>(page: &'a str, id: &str, attribute: &str) -> Vec<&'a str> {
+    let (_, inside) = page.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id}"));
+    let (inside, _) = inside.split_once("</figure>").expect("its end");
+    let begun = format!(" {attribute}=\"");
+    inside.split(&begun).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
 #[test]
-fn the_page_says_who_won_and_has_its_data() {
+fn the_page_says_who_won_and_shows_it() {
     let lab = with(&[Shape::default()]);
     let said = ok(lab.run("report"));
     let path = lab.home().join("reports/trial-1.html");
     assert_eq!(said.trim(), path.display().to_string());
     let page = fs::read_to_string(path).unwrap();
     let words = words_of(&page);
-    for expected in [
-        "xfs leads",
-        "Who won where",
-        "What to distrust",
-        "Repeat this",
-        "fstrial run made-up.toml --seed 0x64",
-    ] {
+    for expected in ["<h1>xfs", "What to distrust", "Repeat this", "fstrial run made-up.toml --seed 0x64"] {
         assert!(words.contains(expected), "the page lacks: {expected}");
     }
-    let data = data_of(&page);
-    assert_eq!(data["schema_version"], 1);
-    let section = &data["trials"][0]["sections"][1];
-    assert_eq!((section["title"].as_str(), section["unit"].as_str()), (Some("append-fsync"), Some("op/s")));
-    assert_eq!(section["cells"].as_array().unwrap().len(), 6);
     // What the pictures show is what the document says.
     let shown: Value = serde_json::from_str(ok(lab.run("report --format json")).trim()).unwrap();
-    let (cell, stored) = (&section["cells"][4], &shown["workloads"][1]["cells"][4]);
-    let (drawn, told) = (cell["rate"].as_f64().unwrap(), stored["rate"].as_f64().unwrap());
-    assert!((drawn / told - 1.0).abs() < 1e-3, "{drawn} against {told}");
-    let contrast = &section["contrasts"][0];
-    assert_eq!(contrast["verdict"], shown["workloads"][1]["verdicts"][0]["verdict"]);
-    let course = &contrast["course"];
-    assert_eq!(course["rounds"].as_array().unwrap().len(), 12);
-    assert_eq!(course["ratio"].as_array().unwrap().last(), Some(&contrast["ratio"]));
-}
-
-#[test]
-fn without_scripts_rates_and_ratios_are_drawn() {
-    let lab = with(&[Shape::default()]);
-    let page = ok(lab.run("report --out -"));
-    let words = words_of(&page);
-    for id in ["t0-s0-rates", "t0-s0-ratios", "t0-s1-rates"] {
-        let (_, drawing) = words.split_once(&format!("id=\"{id}\"")).expect("a drawing");
-        let (drawing, _) = drawing.split_once("</figure>").expect("its end");
-        assert!(drawing.contains("role=\"img\"") && drawing.contains("<circle"), "{id}: {drawing}");
-    }
-    assert!(words.contains("xfs / ext4") && words.contains("All workloads at a glance"));
-    let cell = &data_of(&page)["trials"][0]["sections"][0]["cells"][0];
-    assert_eq!(cell["orders"].as_array().unwrap().len(), cell["rounds"].as_array().unwrap().len());
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let alike = |drawn: f64, told: &Value| (drawn / told.as_f64().unwrap() - 1.0).abs() < 1e-3;
+    let rates = values(&page, "t0-s1-rates", "data-value");
+    let cells = shown["workloads"][1]["cells"].as_array().unwrap();
+    assert_eq!(rates.len(), cells.len());
+    assert!(rates.iter().zip(cells).all(|(drawn, cell)| alike(number(drawn), &cell["rate"])), "{rates:?}");
+    let ratios = values(&page, "t0-ratios", "data-value");
+    let verdicts =
+        shown["workloads"].as_array().unwrap().iter().flat_map(|of| of["verdicts"].as_array().unwrap());
+    let told: Vec<&Value> = verdicts
+        .filter(|verdict| verdict["metric"] == "throughput")
+        .map(|verdict| &verdict["ratio"])
+        .collect();
+    assert_eq!(ratios.len(), told.len());
+    assert!(ratios.iter().all(|drawn| told.iter().any(|told| alike(number(drawn), told))), "{ratios:?}");
+    let runs = values(&page, "t0-s1-runs", "data-y");
+    assert!(!runs.is_empty() && runs.iter().all(|rates| rates.split(' ').count() == 12), "{runs:?}");
 }
 
 #[test]
@@ -128,7 +112,6 @@ fn hostile_names_are_text() {
     assert!(!page.contains("<img src=x"), "a name became an element");
     assert!(!page.contains("<script>alert"), "a name became a script");
     assert!(page.contains("&lt;img src=x onerror="), "and it is shown");
-    assert_eq!(data_of(&page)["trials"][0]["kernel"], format!("{HOSTILE}{COMMANDS}"));
     let post = ok(lab.run("report --format lkml"));
     assert!(post.lines().count() > 20);
     let ticket = ok(lab.run("report --format markdown"));
@@ -171,18 +154,14 @@ fn several_trials_are_side_by_side() {
     let page = fs::read_to_string(lab.path("both.html")).unwrap();
     let words = words_of(&page);
     assert!(words.contains("2 trials that differ in kernel and date"), "{}", &words[..2000]);
-    assert!(words.contains("data-plot=\"compare\""));
     let (_, side_by_side) =
         words.split_once("Ratios of throughput in random-write").expect("ratios side by side");
     let (table, picture) = side_by_side.split_once("</table>").expect("a table");
     for heading in ["#1, ", "#2, ", "Linux 6.1.0", "Linux 6.12.0", "xfs / ext4"] {
         assert!(table.contains(heading), "{heading} is not in {table}");
     }
-    let device = data_of(&page)["trials"][0]["device"].as_str().unwrap().to_owned();
-    assert!(!device.is_empty() && table.contains(&device), "{device} is not in {table}");
     assert!(picture.contains("id=\"compare-0-0-ratios\"") && picture.contains("<svg class=\"forest\""));
-    assert!(words.contains("id=\"t1-s0-throughput\""));
-    assert_eq!(data_of(&page)["trials"].as_array().unwrap().len(), 2);
+    assert!(words.contains("id=\"t1-s0-rates\""));
     assert!(lab.home().join("reports").read_dir().is_err(), "nothing else is written");
     ok(lab.run("report 1 2"));
     assert!(lab.home().join("reports/trial-1-2.html").is_file());
@@ -277,7 +256,9 @@ fn every_trial_leaves_a_page() {
     let path = lab.home().join("reports/trial-1.html");
     assert!(ended.stderr.contains(&format!("as a page: {}", path.display())), "{}", ended.stderr);
     let page = fs::read_to_string(&path).unwrap();
-    assert_eq!(data_of(&page)["trials"][0]["arms"], serde_json::json!(["a", "b"]));
+    assert!(
+        ["a", "b"].iter().all(|arm| words_of(&page).contains(&format!("<span dir=\"auto\">{arm}</span>")))
+    );
     let quiet = lab.run(&format!("{words} --no-page"));
     assert!(!quiet.stderr.contains("as a page"), "{}", quiet.stderr);
     assert!(!lab.home().join("reports/trial-2.html").exists());

@@ -38,6 +38,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const STYLE: &str = include_str!("style.css");
+const CSS: &str = "text/css; charset=utf-8";
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -100,7 +101,8 @@ fn route(path: &Path, asked: &PageRequest) -> Result<Answer, Trouble> {
     // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
     let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
     match parts.as_slice() {
-        ["style.css"] => Ok(Answer::new(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
+        ["style.css"] => Ok(Answer::new(StatusCode::OK, CSS, STYLE)),
+        ["pictures.css"] => Ok(Answer::new(StatusCode::OK, CSS, page::PICTURES)),
         [""] => list(&open()?, asked),
         ["trial", id] => {
             let (store, id) = (open()?, number(id)?);

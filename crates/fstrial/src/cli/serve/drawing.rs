@@ -1,61 +1,61 @@
-//! The plot of a trend as SVG: points with intervals, segments, changes. Words for it are in the tables next to it.
+//! The picture of a trend: points with intervals, segments, changes. Words for it are in the tables next to it.
 
 use crate::report::{
+    numbers,
+    page::{
+        axis::{Axis, Scale},
+        chart::{self, Chart, Series, Side},
+    },
     plot::{self, Dot},
-    trend::{SeriesReport, TrendDocument, value},
+    trend::{SeriesReport, TrendDocument},
 };
-use maud::{Markup, html};
+use maud::Markup;
+use std::rc::Rc;
 
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 240.0;
-/// Left of the plot, for numbers.
-const LEFT: f64 = 80.0;
-/// Above and below it.
-const EDGE: f64 = 14.0;
-
-/// Draws a series. Its points carry their words as titles, which browsers show on hover.
+/// Draws a series.
 pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
-    let points = series.points.iter();
+    let points = || series.points.iter().enumerate();
+    let place = |index: usize| chart::float(index) + 1.0;
     let dots: Vec<Dot> =
-        points.map(|p| (p.value.ln(), p.interval.map(|(from, to)| (from.ln(), to.ln())))).collect();
+        points().map(|(_, p)| (p.value.ln(), p.interval.map(|(from, to)| (from.ln(), to.ln())))).collect();
     let (low, high) = plot::range(&dots);
-    let count = series.points.len().max(2) as f64;
-    let x = |index: usize| LEFT + (index as f64 + 0.5) * (WIDTH - LEFT) / count;
-    let y = |log: f64| EDGE + (high - log.clamp(low, high)) / (high - low) * (HEIGHT - 2.0 * EDGE);
-    let label = |log: f64| value(document, series, log.exp());
-    let half = 0.5 * (WIDTH - LEFT) / count;
-    html! {
-        svg.trend viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="the points in order; the tables have the figures" {
-            @for part in 0..=4 {
-                @let log = low + (high - low) * f64::from(part) / 4.0;
-                line.grid x1=(LEFT) x2=(WIDTH) y1=(at(y(log))) y2=(at(y(log))) {}
-                text.label x=(LEFT - 8.0) y=(at(y(log) + 4.0)) { (label(log)) }
-            }
-            @for segment in &series.segments {
-                @let height = at(y(segment.value.ln()));
-                line.segment x1=(at(x(segment.first) - half)) x2=(at(x(segment.last) + half)) y1=(height) y2=(height) {}
-            }
-            @for change in &series.changes {
-                @let place = at(x(change.at) - half);
-                line.change x1=(place) x2=(place) y1=(EDGE) y2=(HEIGHT - EDGE) {}
-            }
-            @for (index, point) in series.points.iter().enumerate() {
-                g {
-                    title { "#" (point.trial) ", " (point.started_at) ", " (point.kernel) ": " (label(dots[index].0)) }
-                    @if let Some((from, to)) = dots[index].1 {
-                        line.interval x1=(at(x(index))) x2=(at(x(index))) y1=(at(y(from))) y2=(at(y(to))) {}
-                        // It goes on beyond the picture.
-                        @if to > high { text.cut x=(at(x(index))) y=(at(EDGE)) { "↑" } }
-                        @if from < low { text.cut x=(at(x(index))) y=(at(HEIGHT - 4.0)) { "↓" } }
-                    }
-                    circle cx=(at(x(index))) cy=(at(y(dots[index].0))) r="3.5" {}
-                }
-            }
-        }
-    }
-}
-
-/// A coordinate, as short as it is worth.
-fn at(coordinate: f64) -> String {
-    format!("{coordinate:.1}")
+    let names: Vec<(f64, String)> =
+        points().map(|(index, p)| (place(index), format!("#{}", p.trial))).collect();
+    let places = names.iter().map(|(place, _)| *place).collect();
+    let name = move |at: f64| {
+        let name = names.iter().find(|(place, _)| (place - at).abs() < 0.5);
+        name.map(|(_, name)| name.clone()).unwrap_or_default()
+    };
+    let (is_ratio, unit) = (document.against.is_some(), series.unit.clone());
+    let value =
+        move |value: f64| if is_ratio { numbers::ratio(value) } else { numbers::figure(value, &unit) };
+    let segments = series.segments.iter().map(|segment| Series {
+        name: "segment".into(),
+        points: vec![(place(segment.first) - 0.4, segment.value), (place(segment.last) + 0.4, segment.value)],
+        is_line: true,
+        ..Series::default()
+    });
+    let trials = Series {
+        arm: Some(0),
+        name: "trial".into(),
+        points: points().map(|(index, p)| (place(index), p.value)).collect(),
+        intervals: series.points.iter().map(|p| p.interval).collect(),
+        is_marked: true,
+        ..Series::default()
+    };
+    let last = place(series.points.len());
+    let drawn = Chart {
+        finding: "the points in order; the tables have the figures".into(),
+        x: Side {
+            axis: Axis::new(Scale::Linear, (0.5, last - 0.5), Rc::new(name)).marked(places),
+            name: "trial".into(),
+        },
+        y: Side { axis: Axis::new(Scale::Log, (low.exp(), high.exp()), Rc::new(value)), name: String::new() },
+        unit: String::new(),
+        series: segments.chain([trials]).collect(),
+        band: None,
+        shaded_to: None,
+        rules: series.changes.iter().map(|change| place(change.at) - 0.5).collect(),
+    };
+    chart::draw(&drawn, None)
 }

@@ -87,6 +87,7 @@ fn frame(title: &str, body: &Markup) -> Markup {
                 meta name="color-scheme" content="light dark";
                 title { (title) " · fstrial" }
                 link rel="icon" href="data:,";
+                link rel="stylesheet" href="/pictures.css";
                 link rel="stylesheet" href="/style.css";
             }
             body {

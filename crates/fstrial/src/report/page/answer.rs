@@ -1,9 +1,9 @@
-//! The top of a trial's page: the question, the answer in words, what to distrust, and who won where.
+//! The top of a trial's page: the answer in words, and what to distrust.
 
 use super::trial::Shown;
 use crate::{
     report::{
-        document::{Document, WorkloadReport},
+        document::Document,
         numbers,
         summary::{self, Among, Behind, Standing, listed},
         verdict,
@@ -21,43 +21,15 @@ use maud::{Markup, html};
 
 /// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.
 const MAX_LINES: usize = 12;
-/// Arms behind the leader told in a field, at most.
-const MAX_BEHIND: usize = 3;
-
 /// Rounds below which most contrasts cannot have an interval.
 const FEW_ROUNDS: u32 = 7;
 
-pub(super) fn question(document: &Document) -> String {
-    let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
-    workloads.dedup();
-    let mut levels: Vec<u16> = document.workloads.iter().flat_map(WorkloadReport::levels).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let levels = match levels.as_slice() {
-        [one] => threads_in_words(*one),
-        several => {
-            let several: Vec<String> = several.iter().map(ToString::to_string).collect();
-            format!("{} threads", listed(&several))
-        }
-    };
-    let arms: Vec<&str> = document.arms.iter().map(|arm| arm.name.as_str()).collect();
-    match document.compare {
-        Compare::Arms => {
-            format!(
-                "Which of {} is faster in {} at {levels}, and by how much?",
-                listed(&arms),
-                listed(&workloads)
-            )
-        }
-        Compare::Workloads => {
-            let compared: Vec<&str> = compared(document);
-            format!(
-                "Which of {} is faster on {} at {levels}, and by how much?",
-                listed(&compared),
-                listed(&workloads)
-            )
-        }
+/// What the trial found, in a sentence.
+pub(super) fn finding(document: &Document) -> String {
+    if let Some(claim) = &document.claim {
+        return format!("{}: {}", claim.statement.trim_end_matches('.'), claim.verdict.words());
     }
+    summary::headline(document).unwrap_or_else(|| nothing_to_say(document).to_owned())
 }
 
 /// The names of what is compared, where that is workloads.
@@ -80,18 +52,16 @@ pub(super) fn answer(shown: &Shown) -> Markup {
     html! {
         div.answer {
             @if standings.is_empty() {
-                p { strong { (nothing_to_say(document)) } }
-            } @else if let Some(line) = summary::bottom_line(document) {
-                p.bottom-line { strong { (line) } }
-            }
-            @if standings.is_empty() {
             } @else if standings.len() <= MAX_LINES || summary::has_baseline(document) {
                 ul { @for standing in &standings { li { (line(standing)) } } }
             } @else {
                 (counted(document))
             }
         }
-        p.sure { (how_sure(document)) }
+        p.sure { (ended(document)) }
+        @if document.rounds > 0 {
+            details { summary { "What the intervals promise" } p.sure { (promise(document)) } }
+        }
     }
 }
 
@@ -119,11 +89,10 @@ fn line(standing: &Standing<'_>) -> Markup {
     }
 }
 
-fn nothing_to_say(document: &Document) -> &'static str {
-    match (&document.claim, document.failures.is_empty()) {
-        (Some(_), _) => "The claim below is what the trial was there for.",
-        (None, false) => "There is no answer: runs failed, see below.",
-        (None, true) => "There is no answer yet: no round was complete.",
+const fn nothing_to_say(document: &Document) -> &'static str {
+    match document.failures.is_empty() {
+        false => "There is no answer: runs failed, see below.",
+        true => "There is no answer yet: no round was complete.",
     }
 }
 
@@ -151,8 +120,8 @@ fn counted(document: &Document) -> Markup {
     }
 }
 
-/// How it ended, and what the intervals promise.
-fn how_sure(document: &Document) -> String {
+/// How it ended.
+fn ended(document: &Document) -> String {
     if document.rounds == 0 {
         return "No round was measured.".into();
     }
@@ -165,15 +134,20 @@ fn how_sure(document: &Document) -> String {
         "given-up" => "It ended because what is open was too unlikely to be decided in time",
         _ => "It ended because its time or its number of rounds was up",
     };
+    format!("{rounds}. {ended}.")
+}
+
+/// What the intervals promise.
+fn promise(document: &Document) -> String {
     let promise = match document.errors {
         ErrorControl::Fdr => "of the differences that are reported here, expect at most 1 in 20 to be wrong",
         ErrorControl::Fwer => "the chance that even one of the differences told here is wrong is at most 5 %",
     };
     format!(
-        "{rounds}; in each of them every configuration that was still in question was made afresh and measured, in an order \
-         drawn at random. {ended}. Intervals are in brackets: 95 % (90 % where arms are equivalent, 99 % and more where few \
-         rounds were plain enough), and looking after every round was paid for; {promise}. Differences in throughput of less \
-         than {} % count as no difference.",
+        "In each round every configuration that was still in question was made afresh and measured, in an order drawn at \
+         random. Intervals are in brackets: 95 % (90 % where arms are equivalent, 99 % and more where few rounds were plain \
+         enough), and looking after every round was paid for; {promise}. Differences in throughput of less than {} % count as \
+         no difference.",
         numbers::plain(document.practical_percent)
     )
 }
@@ -265,89 +239,4 @@ fn open_questions(document: &Document) -> Vec<String> {
         lines.push(format!("{few} {of} of tail latency {have} too few operations to say anything."));
     }
     lines
-}
-
-/// Workloads × levels with who won, by how much and how sure.
-pub(super) fn matrix(shown: &Shown) -> Markup {
-    let document = &shown.document;
-    let standings = summary::standings(document);
-    let mut levels: Vec<u16> = document.workloads.iter().flat_map(WorkloadReport::levels).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    if standings.is_empty() {
-        return html! {};
-    }
-    html! {
-        section.who {
-            h3 { "Who won where" }
-            div.scroll tabindex="0" role="group" aria-label="Who won where" {
-                table.matrix {
-                    caption.unseen { "Who leads in each workload at each number of threads" }
-                    thead {
-                        tr {
-                            th scope="col" { "workload" }
-                            @for level in &levels { th scope="col" { (threads_in_words(*level)) } }
-                        }
-                    }
-                    tbody {
-                        @for (index, workload) in document.workloads.iter().enumerate().filter(|(_, workload)| !workload.secondary) {
-                            tr {
-                                th scope="row" { a href={ "#" (shown.section_anchor(index)) } { (workload.title()) } }
-                                @for level in &levels { (cell(&standings, workload, *level)) }
-                            }
-                        }
-                    }
-                }
-            }
-            p.key {
-                "Each field names who leads, and what the others have of an arm that was found to be ahead of them: the ratio \
-                 with its interval. What is not decided says why."
-            }
-        }
-    }
-}
-
-fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Markup {
-    let is_this =
-        |standing: &&Standing<'_>| std::ptr::eq(standing.workload, workload) && standing.threads == level;
-    let these: Vec<&Standing<'_>> = standings.iter().filter(is_this).collect();
-    // With a baseline there is one for each arm against it.
-    let [standing] = these.as_slice() else {
-        return html! {
-            td class=(if these.is_empty() { "v-none" } else { "v-mixed" }) {
-                @if these.is_empty() { "–" }
-                @for standing in these { div { (won(standing)) } }
-            }
-        };
-    };
-    let class = match (standing.among, standing.behind.is_empty()) {
-        (Among::Alone, _) => "v-faster",
-        (Among::Equivalent | Among::AtLimit | Among::Near(_), true) => "v-equivalent",
-        (_, true) => "v-undecided",
-        (_, false) => "v-mixed",
-    };
-    html! {
-        td class=(class) { (won(standing)) }
-    }
-}
-
-/// Who leads, what the others have, and what is not decided.
-fn won(standing: &Standing<'_>) -> Markup {
-    html! {
-            strong { (standing.leaders()) }
-            @for one in standing.behind.iter().take(MAX_BEHIND) { span.ratio { (behind(one)) } }
-            @for words in standing.open_words() { span.ratio { (words) } }
-            @if standing.behind.len() > MAX_BEHIND {
-                span.ratio { "and " (standing.behind.len() - MAX_BEHIND) " more behind" }
-            }
-            @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
-            @if standing.unequal { br; span.badge.unequal { "unequal durability" } }
-    }
-}
-
-/// What an arm behind has of one that is ahead: `btrfs: 0.63× xfs [0.26, 0.83]`.
-fn behind(Behind { arm, of, ratio }: &Behind<'_>) -> String {
-    let Some((ratio, interval)) = ratio else { return format!("{arm}: behind {of}") };
-    let interval = interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
-    format!("{arm}: {} {of}{interval}", numbers::ratio(*ratio))
 }

@@ -1,6 +1,6 @@
 //! Claims on a page: one with its answer, and the whole catalogue with what was said then and what is found here.
 
-use super::{TrialPage, head, list, plot, trial};
+use super::{TrialPage, head, list, trial};
 use crate::{report::claim::ClaimReport, run::claim::ClaimVerdict};
 use fstrial_model::claim::OriginalTable;
 use maud::{Markup, html};
@@ -61,8 +61,7 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
             }
         }
     };
-    let data = entries.into_iter().filter_map(|entry| Some(entry.trial?.data)).collect();
-    super::document(&title, &body, data)
+    super::document(&title, &body)
 }
 
 /// Whether it was checked, or is known not to run here.
@@ -234,13 +233,4 @@ fn original(table: &OriginalTable) -> Markup {
             }
         }
     }
-}
-
-/// The plot of the source's curve behind the measured one, where it has one.
-pub(super) fn curve(report: &ClaimReport, place: usize) -> Option<Markup> {
-    (!report.tables.is_empty()).then(|| {
-        let about = "What the source printed is drawn pale: behind what was measured here, with an axis of its own, where both \
-                     are curves over threads; else on its own.";
-        plot(&format!("t{place}-original"), "original", (place, 0), "Then and here", about)
-    })
 }

@@ -1,29 +1,22 @@
 //! Collects the data of a trial's plots from its judged rounds.
 
-use super::data::{
-    CellData, ContrastData, CourseData, Quantile, SectionData, SeriesData, TailsData, TrialData,
-};
+use super::data::{CellData, ContrastData, CourseData, SectionData, SeriesData, TrialData};
+use super::forests;
 use crate::{
     report::{
         again::JudgedTrial,
         document::{CellReport, WorkloadReport},
     },
-    run::{
-        contrast::Outcome, course::Course, latencies::Latencies, plan::Plan, sample::LoadSample,
-        stored::Besides,
-    },
+    run::{course::Course, latencies::Latencies, plan::Plan, sample::LoadSample, stored::Besides},
 };
 use fstrial_model::{measurement::Stage, metric::Metric, trial::Compare, workload::Until};
 use fstrial_stats::{quantile::are_enough, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Quantiles of the latency plot.
-const QUANTILES: [f64; 7] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
-
 /// Shares at which the distribution of latencies is drawn.
-const SHARES: [f64; 27] = [
+const SHARES: [f64; 26] = [
     0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95,
-    0.97, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0,
+    0.97, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999,
 ];
 
 /// Stages that say something of a filesystem: the rest is the instrument's.
@@ -36,7 +29,7 @@ struct Detail {
     windows: usize,
     /// Of the shares of a distribution every n-th.
     shares: usize,
-    /// Only contrasts with the arm that leads, and of those of latency only what is decided.
+    /// Only contrasts with the arm that leads.
     few_contrasts: bool,
 }
 
@@ -68,43 +61,27 @@ pub(super) fn of_trial(told: &JudgedTrial<'_>) -> TrialData {
     TrialData {
         id: document.trial_id,
         name: document.name.clone(),
-        started_at: told.stored.summary.started_at.clone(),
         kernel: document.of_machines(|there| &there.kernel),
         device: document.of_machines(|there| &there.device),
-        compare: document.compare,
         practical: document.practical_percent / 100.0,
         arms: names,
         sections,
-        original: document.claim.as_ref().map(|claim| claim.tables.clone()).unwrap_or_default(),
         contrasts_left_out,
     }
 }
 
-/// Leaves out contrasts without the arm that leads at their level, and those of latency that are not decided; says how
-/// many.
+/// Leaves out contrasts without the arm that leads at their level; says how many.
 fn thin(section: &mut SectionData) -> usize {
     let before = section.contrasts.len();
-    let less = section.less_is_better;
-    let best = |threads: u16| {
-        let rated = section.cells.iter().filter(|cell| cell.threads == threads);
-        let rated = rated.filter_map(|cell| Some((cell.arm, cell.rate?)));
-        let order = |x: &(usize, f64), y: &(usize, f64)| {
-            if less { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) }
-        };
-        rated.max_by(order).map(|(arm, _)| arm)
-    };
-    let leaders: BTreeMap<u16, Option<usize>> =
-        section.levels.iter().map(|threads| (*threads, best(*threads))).collect();
+    let leaders: BTreeMap<u16, Option<usize>> = section
+        .levels
+        .iter()
+        .map(|threads| (*threads, forests::best_at(section, *threads).map(|(arm, _)| arm)))
+        .collect();
     section.contrasts.retain(|contrast| {
         let leader = leaders.get(&contrast.threads).copied().flatten();
-        let is_decided = matches!(contrast.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent);
-        let is_told = contrast.metric == Metric::Throughput || is_decided;
-        is_told && [Some(contrast.a), Some(contrast.b)].contains(&leader)
+        [Some(contrast.a), Some(contrast.b)].contains(&leader)
     });
-    // How a tail was decided is less often asked than how a rate was.
-    for contrast in section.contrasts.iter_mut().filter(|one| one.metric != Metric::Throughput) {
-        contrast.course = None;
-    }
     before - section.contrasts.len()
 }
 
@@ -120,7 +97,6 @@ fn section_data(
         unit: report.unit.clone(),
         less_is_better: report.less_is_better,
         warmup_seconds: report.warmup_seconds,
-        duration_seconds: report.duration_seconds,
         levels: report.levels(),
         cells: section
             .iter()
@@ -148,21 +124,17 @@ fn contrasts_of(
         section.contains(&(contrast.a, contrast.result_a))
     };
     let indices = (0..told.plan.contrasts.len()).filter(of_this);
-    let data = report.verdicts.iter().zip(indices).map(|(verdict, index)| {
+    let data = report.verdicts.iter().zip(indices).filter_map(|(verdict, index)| {
         let state = &verdict.contrast;
-        ContrastData {
+        (state.metric == Metric::Throughput).then(|| ContrastData {
             a: index_of(names, &state.a),
             b: index_of(names, &state.b),
             threads: state.threads,
-            metric: state.metric,
             verdict: state.verdict,
             ratio: state.ratio,
             interval: state.interval,
-            interval_level: state.interval_level,
-            less_is_better: state.less_is_better,
-            unequal: verdict.unequal_durability.clone(),
             course: told.courses.get(index).and_then(course_data),
-        }
+        })
     });
     data.collect()
 }
@@ -177,8 +149,7 @@ fn course_data(course: &Course) -> Option<CourseData> {
         rounds: points.iter().map(|point| point.round).collect(),
         pairs: points.iter().map(|point| point.ratio).collect(),
         ratio: points.iter().map(|point| point.estimate).collect(),
-        low: points.iter().map(|point| point.interval.map(|(low, _)| low)).collect(),
-        high: points.iter().map(|point| point.interval.map(|(_, high)| high)).collect(),
+        interval: points.iter().map(|point| point.interval).collect(),
     })
 }
 
@@ -197,24 +168,16 @@ fn cell_data(
     CellData {
         arm,
         threads: report.threads,
-        failed: report.failed,
-        cannot: report.cannot.clone(),
-        runs: report.runs,
         rate: report.rate,
         rate_interval: report.rate_interval,
         rounds: samples.iter().map(|sample| (sample.round, sample.rate)).collect(),
-        orders: samples.iter().map(|sample| sample.slot + 1).collect(),
-        latency_mean: all.mean(),
-        latency: latency(&all, &loads),
-        latency_operations: (!all.is_empty()).then(|| all.len()),
+        p99: p99(&all, &loads),
         cdf: distribution(&all, detail),
         series: series(told, (cell, result), &loads, detail),
-        tails: tails(&loads).filter(|_| !detail.few_contrasts),
         cpu_ns: report.cpu_per_operation_ns,
         device_bytes: report.device_bytes_per_operation,
         asked_bytes: median(loads.iter().map(|load| load.operation_bytes)).filter(|bytes| *bytes > 0.0),
         space_used_bytes: space_used(told, besides),
-        generator_share: (!loads.is_empty()).then_some(report.generator_share),
         stages: stages(besides),
     }
 }
@@ -223,26 +186,29 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     spread::median(&values.collect::<Vec<_>>())
 }
 
-/// Quantiles that have enough operations beyond them: of all runs together, with the range of single runs.
-fn latency(all: &Latencies, loads: &[&LoadSample]) -> Vec<Quantile> {
-    let is_known = |of: &Latencies, q: f64| !of.is_empty() && (q >= 1.0 || are_enough(1.0 - q, of.len()));
-    let of_quantile = |q: f64| {
-        // A range of some of the runs only would leave out the slow ones.
-        let all_known = loads.iter().all(|load| is_known(&load.latencies, q));
-        let of_runs = loads.iter().filter(|_| all_known);
-        let of_runs: Vec<u64> = of_runs.map(|load| load.latencies.quantile(q)).collect();
-        let (low, high) = (of_runs.iter().min(), of_runs.iter().max());
-        (q, count(all.quantile(q)), low.map(|ns| count(*ns)), high.map(|ns| count(*ns)))
-    };
-    QUANTILES.into_iter().filter(|q| is_known(all, *q)).map(of_quantile).collect()
+/// Whether a quantile has enough operations beyond it.
+fn is_known(of: &Latencies, quantile: f64) -> bool {
+    !of.is_empty() && are_enough(1.0 - quantile, of.len())
+}
+
+fn p99(all: &Latencies, loads: &[&LoadSample]) -> Option<(f64, Option<(f64, f64)>)> {
+    const Q: f64 = 0.99;
+    let of_runs = || loads.iter().map(|load| count(load.latencies.quantile(Q)));
+    // A range of some of the runs only would leave out the slow ones.
+    let range = loads
+        .iter()
+        .all(|load| is_known(&load.latencies, Q))
+        .then(|| (of_runs().fold(f64::INFINITY, f64::min), of_runs().fold(0.0, f64::max)));
+    is_known(all, Q).then(|| (count(all.quantile(Q)), range))
 }
 
 /// The distribution of latencies in a few points.
 fn distribution(all: &Latencies, detail: Detail) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
-    // From the end, so that the last share, which is 1, is always one of them.
-    let shares = SHARES.into_iter().rev().step_by(detail.shares).collect::<Vec<_>>();
-    for share in shares.into_iter().rev().filter(|_| !all.is_empty()) {
+    // From the end, so that the greatest share is always one of them.
+    let known = SHARES.into_iter().rev().filter(|share| is_known(all, *share));
+    let shares = known.step_by(detail.shares).collect::<Vec<_>>();
+    for share in shares.into_iter().rev() {
         let ns = count(all.quantile(share));
         match points.last_mut() {
             Some(last) if last.0 >= ns => last.1 = share,
@@ -304,19 +270,6 @@ fn count(operations: u64) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "a handful of windows")]
 fn float(windows: usize) -> f64 {
     windows as f64
-}
-
-fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
-    let step = loads.iter().map(|load| load.series.tails_step_seconds).fold(0.0, f64::max);
-    let alike = || loads.iter().filter(move |load| load.series.tails_step_seconds >= step);
-    let windows = alike().map(|load| load.series.tails.len()).min()?;
-    let of = |pick: fn(&(u64, u64)) -> u64| {
-        let known = move |index: usize| alike().map(move |load| count(pick(&load.series.tails[index])));
-        let at = |index: usize| Some(median(known(index).filter(|ns| *ns > 0.0)).unwrap_or(0.0));
-        (0..windows).filter_map(at).collect()
-    };
-    let data = TailsData { step_seconds: step, p50: of(|tail| tail.0), p99: of(|tail| tail.1) };
-    (step > 0.0 && windows > 1).then_some(data)
 }
 
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.

@@ -4,12 +4,15 @@
 //! Every label has lines of its own above its mark and is wrapped, never cut; an interval that goes on beyond the
 //! picture ends in an arrow.
 
+use super::{
+    axis::{self, Axis, Words},
+    chart::{WIDTH, short},
+};
 use crate::report::text::plain;
 use maud::{Markup, html};
+use std::rc::Rc;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Width of a drawing in units of its own: the style sheet scales it to the page.
-const WIDTH: f64 = 520.0;
 /// Free room at the left and the right.
 const EDGE: f64 = 10.0;
 /// Height of a line of text.
@@ -35,8 +38,8 @@ pub(super) struct Forest {
 
 /// How values are laid out.
 pub(super) enum Scale {
-    /// From zero on, with what writes a number on the axis.
-    Linear(Box<dyn Fn(f64) -> String>),
+    /// From zero on, with what writes a number on the axis, and what those are round in.
+    Linear(Words, f64),
     /// Ratios on a logarithmic axis that contains 1, with the band of those that do not matter.
     Ratio((f64, f64)),
 }
@@ -45,6 +48,8 @@ pub(super) enum Scale {
 pub(super) struct Row {
     /// What begins with it: the level, or the pair.
     pub(super) heading: Option<String>,
+    /// The arms that it is about.
+    pub(super) arms: Vec<usize>,
     pub(super) label: String,
     /// The value and its interval in words.
     pub(super) figure: String,
@@ -55,16 +60,16 @@ pub(super) struct Row {
 }
 
 /// Places on the axis.
-struct Axis<'a> {
-    scale: &'a Scale,
-    low: f64,
-    high: f64,
+struct Placed {
+    axis: Axis,
+    /// Ratios that do not matter.
+    band: Option<(f64, f64)>,
 }
 
-impl<'a> Axis<'a> {
-    fn of(forest: &'a Forest) -> Self {
+impl Placed {
+    fn of(forest: &Forest) -> Self {
         let known =
-            |value: &f64| value.is_finite() && (*value > 0.0 || matches!(forest.scale, Scale::Linear(_)));
+            |value: &f64| value.is_finite() && (*value > 0.0 || matches!(forest.scale, Scale::Linear(..)));
         let values: Vec<f64> = forest.rows.iter().map(|row| row.value).filter(known).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -74,76 +79,43 @@ impl<'a> Axis<'a> {
             ends.iter().copied().fold(f64::INFINITY, f64::min),
             ends.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         );
-        match forest.scale {
-            Scale::Linear(_) => {
+        match &forest.scale {
+            Scale::Linear(words, unit) => {
                 let high = high.min(most * FARTHEST).max(f64::MIN_POSITIVE);
-                Self { scale: &forest.scale, low: low.min(0.0), high: high * 1.04 }
+                let ends = (low.min(0.0), high * 1.04);
+                let axis = Axis::new(axis::Scale::Linear, ends, Rc::clone(words)).round_in(*unit);
+                Self { axis, band: None }
             }
             Scale::Ratio(band) => {
                 let low = low.max(least / FARTHEST).min(1.0).min(band.0);
                 let high = high.min(most * FARTHEST).max(1.0).max(band.1);
                 let room = (high / low).powf(0.05).max(1.02);
-                Self { scale: &forest.scale, low: low / room, high: high * room }
+                let words = Rc::new(|value: f64| {
+                    let digits = format!("{value:.6}");
+                    format!("{}×", digits.trim_end_matches('0').trim_end_matches('.'))
+                });
+                let axis = Axis::new(axis::Scale::Log, (low / room, high * room), words);
+                Self { axis, band: Some(*band) }
             }
         }
     }
 
     /// Where a value lies, and whether it is inside.
     fn at(&self, value: f64) -> (f64, bool) {
-        let share = match self.scale {
-            Scale::Linear(_) => (value - self.low) / (self.high - self.low),
-            Scale::Ratio(_) => (value / self.low).ln() / (self.high / self.low).ln(),
-        };
-        let inside = (0.0..=1.0).contains(&share);
-        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
-        (EDGE + share * (WIDTH - 2.0 * EDGE), inside)
+        let share = self.axis.share(value);
+        (EDGE + share.clamp(0.0, 1.0) * (WIDTH - 2.0 * EDGE), self.axis.holds(value))
     }
 
     /// Round numbers that lie far enough from each other, with their text.
-    fn ticks(&self) -> Vec<(f64, String)> {
-        let text = |value: f64| match self.scale {
-            Scale::Linear(text) => text(value),
-            Scale::Ratio(_) => {
-                let digits = format!("{value:.6}");
-                format!("{}×", digits.trim_end_matches('0').trim_end_matches('.'))
-            }
-        };
-        let mut chosen: Vec<(f64, String)> = Vec::new();
-        for value in self.candidates().into_iter().filter(|value| self.at(*value).1) {
-            let (at, text) = (self.at(value).0, text(value));
-            let is_free = |(other, word): &(f64, String)| {
-                (other - at).abs() > (width(word) + width(&text)) / 2.0 + COLUMN
-            };
-            if chosen.iter().all(is_free) {
-                chosen.push((at, text));
-            }
-        }
-        chosen
-    }
-
-    /// Numbers for the axis, the more important ones first.
-    fn candidates(&self) -> Vec<f64> {
-        let is_narrow = matches!(self.scale, Scale::Linear(_)) || self.high / self.low < 4.0;
-        let mut found: Vec<f64> = if matches!(self.scale, Scale::Ratio(_)) { vec![1.0] } else { Vec::new() };
-        if is_narrow {
-            let raw = (self.high - self.low) / 5.0;
-            let power = 10_f64.powf(raw.log10().floor());
-            let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|part| part * power);
-            let step = step.into_iter().find(|step| *step >= raw * 0.999).unwrap_or(raw);
-            found.extend((0..40).map(|index| ((self.low / step).ceil() + f64::from(index)) * step));
-        } else {
-            for parts in [[1.0, 1.0], [2.0, 5.0], [3.0, 1.5]] {
-                let powers = -12..12;
-                found.extend(powers.flat_map(|power| parts.map(|part| part * 10_f64.powi(power))));
-            }
-        }
-        found
+    fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
+        let ticks = self.axis.ticks(WIDTH - 2.0 * EDGE, |words| width(words) + COLUMN);
+        ticks.into_iter().map(|(at, words)| (at + EDGE, words))
     }
 }
 
 /// The drawing.
 pub(super) fn draw(forest: &Forest) -> Markup {
-    let axis = Axis::of(forest);
+    let axis = Placed::of(forest);
     let mut below = 0.0;
     let drawn: Vec<Markup> = forest.rows.iter().map(|row| draw_row(row, &axis, &mut below)).collect();
     let (bottom, names) = (below + 6.0, lines(&forest.axis, WIDTH - 2.0 * EDGE));
@@ -160,14 +132,14 @@ pub(super) fn draw(forest: &Forest) -> Markup {
 }
 
 /// The band, the lines of the axis, and its numbers.
-fn draw_axis(axis: &Axis<'_>, bottom: f64) -> Markup {
+fn draw_axis(axis: &Placed, bottom: f64) -> Markup {
     let line = |class: &str, at: f64| {
-        html! { line class=(class) stroke="currentColor" stroke-opacity="0.2" x1=(px(at)) x2=(px(at)) y1="0" y2=(px(bottom)) {} }
+        html! { line class=(class) x1=(px(at)) x2=(px(at)) y1="0" y2=(px(bottom)) {} }
     };
     html! {
-        @if let Scale::Ratio((low, high)) = axis.scale {
-            @let (from, to) = (axis.at(*low).0, axis.at(*high).0);
-            rect.band fill="currentColor" fill-opacity="0.1" x=(px(from)) y="0" width=(px(to - from)) height=(px(bottom)) {}
+        @if let Some((low, high)) = axis.band {
+            @let (from, to) = (axis.at(low).0, axis.at(high).0);
+            rect.band x=(px(from)) y="0" width=(px(to - from)) height=(px(bottom)) {}
             (line("one", axis.at(1.0).0))
         }
         @for (at, word) in axis.ticks() {
@@ -180,7 +152,7 @@ fn draw_axis(axis: &Axis<'_>, bottom: f64) -> Markup {
 }
 
 /// A row with its heading, below what is drawn already.
-fn draw_row(row: &Row, axis: &Axis<'_>, below: &mut f64) -> Markup {
+fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let mut next = || {
         *below += LINE;
         *below - 4.0
@@ -207,10 +179,16 @@ fn draw_row(row: &Row, axis: &Axis<'_>, below: &mut f64) -> Markup {
         text("figure", WIDTH - EDGE, y, "end", line)
     };
     let figures: Vec<_> = figures.iter().map(figure).collect();
+    let end = |which: usize| {
+        let (low, high) = row.interval?;
+        Some([low, high][which]).filter(|end| end.is_finite()).map(short)
+    };
     let middle = *below + MARK / 2.0 - 2.0;
     *below += MARK;
     html! {
-        g {
+        g data-of=[row.heading.as_deref()] data-name=(row.label) data-value=(short(row.value))
+            data-low=[end(0)] data-high=[end(1)]
+            data-arms=(row.arms.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")) {
             @for line in heading.iter().chain(&labels).chain(&figures) { (line) }
             (mark(row, axis, middle))
         }
@@ -218,7 +196,7 @@ fn draw_row(row: &Row, axis: &Axis<'_>, below: &mut f64) -> Markup {
 }
 
 /// The interval and the value.
-fn mark(row: &Row, axis: &Axis<'_>, y: f64) -> Markup {
+fn mark(row: &Row, axis: &Placed, y: f64) -> Markup {
     let (value, _) = axis.at(row.value);
     let end = |(at, inside): (f64, bool), towards: f64| {
         // A cap, or an arrow where it goes on.
@@ -227,24 +205,23 @@ fn mark(row: &Row, axis: &Axis<'_>, y: f64) -> Markup {
         } else {
             format!("M{:.1} {:.1}L{at:.1} {y:.1}L{:.1} {:.1}", at - towards, y - 4.0, at - towards, y + 4.0)
         };
-        html! { path.whisker fill="none" stroke="currentColor" d=(shape) {} }
+        html! { path.whisker d=(shape) {} }
     };
     html! {
         @if let Some((low, high)) = row.interval {
             @let (from, to) = (axis.at(low), axis.at(high));
-            line.whisker stroke="currentColor" x1=(px(from.0)) x2=(px(to.0)) y1=(px(y)) y2=(px(y)) {}
+            line.whisker x1=(px(from.0)) x2=(px(to.0)) y1=(px(y)) y2=(px(y)) {}
             (end(from, -5.0))
             (end(to, 5.0))
         }
-        circle class={ "dot" @if !row.is_sure { " open" } } fill=(if row.is_sure { "currentColor" } else { "none" })
-            stroke="currentColor" cx=(px(value)) cy=(px(y)) r="4.5" {
+        circle class={ "dot" @if !row.is_sure { " open" } } cx=(px(value)) cy=(px(y)) r="4.5" {
             title { (plain(&row.label)) ": " (plain(&row.figure)) }
         }
     }
 }
 
 fn text(class: &str, x: f64, y: f64, anchor: &str, words: &str) -> Markup {
-    html! { text class=(class) fill="currentColor" font-size="13" x=(px(x)) y=(px(y)) text-anchor=(anchor) { (words) } }
+    html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=(anchor) { (words) } }
 }
 
 fn px(value: f64) -> String {
@@ -296,7 +273,15 @@ mod tests {
 
     fn row(label: &str, value: f64, interval: Option<(f64, f64)>) -> Row {
         let figure = format!("{}×", crate::report::numbers::plain(value));
-        Row { heading: None, label: label.into(), figure, value, interval, is_sure: interval.is_some() }
+        Row {
+            heading: None,
+            arms: vec![0, 1],
+            label: label.into(),
+            figure,
+            value,
+            interval,
+            is_sure: interval.is_some(),
+        }
     }
 
     fn ratios(rows: Vec<Row>) -> Forest {
@@ -358,9 +343,9 @@ mod tests {
     #[test]
     fn a_wide_interval_is_shown_whole() {
         let forest = ratios(vec![row("a", 2.34, Some((0.993, 8.86)))]);
-        let axis = Axis::of(&forest);
+        let axis = Placed::of(&forest);
         assert!(axis.at(0.993).1 && axis.at(8.86).1 && axis.at(1.0).1);
-        assert!(axis.ticks().len() >= 3, "{:?}", axis.ticks());
+        assert!(axis.ticks().count() >= 3);
     }
 
     proptest! {
@@ -377,7 +362,7 @@ mod tests {
             });
             let mut forest = ratios(rows.collect());
             if linear {
-                forest.scale = Scale::Linear(Box::new(crate::report::numbers::rate));
+                forest.scale = Scale::Linear(Rc::new(crate::report::numbers::rate), 1.0);
             }
             let svg = draw(&forest).into_string();
             let high = height(&svg);

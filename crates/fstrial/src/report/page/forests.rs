@@ -1,7 +1,9 @@
-//! What is drawn without scripts: the rates of a workload's arms, their ratios, and the ratios of several trials.
+//! Values one below the other: the ratios of a trial, the rates of a workload's arms and what they cost, the ratios of
+//! several trials.
 
 use super::{
     TrialPage,
+    axis::Words,
     data::{CellData, ContrastData, SectionData, TrialData},
     forest::{self, Forest, Row, Scale},
 };
@@ -9,75 +11,111 @@ use crate::{
     report::numbers,
     run::{contrast::Outcome, plan::threads_in_words},
 };
-use fstrial_model::{metric::Metric, unit};
+use fstrial_model::unit;
 use maud::{Markup, html};
+use std::rc::Rc;
 
 /// Rows of a picture, at most: the tables have all.
 const MOST_ROWS: usize = 40;
 
-/// A figure with a drawing that is there from the start. `class` says when it is seen.
-fn figure(id: &str, class: &str, title: &str, about: &str, drawing: &Forest, left_out: usize) -> Markup {
+fn figure(id: &str, title: &str, about: &str, drawing: &Forest, left_out: usize) -> Markup {
+    titled(id, &html! { h4 { (title) } }, about, drawing, left_out)
+}
+
+fn titled(id: &str, title: &Markup, about: &str, drawing: &Forest, left_out: usize) -> Markup {
     html! {
-        figure class=(class) id=(id) {
-            figcaption { h4 { (title) } p { (about) } }
+        figure id=(id) {
+            figcaption { (title) p { (about) } }
             (forest::draw(drawing))
             @if left_out > 0 { p.note { (left_out) " more are in the figures below." } }
         }
     }
 }
 
-/// The rates of all arms at all levels: for readers without scripts, as the picture with curves says the same.
+/// A number of each cell with its interval.
+type Known<'a> = &'a dyn Fn(&CellData) -> Option<(f64, Option<(f64, f64)>)>;
+
+/// The rates of all arms at all levels.
 pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Option<Markup> {
-    let rated: Vec<&CellData> = section.cells.iter().filter(|cell| cell.is_rated()).collect();
-    let mut rows: Vec<Row> = Vec::new();
-    let mut before = None;
-    for cell in rated.iter().take(MOST_ROWS) {
-        let heading =
-            (before.replace(cell.threads) != Some(cell.threads)).then(|| threads_in_words(cell.threads));
-        rows.extend(rate_row(trial, section, cell, heading));
-    }
-    if rows.is_empty() {
-        return None;
-    }
+    let rate = |cell: &CellData| Some((cell.rate?, cell.rate_interval));
+    let words = figures_of(section);
+    let rows = cell_rows(trial, section, &rate, &|value| words(value), unit::beside(&section.unit));
     let best = best_at_last_level(trial, section);
     let drawing = Forest {
         finding: format!("Throughput of each arm in {}.{}", section.title, best.unwrap_or_default()),
         axis: axis_of(section),
-        scale: linear(section),
+        scale: Scale::Linear(figures_of(section), round_in(&section.unit)),
         rows,
     };
     let about = "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
-    let left_out = rated.len().saturating_sub(MOST_ROWS);
-    Some(figure(id, "still unscripted", "Throughput", about, &drawing, left_out))
+    let left_out = section.cells.iter().filter(|cell| cell.rate.is_some()).count() - drawing.rows.len();
+    (!drawing.rows.is_empty()).then(|| figure(id, "Throughput", about, &drawing, left_out))
 }
 
-fn rate_row(
+/// What an operation costs each arm: a number of each cell.
+pub(super) fn costs(
     trial: &TrialData,
     section: &SectionData,
-    cell: &CellData,
-    heading: Option<String>,
-) -> Option<Row> {
-    let value = cell.rate?;
-    let number = |value: f64| numbers::figure(value, &section.unit);
-    let interval = cell.rate_interval.map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
-    Some(Row {
-        heading,
-        label: trial.arms[cell.arm].clone(),
-        figure: format!("{}{} {}", number(value), interval.unwrap_or_default(), unit::beside(&section.unit)),
-        value,
-        interval: cell.rate_interval,
-        is_sure: true,
-    })
+    id: &str,
+    (title, about, unit): (&str, &str, &str),
+    of: fn(&CellData) -> Option<f64>,
+    words: fn(f64) -> String,
+) -> Option<Markup> {
+    let rows = cell_rows(trial, section, &|cell| Some((of(cell)?, None)), &words, "");
+    let drawing = Forest {
+        finding: format!("{title} in {}, of each arm", section.title),
+        axis: title.into(),
+        scale: Scale::Linear(Rc::new(words), round_in(unit)),
+        rows,
+    };
+    let left_out = section.cells.iter().filter(|cell| of(cell).is_some()).count() - drawing.rows.len();
+    (!drawing.rows.is_empty()).then(|| figure(id, title, about, &drawing, left_out))
 }
 
-fn axis_of(section: &SectionData) -> String {
+/// A row for each cell whose number is known, by level.
+fn cell_rows(
+    trial: &TrialData,
+    section: &SectionData,
+    known: Known<'_>,
+    words: &dyn Fn(f64) -> String,
+    unit: &str,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut before = None;
+    let cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
+    for (cell, (value, interval)) in cells.take(MOST_ROWS) {
+        let is_first = before.replace(cell.threads) != Some(cell.threads);
+        let ends = interval.map(|(low, high)| format!(" [{}, {}]", words(low), words(high)));
+        rows.push(Row {
+            heading: (is_first && section.levels.len() > 1).then(|| threads_in_words(cell.threads)),
+            arms: vec![cell.arm],
+            label: trial.arms[cell.arm].clone(),
+            figure: format!("{}{} {unit}", words(value), ends.unwrap_or_default()).trim_end().to_owned(),
+            value,
+            interval,
+            is_sure: true,
+        });
+    }
+    rows
+}
+
+pub(super) fn axis_of(section: &SectionData) -> String {
     let better = if section.less_is_better { ", less is better" } else { "" };
     format!("{}{better}", unit::heading(&section.unit))
 }
 
-fn linear(section: &SectionData) -> Scale {
+/// Writes figures in the unit of a workload.
+pub(super) fn figures_of(section: &SectionData) -> Words {
     let unit = section.unit.clone();
-    Scale::Linear(Box::new(move |value| numbers::figure(value, &unit)))
+    Rc::new(move |value| numbers::figure(value, &unit))
+}
+
+/// What numbers of a unit are round in.
+pub(super) fn round_in(unit: &str) -> f64 {
+    match unit {
+        unit::BYTES | unit::BYTES_PER_FILE | unit::BYTES_PER_SECOND => f64::from(1 << 20),
+        _ => 1.0,
+    }
 }
 
 /// Who is best with the most threads, in words.
@@ -89,63 +127,86 @@ fn best_at_last_level(trial: &TrialData, section: &SectionData) -> Option<String
     Some(format!(" {most} with {}: {name}, {rate} {}", threads_in_words(level), unit::beside(&section.unit)))
 }
 
-fn best_at(section: &SectionData, level: u16) -> Option<(usize, f64)> {
+pub(super) fn best_at(section: &SectionData, level: u16) -> Option<(usize, f64)> {
     let cells = section.cells.iter().filter(|cell| cell.threads == level);
     let rated = cells.filter_map(|cell| Some((cell.arm, cell.rate?)));
     rated.max_by(|x, y| if section.less_is_better { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) })
 }
 
-/// The ratios of throughput of a workload's arms.
-pub(super) fn ratios(trial: &TrialData, section: &SectionData, id: &str) -> Option<Markup> {
-    let known = |contrast: &&ContrastData| contrast.metric == Metric::Throughput && contrast.ratio.is_some();
-    let mut all: Vec<&ContrastData> = section.contrasts.iter().filter(known).collect();
+/// The ratios of throughput in some workloads; those that say most, where there are too many.
+pub(super) fn ratios(
+    trial: &TrialData,
+    sections: &[&SectionData],
+    id: &str,
+    is_whole: bool,
+) -> Option<Markup> {
+    let all: Vec<(&SectionData, &ContrastData)> = sections.iter().flat_map(|section| told(section)).collect();
     let before = all.len();
-    if before > MOST_ROWS {
-        // Those with the best arm of their level say most.
-        all.retain(|contrast| {
-            best_at(section, contrast.threads).is_some_and(|(arm, _)| [contrast.a, contrast.b].contains(&arm))
-        });
-        all.truncate(MOST_ROWS);
-    }
-    all.sort_by_key(|contrast| contrast.threads);
-    let mut level = None;
-    let rows = all.iter().filter_map(|contrast| {
-        let heading = (level.replace(contrast.threads) != Some(contrast.threads))
-            .then(|| threads_in_words(contrast.threads));
-        let known = Known::of(contrast)?;
-        Some(known.row(heading, pair(trial, contrast), section.less_is_better))
+    let names_its_workload = sections.len() > 1;
+    let mut last = None;
+    let rows = all.into_iter().take(MOST_ROWS).filter_map(|(section, contrast)| {
+        let level = threads_in_words(contrast.threads);
+        let heading = if names_its_workload { format!("{}, {level}", section.title) } else { level };
+        let is_new = last.as_ref() != Some(&heading);
+        let heading = is_new.then(|| last.insert(heading).clone());
+        Some(Judged::of(contrast)?.row(
+            heading,
+            pair(trial, contrast),
+            section.less_is_better,
+            vec![contrast.a, contrast.b],
+        ))
     });
     let rows: Vec<Row> = rows.collect();
-    let told: Vec<String> =
+    let shown: Vec<String> =
         rows.iter().rev().take(3).map(|row| format!("{} {}", row.label, row.figure)).collect();
     let drawing = Forest {
-        finding: format!("Ratios of throughput in {}. {}", section.title, told.join("; ")),
+        finding: format!("Ratios of throughput. {}", shown.join("; ")),
         axis: "ratio of throughput, logarithmic".into(),
         scale: Scale::Ratio(band(trial)),
         rows,
     };
     let about = "The first arm over the second, compared inside each round, with the interval. Filled: decided. Grey: \
                  differences that do not matter.";
-    (before > 0).then(|| figure(id, "still", "Ratios", about, &drawing, before - drawing.rows.len()))
+    // Of all workloads it is a part of its trial, of one a part of that.
+    let title = html! { @if is_whole { h3 { "Ratios" } } @else { h4 { "Ratios" } } };
+    (before > 0).then(|| titled(id, &title, about, &drawing, before - drawing.rows.len()))
 }
 
-fn pair(trial: &TrialData, contrast: &ContrastData) -> String {
+/// Whether the ratios of all these workloads fit into one picture.
+pub(super) fn fit_together(sections: &[SectionData]) -> bool {
+    sections.iter().map(|section| told(section).count()).sum::<usize>() <= MOST_ROWS
+}
+
+/// The ratios of a workload by level; of very many those with the best arm of their level, which say most.
+pub(super) fn told(section: &SectionData) -> impl Iterator<Item = (&SectionData, &ContrastData)> {
+    let known = |contrast: &&ContrastData| contrast.ratio.is_some();
+    let mut all: Vec<&ContrastData> = section.contrasts.iter().filter(known).collect();
+    if all.len() > MOST_ROWS {
+        all.retain(|contrast| {
+            best_at(section, contrast.threads).is_some_and(|(arm, _)| [contrast.a, contrast.b].contains(&arm))
+        });
+    }
+    all.sort_by_key(|contrast| contrast.threads);
+    all.into_iter().map(move |contrast| (section, contrast))
+}
+
+pub(super) fn pair(trial: &TrialData, contrast: &ContrastData) -> String {
     format!("{} / {}", trial.arms[contrast.a], trial.arms[contrast.b])
 }
 
 /// Differences that do not matter, as ratios.
-fn band(trial: &TrialData) -> (f64, f64) {
+pub(super) fn band(trial: &TrialData) -> (f64, f64) {
     (1.0 / (1.0 + trial.practical), 1.0 + trial.practical)
 }
 
 /// What is known of two arms at a level in a trial.
-pub(super) struct Known {
+pub(super) struct Judged {
     ratio: f64,
     interval: Option<(f64, f64)>,
     verdict: Outcome,
 }
 
-impl Known {
+impl Judged {
     fn of(contrast: &ContrastData) -> Option<Self> {
         Some(Self { ratio: contrast.ratio?, interval: contrast.interval, verdict: contrast.verdict })
     }
@@ -182,9 +243,10 @@ impl Known {
         format!("{}{}, {verdict}", numbers::ratio(self.ratio), interval.unwrap_or_default())
     }
 
-    fn row(&self, heading: Option<String>, label: String, less_is_better: bool) -> Row {
+    fn row(&self, heading: Option<String>, label: String, less_is_better: bool, arms: Vec<usize>) -> Row {
         Row {
             heading,
+            arms,
             label,
             figure: self.words(less_is_better),
             value: self.ratio,
@@ -206,7 +268,7 @@ pub(super) fn pairs(trials: &[TrialPage], title: &str) -> Vec<Pair> {
             let is_same = |(threads, x, y): &Pair| {
                 *threads == contrast.threads && ((x == a && y == b) || (x == b && y == a))
             };
-            if contrast.metric == Metric::Throughput && !found.iter().any(is_same) {
+            if !found.iter().any(is_same) {
                 found.push((contrast.threads, a.clone(), b.clone()));
             }
         }
@@ -220,17 +282,16 @@ fn section_of<'a>(trial: &'a TrialData, title: &str) -> Option<&'a SectionData> 
 }
 
 /// What a trial knows of a pair.
-pub(super) fn known(trial: &TrialPage, title: &str, (threads, a, b): &Pair) -> Option<Known> {
+pub(super) fn known(trial: &TrialPage, title: &str, (threads, a, b): &Pair) -> Option<Judged> {
     let trial = &trial.data;
     let contrasts = section_of(trial, title)?.contrasts.iter();
-    let mut here =
-        contrasts.filter(|contrast| contrast.threads == *threads && contrast.metric == Metric::Throughput);
+    let mut here = contrasts.filter(|contrast| contrast.threads == *threads);
     here.find_map(|contrast| {
         let (x, y) = (&trial.arms[contrast.a], &trial.arms[contrast.b]);
         if x == a && y == b {
-            Known::of(contrast)
+            Judged::of(contrast)
         } else if x == b && y == a {
-            Known::of(contrast).map(Known::turned)
+            Judged::of(contrast).map(Judged::turned)
         } else {
             None
         }
@@ -249,7 +310,7 @@ pub(super) fn across(trials: &[TrialPage], titles: &[String], title: &str, id: &
             let Some(known) = known(trial, title, &of) else { continue };
             all += 1;
             if rows.len() < MOST_ROWS {
-                rows.push(known.row(heading.take(), name.clone(), less.less_is_better));
+                rows.push(known.row(heading.take(), name.clone(), less.less_is_better, Vec::new()));
             }
         }
     }
@@ -264,5 +325,5 @@ pub(super) fn across(trials: &[TrialPage], titles: &[String], title: &str, id: &
     };
     let about = "The first arm over the second in each trial, with the interval. Filled: decided. Grey: differences that do \
                  not matter.";
-    (all > 0).then(|| figure(id, "still", "Ratios in each trial", about, &drawing, all - drawing.rows.len()))
+    (all > 0).then(|| figure(id, "Ratios in each trial", about, &drawing, all - drawing.rows.len()))
 }

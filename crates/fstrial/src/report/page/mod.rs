@@ -1,12 +1,13 @@
 //! The page one hands to a colleague: a self-contained HTML file that says who won, by how much, how sure that is and
 //! what to distrust.
 //!
-//! All words and figures are plain HTML that needs no script, and so are the ratios, and where no script runs the rates,
-//! as SVG (see `forest`). The other plots are drawn from data embedded as JSON (see `data`) by `page.js` with a charting
-//! library that is part of the file. Nothing is asked of any other place: the
-//! content security policy allows no request, and of scripts only those two, by their hash.
+//! Everything on it is HTML and SVG (see `forest` and `chart`) that needs no script; arms and levels are chosen by the
+//! style sheet. A short script tells the value under the pointer and saves pictures as SVG and CSV. Nothing is asked of
+//! any other place: the content security policy allows no request, and of scripts only that one, by its hash.
 
 mod answer;
+pub(crate) mod axis;
+pub(crate) mod chart;
 pub mod claims;
 mod collect;
 mod data;
@@ -18,14 +19,16 @@ mod trial;
 
 use super::again::JudgedTrial;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use data::{MetricData, PageData, TrialData};
+use data::TrialData;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
+/// Colours of all pages, and looks of pictures.
+pub(crate) const PICTURES: &str = include_str!("picture.css");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Apache ECharts; see `vendor/README.md`.
-const CHARTS: &str = include_str!("vendor/echarts.min.js");
+/// Levels and arms that can be chosen. What is beyond them is always shown.
+const CHOICES: usize = 40;
 
 /// A trial as it is shown on a page.
 pub struct TrialPage {
@@ -67,19 +70,11 @@ pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
             (trial::render(trial, index, several))
         }
     };
-    document(&title, &body, trials.into_iter().map(|trial| trial.data).collect())
+    document(&title, &body)
 }
 
-/// A whole file: style, body, data, library, script.
-fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
-    let data = PageData {
-        schema_version: data::SCHEMA_VERSION,
-        fstrial: env!("CARGO_PKG_VERSION"),
-        metrics: MetricData::all(),
-        trials,
-    };
-    // Inside a script element only "<" can end it.
-    let json = data.to_json().replace('<', "\\u003c");
+/// A whole file: style, body, script.
+fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -91,20 +86,15 @@ fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
                 meta name="generator" content={ "fstrial " (env!("CARGO_PKG_VERSION")) };
                 title { (title) " · fstrial" }
                 link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(PICTURES)) (PreEscaped(STYLE)) (PreEscaped(choices())) }
             }
             body {
                 a.skip href="#main" { "to the answer" }
                 main #main { (body) }
                 footer {
-                    p {
-                        "made by fstrial " (env!("CARGO_PKG_VERSION")) ". Everything that is drawn here is in this file as \
-                         JSON (element " code { "#data" } "), and as a table and a CSV file under the pictures \
-                         with buttons, which are drawn by Apache ECharts."
-                    }
+                    p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " code { "fstrial results export" } " has every run" }
                 }
-                script type="application/json" id="data" { (PreEscaped(json)) }
-                script { (PreEscaped(CHARTS)) }
+                output #value {}
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -112,36 +102,24 @@ fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
     page.into_string()
 }
 
-/// No request to anywhere, and no script but the two that are in the file.
+/// The rules by which an arm or a number of threads that was not chosen is not drawn.
+fn choices() -> String {
+    let rule = |n: usize| {
+        format!(
+            ".workload:has(.l{n}:checked) [data-level]:not([data-level=\"{n}\"]){{display:none}}\
+             .trial:has(.a{n}:not(:checked)) :is([data-arm=\"{n}\"],[data-arms~=\"{n}\"]){{opacity:.12}}"
+        )
+    };
+    (0..CHOICES).map(rule).collect()
+}
+
+/// No request to anywhere, and no script but the one that is in the file.
 pub(crate) fn policy() -> String {
-    let hash = |script: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
+    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
     format!(
-        "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \
-         form-action 'none'",
-        hash(CHARTS),
-        hash(SCRIPT)
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \
+         form-action 'none'"
     )
-}
-
-/// The place of a plot, drawn by the script.
-fn plot(id: &str, kind: &str, (trial, section): (usize, usize), title: &str, about: &str) -> Markup {
-    html! {
-        figure.plot id=(id) data-plot=(kind) data-trial=(trial) data-section=(section) {
-            figcaption {
-                h4 { (title) }
-                p { (about) }
-            }
-        }
-    }
-}
-
-/// The same, smaller, among others of its kind.
-fn small_plot(id: &str, kind: &str, (trial, section): (usize, usize), title: &str) -> Markup {
-    html! {
-        figure.plot.small id=(id) data-plot=(kind) data-trial=(trial) data-section=(section) {
-            figcaption { h4 { (title) } }
-        }
-    }
 }
 
 fn head(columns: &[impl AsRef<str>]) -> Markup {

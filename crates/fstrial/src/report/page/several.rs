@@ -1,6 +1,6 @@
 //! Several trials on one page: what their common arms did in each of them, side by side.
 
-use super::{TrialPage, forests, plot};
+use super::{TrialPage, forests};
 use crate::report::summary::listed;
 use crate::{report::numbers, run::plan::threads_in_words};
 use maud::{Markup, html};
@@ -150,18 +150,7 @@ pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
                 section.workload {
                     h3 { (title) }
                     (ratios(trials, &titles, title))
-                    div.grid {
-                        @if let Some(ratios) = forests::across(trials, &titles, title, &format!("compare-{place}-{section}-ratios")) {
-                            (ratios)
-                        }
-                        (plot(
-                            &format!("compare-{place}-{section}"),
-                            "compare",
-                            (place, section),
-                            "Throughput in each trial",
-                            "A group for each arm, in it a mark for each trial with its 95 % interval; of fewer than six runs, their range.",
-                        ))
-                    }
+                    @if let Some(ratios) = forests::across(trials, &titles, title, &format!("compare-{place}-{section}-ratios")) { (ratios) }
                     (table(trials, &titles, title))
                 }
             }

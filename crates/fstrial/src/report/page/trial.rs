@@ -1,7 +1,7 @@
 //! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
 //! repeat it.
 
-use super::{TrialPage, answer, claims, head, list, pictures};
+use super::{TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
 use crate::report::{
     again::JudgedTrial,
     document::{self, Document, WorkloadReport},
@@ -79,23 +79,19 @@ impl Shown {
 pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
     let shown = &trial.told;
     debug_assert_eq!(shown.place, place, "anchors are those of its place");
-    let head = html! {
-        p.question { (answer::question(&shown.document)) }
-        (answer::answer(shown))
-    };
+    let finding = answer::finding(&shown.document);
     html! {
         @if among {
             section.trial id=(shown.anchor("trial")) {
                 h2 { "Trial " (number(shown)) ": " (shown.title()) }
                 p.when { (when(shown)) }
-                (head)
+                p.answer { strong { (finding) } }
                 (rest(trial, place))
             }
         } @else {
             header.top {
-                h1 { (shown.title()) }
-                p.when { "Trial " (number(shown)) ", " (when(shown)) }
-                (head)
+                h1 { (finding) }
+                p.when { (shown.title()) " · trial " (number(shown)) ", " (when(shown)) }
             }
             section.trial id=(shown.anchor("trial")) {
                 h2.unseen { "Results" }
@@ -120,21 +116,41 @@ fn when(shown: &Shown) -> String {
 fn rest(trial: &TrialPage, place: usize) -> Markup {
     let shown = &trial.told;
     html! {
-        @if let Some(claim) = &shown.document.claim {
-            (claims::claim(claim, &shown.anchor("claim"), true))
-            @if let Some(curve) = claims::curve(claim, place) { div.grid { (curve) } }
+        @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
+        (arms_shown(&trial.data))
+        div.grid.first {
+            div { (answer::answer(shown)) (answer::distrust(shown)) }
+            @if let Some(ratios) = pictures::ratios(&trial.data, &shown.anchor("ratios")) { (ratios) }
         }
-        (answer::matrix(shown))
-        (answer::distrust(shown))
-        @if shown.document.workloads.len() > 1 { (contents(shown)) }
-        @if let Some(overview) = pictures::overview(&trial.data, place) { (overview) }
-        @for (index, workload) in shown.document.workloads.iter().enumerate() {
-            (section(trial, place, index, workload))
+        (details(trial, place))
+    }
+}
+
+/// The trial of a claim in the catalogue: its pictures and figures, folded up.
+pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
+    let shown = &trial.told;
+    html! {
+        details.trial {
+            summary { "Trial " (number(shown)) ", " (when(shown)) }
+            (arms_shown(&trial.data))
+            (answer::distrust(shown))
+            (details(trial, place))
+        }
+    }
+}
+
+/// All that is folded up.
+fn details(trial: &TrialPage, place: usize) -> Markup {
+    let shown = &trial.told;
+    let workloads = &shown.document.workloads;
+    html! {
+        @for (index, workload) in workloads.iter().enumerate() {
+            (section(trial, place, index, workload, workloads.len() == 1))
         }
         @if trial.data.contrasts_left_out > 0 {
             p.note {
                 "A trial of this size has more comparisons than a page can hold: in the pictures are those with the fastest arm; \
-                 " (trial.data.contrasts_left_out) " others, and those of latency that are not decided, are left out."
+                 " (trial.data.contrasts_left_out) " others are left out."
             }
         }
         (arms(shown))
@@ -143,48 +159,30 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
     }
 }
 
-/// The trial of a claim in the catalogue: its pictures and figures, folded up.
-pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
-    let shown = &trial.told;
+/// The arms with their signs. One that is switched off is not drawn: the style sheet does that.
+fn arms_shown(data: &TrialData) -> Markup {
     html! {
-        @if let Some(curve) = shown.document.claim.as_ref().and_then(|claim| claims::curve(claim, place)) {
-            div.grid { (curve) }
-        }
-        details.trial {
-            summary { "Trial " (number(shown)) ", " (when(shown)) }
-            (answer::distrust(shown))
-            @if let Some(overview) = pictures::overview(&trial.data, place) { (overview) }
-            @for (index, workload) in shown.document.workloads.iter().enumerate() {
-                (section(trial, place, index, workload))
-            }
-            (arms(shown))
-            (conditions(shown))
-            (repeat(shown))
-        }
-    }
-}
-
-fn contents(shown: &Shown) -> Markup {
-    html! {
-        nav.toc aria-label={ "Workloads of trial " (number(shown)) } {
-            ul {
-                @for (index, workload) in shown.document.workloads.iter().enumerate() {
-                    li { a href={ "#" (shown.section_anchor(index)) } { (workload.title()) } }
-                }
-                li { a href={ "#" (shown.anchor("arms")) } { "arms and fairness" } }
-                li { a href={ "#" (shown.anchor("environment")) } { "environment" } }
-                li { a href={ "#" (shown.anchor("repeat")) } { "repeat this" } }
+        fieldset.choose.arms {
+            legend.unseen { "Arms in the pictures" }
+            @for (arm, name) in data.arms.iter().enumerate() {
+                label { input type="checkbox" class={ "a" (arm) } checked; (chart::sign(arm)) span dir="auto" { (name) } }
             }
         }
     }
 }
 
 /// A workload: its pictures, then its figures.
-fn section(trial: &TrialPage, place: usize, index: usize, workload: &WorkloadReport) -> Markup {
+fn section(
+    trial: &TrialPage,
+    place: usize,
+    index: usize,
+    workload: &WorkloadReport,
+    is_open: bool,
+) -> Markup {
     let shown = &trial.told;
     html! {
-        section.workload id=(shown.section_anchor(index)) {
-            h3 { (workload.title()) }
+        details.workload id=(shown.section_anchor(index)) open[is_open] {
+            summary { h3 { (workload.title()) } }
             @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
             (pictures::of(&trial.data, (place, index)))
@@ -268,15 +266,15 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
 fn arms(shown: &Shown) -> Markup {
     let document = &shown.document;
     html! {
-        section id=(shown.anchor("arms")) {
-            h3 { "The arms" }
+        details id=(shown.anchor("arms")) {
+            summary { h3 { "The arms, and what else differs between them" } }
             dl.facts {
                 @for arm in &document.arms {
                     dt { (arm.name) }
                     dd { code { (arm.configuration) } }
                 }
             }
-            h4 id=(shown.anchor("audit")) { "Fairness: what else differs between them" }
+            h4 id=(shown.anchor("audit")) { "What else differs" }
             @if document.arms.iter().any(|arm| arm.facts.is_none()) {
                 p { "Not known: the trial ended before every arm was made." }
             } @else if document.audit.is_empty() { p { "Nothing that is known." } }
@@ -334,8 +332,8 @@ fn conditions(shown: &Shown) -> Markup {
         document.arms.iter().filter_map(|arm| arm.facts.as_ref()).flat_map(|facts| &facts.tools).collect();
     let summary = &shown.stored.summary;
     html! {
-        section id=(shown.anchor("environment")) {
-            h3 { "Environment" }
+        details id=(shown.anchor("environment")) {
+            summary { h3 { "Environment" } }
             dl.facts {
                 @for there in document.machines() {
                     @if there.place.is_empty() { dt { "machine" } } @else { dt { (there.place) " (" (there.host) ")" } }
@@ -396,8 +394,8 @@ fn instrument(document: &Document) -> String {
 
 fn repeat(shown: &Shown) -> Markup {
     html! {
-        section id=(shown.anchor("repeat")) {
-            h3 { "Repeat this" }
+        details id=(shown.anchor("repeat")) {
+            summary { h3 { "Repeat this" } }
             pre.code tabindex="0" { (shown.document.repeat) }
             p { "Or put this into a file, and run it with " code { "fstrial run FILE" } ":" }
             details {
