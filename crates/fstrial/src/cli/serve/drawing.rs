@@ -57,5 +57,5 @@ pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup 
         shaded_to: None,
         rules: series.changes.iter().map(|change| place(change.at) - 0.5).collect(),
     };
-    chart::draw(&drawn, None)
+    chart::draw(&drawn)
 }

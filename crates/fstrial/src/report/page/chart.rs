@@ -117,8 +117,8 @@ impl Room<'_> {
     }
 }
 
-/// The drawing. `level` is the place of its number of threads among those of its workload, if it is about one.
-pub(crate) fn draw(chart: &Chart, level: Option<usize>) -> Markup {
+/// The drawing.
+pub(crate) fn draw(chart: &Chart) -> Markup {
     let below = HEIGHT - BELOW;
     let ticks = chart.y.axis.ticks(below - TOP, |_| LINE * 1.6);
     let columns = ticks.iter().map(|(_, words)| words.width()).max().unwrap_or(1).min(MOST_COLUMNS);
@@ -130,7 +130,7 @@ pub(crate) fn draw(chart: &Chart, level: Option<usize>) -> Markup {
     let lines: String = across.chain(down).collect();
     html! {
         svg.chart role="img" aria-label=(plain(&chart.finding)) viewBox=(format!("0 0 {WIDTH} {HEIGHT}"))
-            data-level=[level] data-xname=(chart.x.name) data-yname=(chart.y.name) data-unit=(chart.unit) {
+            data-xname=(chart.x.name) data-yname=(chart.y.name) data-unit=(chart.unit) {
             @if let Some(to) = chart.shaded_to {
                 rect.shade x=(px(room.left)) y=(px(TOP)) width=(px((room.x(to) - room.left).max(0.0))) height=(px(below - TOP)) {}
             }
@@ -150,7 +150,9 @@ pub(crate) fn draw(chart: &Chart, level: Option<usize>) -> Markup {
                     (text((room.left + at).min(WIDTH - half), below + LINE + 1.0, words))
                 }
             }
-            g.axis { (text(2.0, HEIGHT - 5.0, &format!("↑ {}", short_name(&chart.y.name)))) }
+            @if !chart.y.name.is_empty() {
+                g.axis { (text(2.0, HEIGHT - 5.0, &format!("↑ {}", short_name(&chart.y.name)))) }
+            }
             @for rule in &chart.rules {
                 line.rule x1=(px(room.x(*rule))) x2=(px(room.x(*rule))) y1=(px(TOP)) y2=(px(below)) {}
             }
@@ -174,7 +176,7 @@ fn draw_series(series: &Series, room: &Room<'_>) -> Markup {
         points.iter().map(|point| short(of(point))).collect::<Vec<_>>().join(" ")
     };
     html! {
-        g class=(looks(series.arm)) data-arm=[series.arm] data-name=(series.name) data-x=(values(|point| point.0))
+        g class=(looks(series.arm)) data-arm=[series.arm] data-name=(plain(&series.name)) data-x=(values(|point| point.0))
             data-y=(values(|point| point.1)) {
             @if !series.range.is_empty() { path.area d=(area()) {} }
             @if series.is_line { path.line d=(line(points.iter().map(at))) {} }
@@ -190,15 +192,11 @@ fn line(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut before: Option<(f64, f64)> = None;
     for (x, y) in points.map(|(x, y)| ((x * 10.0).round(), (y * 10.0).round())) {
         match before.replace((x, y)) {
-            None => out += &format!("M{} {}l", px(x / 10.0), px(y / 10.0)),
+            None => out += &format!("M{} {}", px(x / 10.0), px(y / 10.0)),
             Some((left, top)) => {
                 let (x, y) = (px((x - left) / 10.0), px((y - top) / 10.0));
                 let space = if y.starts_with('-') { "" } else { " " };
-                let _ = write!(
-                    out,
-                    "{}{x}{space}{y}",
-                    if x.starts_with('-') || out.ends_with('l') { "" } else { " " }
-                );
+                let _ = write!(out, "l{x}{space}{y}");
             }
         }
     }
@@ -226,7 +224,8 @@ fn short_name(name: &str) -> String {
         columns += letter.width().unwrap_or(0);
         columns <= MOST_NAME
     };
-    name.chars().take_while(fits).collect()
+    let short: String = name.chars().take_while(fits).collect();
+    if short.len() < name.len() { short + "…" } else { short }
 }
 
 /// A coordinate, as short as it is worth.
@@ -281,21 +280,21 @@ mod tests {
     #[test]
     fn a_line_goes_from_place_to_place() {
         let points = [(10.0, 20.0), (11.26, 19.0), (11.26, 30.04)];
-        assert_eq!(line(points.into_iter()), "M10 20l1.3-1 0 11");
+        assert_eq!(line(points.into_iter()), "M10 20l1.3-1l0 11");
     }
 
     #[test]
     fn a_series_has_its_numbers_and_its_looks() {
-        let svg = draw(&chart(vec![(1.0, 12_345.6), (2.0, 0.012_345)]), Some(1)).into_string();
+        let svg = draw(&chart(vec![(1.0, 12_345.6), (2.0, 0.012_345)])).into_string();
         assert!(svg.contains("data-x=\"1 2\"") && svg.contains("data-y=\"12350 0.01235\""), "{svg}");
-        assert!(svg.contains("class=\"c1 d1\"") && svg.contains("data-level=\"1\""), "{svg}");
+        assert!(svg.contains("class=\"c1 d1\""), "{svg}");
         assert!(!svg.contains("NaN"));
     }
 
     proptest! {
         #[test]
         fn everything_lies_inside(points in prop::collection::vec((1e-3_f64..1e6, 1e-6_f64..1e9), 1..30)) {
-            let svg = draw(&chart(points), None).into_string();
+            let svg = draw(&chart(points)).into_string();
             let numbers = |attribute: &str| -> Vec<f64> {
                 let start = format!(" {attribute}=\"");
                 svg.split(&start).skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()

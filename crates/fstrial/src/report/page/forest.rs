@@ -186,7 +186,7 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let middle = *below + MARK / 2.0 - 2.0;
     *below += MARK;
     html! {
-        g data-of=[row.heading.as_deref()] data-name=(row.label) data-value=(short(row.value))
+        g data-of=[row.heading.as_deref().map(plain)] data-name=(plain(&row.label)) data-value=(short(row.value))
             data-low=[end(0)] data-high=[end(1)]
             data-arms=(row.arms.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")) {
             @for line in heading.iter().chain(&labels).chain(&figures) { (line) }

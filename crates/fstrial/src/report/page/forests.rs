@@ -44,7 +44,7 @@ pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Optio
     let drawing = Forest {
         finding: format!("Throughput of each arm in {}.{}", section.title, best.unwrap_or_default()),
         axis: axis_of(section),
-        scale: Scale::Linear(figures_of(section), round_in(&section.unit)),
+        scale: Scale::Linear(figures_of(section), round_in(&section.unit, most(&rows))),
         rows,
     };
     let about = "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
@@ -64,8 +64,8 @@ pub(super) fn costs(
     let rows = cell_rows(trial, section, &|cell| Some((of(cell)?, None)), &words, "");
     let drawing = Forest {
         finding: format!("{title} in {}, of each arm", section.title),
-        axis: title.into(),
-        scale: Scale::Linear(Rc::new(words), round_in(unit)),
+        axis: format!("{title}, less is better"),
+        scale: Scale::Linear(Rc::new(words), round_in(unit, most(&rows))),
         rows,
     };
     let left_out = section.cells.iter().filter(|cell| of(cell).is_some()).count() - drawing.rows.len();
@@ -110,10 +110,27 @@ pub(super) fn figures_of(section: &SectionData) -> Words {
     Rc::new(move |value| numbers::figure(value, &unit))
 }
 
-/// What numbers of a unit are round in.
-pub(super) fn round_in(unit: &str) -> f64 {
+/// The first rows in words, for those who do not see them.
+fn first_rows(rows: &[Row]) -> String {
+    let words = |row: &Row| {
+        let heading = row.heading.as_ref().map_or_else(String::new, |heading| format!("{heading}: "));
+        format!("{heading}{} {}", row.label, row.figure)
+    };
+    rows.iter().take(3).map(words).collect::<Vec<_>>().join("; ")
+}
+
+fn most(rows: &[Row]) -> f64 {
+    rows.iter().map(|row| row.value).fold(0.0, f64::max)
+}
+
+/// What numbers up to `most` of a unit are round in, as figures of it are written.
+pub(super) fn round_in(unit: &str, most: f64) -> f64 {
     match unit {
-        unit::BYTES | unit::BYTES_PER_FILE | unit::BYTES_PER_SECOND => f64::from(1 << 20),
+        unit::BYTES | unit::BYTES_PER_FILE => {
+            let sizes = [30, 20, 10].map(|power| f64::from(1 << power));
+            sizes.into_iter().find(|size| most >= *size).unwrap_or(1.0)
+        }
+        unit::BYTES_PER_SECOND => f64::from(1 << 20),
         _ => 1.0,
     }
 }
@@ -147,6 +164,7 @@ pub(super) fn ratios(
     let rows = all.into_iter().take(MOST_ROWS).filter_map(|(section, contrast)| {
         let level = threads_in_words(contrast.threads);
         let heading = if names_its_workload { format!("{}, {level}", section.title) } else { level };
+        let heading = if section.less_is_better { format!("{heading}, less is better") } else { heading };
         let is_new = last.as_ref() != Some(&heading);
         let heading = is_new.then(|| last.insert(heading).clone());
         Some(Judged::of(contrast)?.row(
@@ -157,11 +175,9 @@ pub(super) fn ratios(
         ))
     });
     let rows: Vec<Row> = rows.collect();
-    let shown: Vec<String> =
-        rows.iter().rev().take(3).map(|row| format!("{} {}", row.label, row.figure)).collect();
     let drawing = Forest {
-        finding: format!("Ratios of throughput. {}", shown.join("; ")),
-        axis: "ratio of throughput, logarithmic".into(),
+        finding: format!("Ratios. {}", first_rows(&rows)),
+        axis: "ratio, logarithmic".into(),
         scale: Scale::Ratio(band(trial)),
         rows,
     };
@@ -315,11 +331,10 @@ pub(super) fn across(trials: &[TrialPage], titles: &[String], title: &str, id: &
         }
     }
     let practical = trials.iter().map(|trial| trial.data.practical).fold(f64::INFINITY, f64::min);
-    let told: Vec<String> =
-        rows.iter().rev().take(3).map(|row| format!("{}: {}", row.label, row.figure)).collect();
     let drawing = Forest {
-        finding: format!("Ratios of throughput in {} in each trial. {}", title, told.join("; ")),
-        axis: "ratio of throughput, logarithmic".into(),
+        finding: format!("Ratios in {title} in each trial. {}", first_rows(&rows)),
+        axis: if less.less_is_better { "ratio, logarithmic, less is better" } else { "ratio, logarithmic" }
+            .into(),
         scale: Scale::Ratio((1.0 / (1.0 + practical), 1.0 + practical)),
         rows,
     };

@@ -94,7 +94,7 @@ fn document(title: &str, body: &Markup) -> String {
                 footer {
                     p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " code { "fstrial results export" } " has every run" }
                 }
-                output #value {}
+                div #value aria-hidden="true" {}
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -117,7 +117,7 @@ fn choices() -> String {
 pub(crate) fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
     format!(
-        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
          form-action 'none'"
     )
 }

@@ -17,7 +17,7 @@
   function human(number, unit) {
     const steps = STEPS[unit] || [[1, unit]];
     const [size, name] = steps.findLast(([least]) => Math.abs(number) >= least) || steps[0];
-    return `${Number((number / size).toPrecision(4)).toLocaleString('en')} ${name}`.trim();
+    return `${(number / size).toLocaleString('en', { maximumSignificantDigits: 4 })} ${name}`.trim();
   }
 
   /** Places in a drawing: of marks each by itself, of a line each from the one before. */
@@ -61,7 +61,7 @@
       const { xname, unit } = chart.dataset;
       words = `${point.series.dataset.name}: ${human(point.y, unit)}, ${xname} ${human(point.x, '')}`;
     }
-    bar.textContent = words;
+    if (bar.textContent !== words) bar.textContent = words;
   }
   document.addEventListener('pointermove', tell);
   document.addEventListener('pointerdown', tell);

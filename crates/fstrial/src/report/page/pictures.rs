@@ -1,7 +1,8 @@
 //! The pictures of a workload: which there are, and what each shows.
 
 use super::{
-    axis::{Axis, Scale},
+    CHOICES,
+    axis::{self, Axis, Scale},
     chart::{self, Chart, Series, Side},
     data::{CellData, ContrastData, CourseData, SectionData, TrialData},
     forests,
@@ -129,7 +130,8 @@ const BY_LEVEL: [(&str, Words, Draw); 3] = [
         "series",
         (
             "In the course of a run",
-            "Operations a second from the start of the warm-up (shaded) on: the median round, and the range of all rounds.",
+            "Operations a second from the start of the warm-up (shaded) on: the median round; of up to five arms the range of all \
+             rounds, too.",
         ),
         in_a_run,
     ),
@@ -157,16 +159,16 @@ fn figure(
     }
 }
 
-fn drawing(level: Level, title: Option<&str>, drawn: &Chart) -> Markup {
+/// A drawing with its heading. `pair`: the arms that it compares, with their names.
+fn drawing(level: Level, pair: Option<(&ContrastData, &str)>, drawn: &Chart) -> Markup {
     let place = level.map(|(place, _)| place);
     html! {
-        div.drawing data-level=[place] {
+        div.drawing data-level=[place] data-arms=[pair.map(|(contrast, _)| format!("{} {}", contrast.a, contrast.b))] {
             p.of {
-                @if let Some(title) = title { (title) }
-                @if title.is_some() && level.is_some() { ", " }
+                @if let Some((_, title)) = pair { (title) ", " }
                 @if let Some((_, threads)) = level { (threads_in_words(threads)) }
             }
-            (chart::draw(drawn, place))
+            (chart::draw(drawn))
         }
     }
 }
@@ -175,7 +177,7 @@ fn drawing(level: Level, title: Option<&str>, drawn: &Chart) -> Markup {
 fn levels(section: &SectionData, name: &str) -> Markup {
     let last = section.levels.len().saturating_sub(1);
     html! {
-        @if last > 0 {
+        @if last > 0 && last < CHOICES {
             fieldset.choose {
                 legend.unseen { "Number of threads in the pictures" }
                 @for (place, threads) in section.levels.iter().enumerate() {
@@ -184,6 +186,10 @@ fn levels(section: &SectionData, name: &str) -> Markup {
             }
         }
     }
+}
+
+fn at_level(what: &str, level: u16) -> String {
+    format!("{what} at {}", threads_in_words(level))
 }
 
 fn cells_at(section: &SectionData, level: u16) -> impl Iterator<Item = &CellData> {
@@ -195,10 +201,29 @@ fn side(axis: Axis, name: impl Into<String>) -> Side {
 }
 
 /// The rates of a workload on an axis.
-fn rate_side(section: &SectionData, values: impl Iterator<Item = f64>, from_zero: bool) -> Side {
-    let axis = Axis::around(values, Scale::Linear, from_zero, forests::figures_of(section))
-        .round_in(forests::round_in(&section.unit));
-    side(axis, forests::axis_of(section))
+fn rate_side(
+    section: &SectionData,
+    values: impl Iterator<Item = f64>,
+    from_zero: bool,
+    words: axis::Words,
+) -> Side {
+    let values: Vec<f64> = values.collect();
+    let unit = forests::round_in(&section.unit, values.iter().copied().fold(0.0, f64::max));
+    let axis = Axis::around(values.into_iter(), Scale::Linear, from_zero, words);
+    side(axis.round_in(unit), forests::axis_of(section))
+}
+
+/// Writes figures without rounding: runs may lie within a few per cent of each other.
+fn whole_figures_of(section: &SectionData) -> axis::Words {
+    let plain = |value: f64| match value.abs() >= 1000.0 {
+        true => numbers::thousands(&format!("{:.0}", value.max(0.0))),
+        false => numbers::plain(value),
+    };
+    match section.unit.as_str() {
+        unit::TIME | unit::BYTES | unit::BYTES_PER_FILE => forests::figures_of(section),
+        unit::BYTES_PER_SECOND => Rc::new(move |value| plain(value / f64::from(1 << 20))),
+        _ => Rc::new(plain),
+    }
 }
 
 fn latency_side(values: impl Iterator<Item = f64>) -> Side {
@@ -214,9 +239,11 @@ fn chart(
     y: Side,
     series: Vec<Series>,
 ) -> Option<Chart> {
-    let finding = format!("{what} in {}: the tables of the page have the figures", section.title);
-    let has_points = series.iter().any(|series| !series.points.is_empty());
-    has_points.then_some(Chart {
+    let finding = format!("{what} in {}; the CSV has the numbers", section.title);
+    let mut series: Vec<Series> = series.into_iter().filter(|series| !series.points.is_empty()).collect();
+    // A line of one point would not be seen.
+    series.iter_mut().for_each(|series| series.is_marked |= series.points.len() == 1);
+    (!series.is_empty()).then_some(Chart {
         finding,
         unit: unit.into(),
         x,
@@ -260,7 +287,7 @@ fn over_threads(data: &TrialData, section: &SectionData, is_latency: bool) -> Op
     let values: Vec<f64> = values.collect();
     let y = match is_latency {
         true => latency_side(values.into_iter()),
-        false => rate_side(section, values.into_iter(), true),
+        false => rate_side(section, values.into_iter(), true, forests::figures_of(section)),
     };
     let what = if is_latency { LATENCY_THREADS.0 } else { THREADS.0 };
     chart(
@@ -288,7 +315,14 @@ fn percentiles(data: &TrialData, section: &SectionData, level: u16) -> Option<Ch
     let words = Rc::new(|share: f64| format!("p{}", numbers::plain(share * 100.0)));
     let last = points().map(|point| point.0).fold(0.5, f64::max);
     let x = Axis::new(Scale::Tail, (0.0, last), words);
-    chart(section, "Latency percentiles", unit::TIME, side(x, "share of operations"), y, series)
+    chart(
+        section,
+        &at_level("Latency percentiles", level),
+        unit::TIME,
+        side(x, "share of operations"),
+        y,
+        series,
+    )
 }
 
 fn in_a_run(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart> {
@@ -327,7 +361,7 @@ fn in_a_run(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart
     let rates = Axis::around(highest.copied(), Scale::Linear, true, Rc::new(numbers::rate));
     let drawn = chart(
         section,
-        "Operations a second in a run",
+        &at_level("Operations a second in a run", level),
         unit::OPERATIONS,
         side(seconds, "s"),
         side(rates, "op/s"),
@@ -347,32 +381,51 @@ fn runs(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart> {
         })
         .collect();
     let points = || series.iter().flat_map(|series| &series.points);
-    let y = rate_side(section, points().map(|point| point.1), false);
+    let y = rate_side(section, points().map(|point| point.1), false, whole_figures_of(section));
     let x = round_side(points().map(|point| point.0));
-    chart(section, "Every run", &section.unit, x, y, series)
+    chart(section, &at_level("Every run", level), &section.unit, x, y, series)
 }
 
 fn round_side(rounds: impl Iterator<Item = f64>) -> Side {
-    side(Axis::around(rounds, Scale::Linear, false, Rc::new(numbers::plain)), "round")
+    let rounds: Vec<f64> = rounds.collect();
+    let last = rounds.iter().copied().fold(1.0, f64::max);
+    let step =
+        [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0].into_iter().find(|step| last / step <= 8.0);
+    let step = step.unwrap_or(1000.0);
+    let marked = (0..12).map(|index| if index == 0 { 1.0 } else { f64::from(index) * step });
+    let axis = Axis::around(rounds.into_iter(), Scale::Linear, false, Rc::new(numbers::plain));
+    side(axis.marked(marked.collect()), "round")
 }
 
 /// How the comparisons went, those that say most.
 fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
     let mut drawings = Vec::new();
+    let mut left_out = 0;
     for (place, level) in section.levels.iter().enumerate() {
-        let at_level = forests::told(section).filter(|(_, contrast)| contrast.threads == *level);
-        let known = at_level.filter_map(|(_, contrast)| Some((contrast, contrast.course.as_ref()?)));
-        drawings.extend(known.take(MOST_COURSES).map(|(contrast, of)| {
-            (Some((place, *level)), forests::pair(data, contrast), course(data, section, contrast, of))
-        }));
+        let mut contrasts: Vec<&ContrastData> = forests::told(section)
+            .map(|(_, contrast)| contrast)
+            .filter(|one| one.threads == *level)
+            .collect();
+        let all = contrasts.len();
+        let best = forests::best_at(section, *level).map(|(arm, _)| arm);
+        let is_apart = |one: &&ContrastData| best.is_none_or(|arm| one.a != arm && one.b != arm);
+        contrasts.sort_by_key(is_apart);
+        contrasts.truncate(MOST_COURSES);
+        left_out += all - contrasts.len();
+        for contrast in contrasts {
+            let drawn = contrast.course.as_ref().and_then(|of| course(data, section, contrast, of));
+            drawings.extend(drawn.map(|drawn| (Some((place, *level)), contrast, drawn)));
+        }
     }
+    let title = |contrast: &ContrastData| forests::pair(data, contrast);
     html! {
         @if !drawings.is_empty() {
             figure.plot.wide id=(id) {
                 figcaption { h4 { (COURSE.0) } p { (COURSE.1) } }
                 div.grid {
-                    @for (level, title, drawn) in &drawings { @if let Some(drawn) = drawn { (drawing(*level, Some(title), drawn)) } }
+                    @for (level, contrast, drawn) in &drawings { (drawing(*level, Some((contrast, &title(contrast))), drawn)) }
                 }
+                @if left_out > 0 { p.note { "Of " (left_out) " more comparisons, without the best arm, it is not drawn." } }
             }
         }
     }
@@ -394,19 +447,15 @@ fn course(
     // What it comes to is the interval of the verdict, not that of the last round.
     let last = contrast.ratio.zip(rounds().next_back()).map(|(ratio, round)| (round, ratio));
     let (low, high) = forests::band(data);
+    let so_far = points(&of.ratio);
     let values = pairs
         .iter()
+        .chain(&so_far)
         .map(|point| point.1)
         .chain(contrast.interval.into_iter().flat_map(|(low, high)| [low, high]));
     let axis = Axis::around(values.chain([low, high]), Scale::Log, false, Rc::new(numbers::ratio_digits));
     let series = vec![
-        Series {
-            name: "ratio so far".into(),
-            points: points(&of.ratio),
-            range,
-            is_line: true,
-            ..Series::default()
-        },
+        Series { name: "ratio so far".into(), points: so_far, range, is_line: true, ..Series::default() },
         Series { name: "ratio of the round".into(), points: pairs, is_marked: true, ..Series::default() },
         Series {
             name: "ratio".into(),
@@ -417,7 +466,14 @@ fn course(
         },
     ];
     let what = format!("{}, round by round", forests::pair(data, contrast));
-    let drawn = chart(section, &what, "", round_side(rounds()), side(axis, "ratio, logarithmic"), series)?;
+    let drawn = chart(
+        section,
+        &what,
+        "",
+        round_side(rounds()),
+        side(axis, if section.less_is_better { "ratio, less is better" } else { "ratio" }),
+        series,
+    )?;
     Some(Chart { band: Some((low, high)), ..drawn })
 }
 

@@ -1,7 +1,7 @@
 //! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
 //! repeat it.
 
-use super::{TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
+use super::{CHOICES, TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
 use crate::report::{
     again::JudgedTrial,
     document::{self, Document, WorkloadReport},
@@ -117,12 +117,20 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
     let shown = &trial.told;
     html! {
         @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
+        (first(trial))
+        (details(trial, place))
+    }
+}
+
+/// The arms, the answer in words and in a picture, and what to distrust.
+fn first(trial: &TrialPage) -> Markup {
+    let shown = &trial.told;
+    html! {
         (arms_shown(&trial.data))
         div.grid.first {
             div { (answer::answer(shown)) (answer::distrust(shown)) }
             @if let Some(ratios) = pictures::ratios(&trial.data, &shown.anchor("ratios")) { (ratios) }
         }
-        (details(trial, place))
     }
 }
 
@@ -132,8 +140,7 @@ pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
     html! {
         details.trial {
             summary { "Trial " (number(shown)) ", " (when(shown)) }
-            (arms_shown(&trial.data))
-            (answer::distrust(shown))
+            (first(trial))
             (details(trial, place))
         }
     }
@@ -164,7 +171,7 @@ fn arms_shown(data: &TrialData) -> Markup {
     html! {
         fieldset.choose.arms {
             legend.unseen { "Arms in the pictures" }
-            @for (arm, name) in data.arms.iter().enumerate() {
+            @for (arm, name) in data.arms.iter().enumerate().take(CHOICES) {
                 label { input type="checkbox" class={ "a" (arm) } checked; (chart::sign(arm)) span dir="auto" { (name) } }
             }
         }
