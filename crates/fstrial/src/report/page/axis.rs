@@ -56,7 +56,11 @@ impl Axis {
             }
             _ => {
                 let low = if from_zero { low.min(0.0) } else { low };
-                let room = if high > low { (high - low) * 0.05 } else { high.abs().max(1.0) * 0.1 };
+                let room = if high > low {
+                    (high - low) * 0.05
+                } else {
+                    if high == 0.0 { 1.0 } else { high.abs() * 0.1 }
+                };
                 (if from_zero && low >= 0.0 { low } else { low - room }, high + room)
             }
         };

@@ -7,15 +7,18 @@
   // ---------------------------------------------------------------- values
 
   const powers = (base, names) => names.map((name, power) => [base ** power, name]);
-  const STEPS = {
-    ns: powers(1000, ['ns', 'µs', 'ms', 's']),
-    bytes: powers(1024, ['B', 'KiB', 'MiB', 'GiB']),
-    'bytes/s': powers(1024, ['B/s', 'KiB/s', 'MiB/s', 'GiB/s']),
-  };
+  const BYTES = ['B', 'KiB', 'MiB', 'GiB'];
+  const STEPS = new Map([
+    ['ns', powers(1000, ['ns', 'µs', 'ms', 's'])],
+    ['bytes', powers(1024, BYTES)],
+    ['bytes/file', powers(1024, BYTES)],
+    ['bytes/s', powers(1024, BYTES.map((name) => `${name}/s`))],
+    ['1', [[1, '']]],
+  ]);
 
   /** A number of a unit, for people: four digits that count. */
   function human(number, unit) {
-    const steps = STEPS[unit] || [[1, unit]];
+    const steps = STEPS.get(unit) || [[1, unit]];
     const [size, name] = steps.findLast(([least]) => Math.abs(number) >= least) || steps[0];
     return `${(number / size).toLocaleString('en', { maximumSignificantDigits: 4 })} ${name}`.trim();
   }
@@ -24,7 +27,7 @@
   function places(path) {
     const d = path.getAttribute('d');
     if (path.matches('.marks')) return [...d.matchAll(/M([\d.]+) ([\d.]+)/g)].map(([, left, top]) => [+left, +top]);
-    const numbers = d.match(/-?[\d.]+/g).map(Number);
+    const numbers = (d.match(/-?[\d.]+/g) || []).map(Number);
     let [left, top] = [0, 0];
     return numbers.flatMap((number, at) => {
       if (at % 2 === 0) {
@@ -39,7 +42,8 @@
   /** The points of a series that can be seen: place in the drawing, name, values. */
   function points(series) {
     const path = series.querySelector('.marks, .line');
-    if (!path || getComputedStyle(series).opacity < 0.5) return [];
+    const isPale = (element) => element && getComputedStyle(element).opacity < 0.5;
+    if (!path || isPale(series) || isPale(series.closest('.drawing'))) return [];
     const [x, y] = [series.dataset.x, series.dataset.y].map((list) => list.split(' '));
     return places(path).map(([left, top], at) => ({ left, top, series, x: +x[at], y: +y[at] }));
   }
@@ -114,7 +118,7 @@
       const y = series.dataset.y.split(' ');
       return series.dataset.x.split(' ').map((x, at) => [series.dataset.name, x, y[at]]);
     });
-    return [['name', svg.dataset.xname, svg.dataset.yname], ...lines];
+    return [['name', svg.dataset.xname, svg.dataset.unit || svg.dataset.yname], ...lines];
   }
 
   for (const svg of document.querySelectorAll('figure svg')) {

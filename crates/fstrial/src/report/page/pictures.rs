@@ -59,8 +59,10 @@ pub(super) fn ratios(data: &TrialData, id: &str) -> Option<Markup> {
 /// A title, and what is seen.
 type Words = (&'static str, &'static str);
 
-const THREADS: Words =
-    ("Throughput against threads", "The typical rate of each arm over its rounds with its 95 % interval.");
+const THREADS: Words = (
+    "Throughput against threads",
+    "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
+);
 const LATENCY_THREADS: Words = (
     "Latency against threads",
     "The 99th percentile of all runs together; bars from the least to the greatest of single runs.",
@@ -425,7 +427,7 @@ fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
                 div.grid {
                     @for (level, contrast, drawn) in &drawings { (drawing(*level, Some((contrast, &title(contrast))), drawn)) }
                 }
-                @if left_out > 0 { p.note { "Of " (left_out) " more comparisons, without the best arm, it is not drawn." } }
+                @if left_out > 0 { p.note { (left_out) " more comparisons are not drawn." } }
             }
         }
     }

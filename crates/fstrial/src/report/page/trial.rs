@@ -171,8 +171,11 @@ fn arms_shown(data: &TrialData) -> Markup {
     html! {
         fieldset.choose.arms {
             legend.unseen { "Arms in the pictures" }
-            @for (arm, name) in data.arms.iter().enumerate().take(CHOICES) {
-                label { input type="checkbox" class={ "a" (arm) } checked; (chart::sign(arm)) span dir="auto" { (name) } }
+            @for (arm, name) in data.arms.iter().enumerate() {
+                label {
+                    @if arm < CHOICES { input type="checkbox" class={ "a" (arm) } checked; }
+                    (chart::sign(arm)) span dir="auto" { (name) }
+                }
             }
         }
     }
