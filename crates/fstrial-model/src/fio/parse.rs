@@ -99,7 +99,7 @@ fn is_global(name: &str) -> bool {
 struct RawSetting<'a> {
     key: &'static Key,
     text: Option<Cow<'a, str>>,
-    /// Whether the value is looked at: one that is wrong, or that nobody gets, is not.
+    /// Whether the value is parsed. A wrong value is not, nor is one that fio does not get.
     is_read: bool,
     place: Place,
 }
@@ -307,7 +307,7 @@ fn section_name<'a>(word: &'a str, place: &Place) -> Result<&'a str, Fault> {
     }
 }
 
-/// Adds the setting of a line. One whose value is wrong is there all the same: nobody is told to add it.
+/// Adds the setting of a line, also where its value is wrong, so that its key is not reported as missing.
 fn raw_setting<'a>(
     word: &'a str,
     place: Place,

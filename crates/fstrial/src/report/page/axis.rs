@@ -56,10 +56,10 @@ impl Axis {
             }
             _ => {
                 let low = if from_zero { low.min(0.0) } else { low };
-                let room = if high > low {
-                    (high - low) * 0.05
-                } else {
-                    if high == 0.0 { 1.0 } else { high.abs() * 0.1 }
+                let room = match high - low {
+                    reach if reach > 0.0 => reach * 0.05,
+                    _ if high == 0.0 => 1.0,
+                    _ => high.abs() * 0.1,
                 };
                 (if from_zero && low >= 0.0 { low } else { low - room }, high + room)
             }

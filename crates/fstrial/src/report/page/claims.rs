@@ -31,14 +31,6 @@ fn class(verdict: ClaimVerdict) -> &'static str {
 pub fn page(mut entries: Vec<ClaimEntry>) -> String {
     let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
     trials.enumerate().for_each(|(place, trial)| trial.told.place(place));
-    let mut place = 0;
-    let mut placed = Vec::new();
-    for entry in &entries {
-        placed.push(entry.trial.as_ref().map(|_| {
-            place += 1;
-            place - 1
-        }));
-    }
     let title = format!("{} statements about filesystem speed, put to the test", entries.len());
     let body = html! {
         header.top {
@@ -51,13 +43,11 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
             }
         }
         (overview(&entries))
-        @for (entry, place) in entries.iter().zip(&placed) {
+        @for entry in &entries {
             section.trial {
                 (claim(&entry.report, &entry.report.id, is_checked(entry)))
                 @if let Some(open) = entry.open.as_ref().filter(|_| entry.report.notes.is_empty()) { p.open { (open) } }
-                @if let (Some(page), Some(place)) = (&entry.trial, place) {
-                    (trial::of_claim(page, *place))
-                }
+                @if let Some(page) = &entry.trial { (trial::of_claim(page)) }
             }
         }
     };

@@ -1,7 +1,10 @@
 //! Collects the data of a trial's plots from its judged rounds.
 
-use super::data::{CellData, ContrastData, CourseData, SectionData, SeriesData, TrialData};
-use super::forests;
+use super::{
+    chart::float,
+    data::{CellData, ContrastData, CourseData, SectionData, SeriesData, TrialData},
+    forests,
+};
 use crate::{
     report::{
         again::JudgedTrial,
@@ -72,16 +75,9 @@ pub(super) fn of_trial(told: &JudgedTrial<'_>) -> TrialData {
 
 /// Leaves out contrasts without the arm that leads at their level; says how many.
 fn thin(section: &mut SectionData) -> usize {
-    let before = section.contrasts.len();
-    let leaders: BTreeMap<u16, Option<usize>> = section
-        .levels
-        .iter()
-        .map(|threads| (*threads, forests::best_at(section, *threads).map(|(arm, _)| arm)))
-        .collect();
-    section.contrasts.retain(|contrast| {
-        let leader = leaders.get(&contrast.threads).copied().flatten();
-        [Some(contrast.a), Some(contrast.b)].contains(&leader)
-    });
+    let all = std::mem::take(&mut section.contrasts);
+    let before = all.len();
+    section.contrasts = all.into_iter().filter(|contrast| forests::has_best(section, contrast)).collect();
     before - section.contrasts.len()
 }
 
@@ -265,11 +261,6 @@ fn series(
 #[expect(clippy::cast_precision_loss, reason = "counts in a window are far below 2^53")]
 fn count(operations: u64) -> f64 {
     operations as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a handful of windows")]
-fn float(windows: usize) -> f64 {
-    windows as f64
 }
 
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.

@@ -6,7 +6,7 @@
 
 use super::{
     axis::{self, Axis, Words},
-    chart::{WIDTH, short},
+    chart::{WIDTH, float, short},
 };
 use crate::report::text::plain;
 use maud::{Markup, html};
@@ -125,7 +125,7 @@ pub(super) fn draw(forest: &Forest) -> Markup {
             (draw_axis(&axis, bottom))
             @for row in drawn { (row) }
             @for (index, name) in names.iter().enumerate() {
-                (text("axis", WIDTH / 2.0, bottom + LINE * (index_f64(index) + 2.0), "middle", name))
+                (text("axis", WIDTH / 2.0, bottom + LINE * (float(index) + 2.0), "middle", name))
             }
         }
     }
@@ -228,14 +228,9 @@ fn px(value: f64) -> String {
     format!("{value:.1}")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a handful of lines, or the columns of one")]
-fn index_f64(index: usize) -> f64 {
-    index as f64
-}
-
 /// Room that a text takes, at most.
 fn width(text: &str) -> f64 {
-    index_f64(text.width()) * COLUMN
+    float(text.width()) * COLUMN
 }
 
 /// A text in lines that fit, broken at spaces where there are any.
@@ -247,7 +242,7 @@ fn lines(text: &str, room: f64) -> Vec<String> {
             found.push(std::mem::take(&mut line));
         }
         for letter in word.chars() {
-            if width(&line) + index_f64(letter.width().unwrap_or(1)) * COLUMN > room && letter != ' ' {
+            if width(&line) + float(letter.width().unwrap_or(1)) * COLUMN > room && letter != ' ' {
                 found.push(std::mem::take(&mut line));
             }
             line.push(letter);

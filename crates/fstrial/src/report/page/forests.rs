@@ -39,7 +39,8 @@ type Known<'a> = &'a dyn Fn(&CellData) -> Option<(f64, Option<(f64, f64)>)>;
 pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Option<Markup> {
     let rate = |cell: &CellData| Some((cell.rate?, cell.rate_interval));
     let words = figures_of(section);
-    let rows = cell_rows(trial, section, &rate, &|value| words(value), unit::beside(&section.unit));
+    let (rows, left_out) =
+        cell_rows(trial, section, &rate, &|value| words(value), unit::beside(&section.unit));
     let best = best_at_last_level(trial, section);
     let drawing = Forest {
         finding: format!("Throughput of each arm in {}.{}", section.title, best.unwrap_or_default()),
@@ -48,7 +49,6 @@ pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Optio
         rows,
     };
     let about = "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
-    let left_out = section.cells.iter().filter(|cell| cell.rate.is_some()).count() - drawing.rows.len();
     (!drawing.rows.is_empty()).then(|| figure(id, "Throughput", about, &drawing, left_out))
 }
 
@@ -61,29 +61,28 @@ pub(super) fn costs(
     of: fn(&CellData) -> Option<f64>,
     words: fn(f64) -> String,
 ) -> Option<Markup> {
-    let rows = cell_rows(trial, section, &|cell| Some((of(cell)?, None)), &words, "");
+    let (rows, left_out) = cell_rows(trial, section, &|cell| Some((of(cell)?, None)), &words, "");
     let drawing = Forest {
         finding: format!("{title} in {}, of each arm", section.title),
         axis: format!("{title}, less is better"),
         scale: Scale::Linear(Rc::new(words), round_in(unit, most(&rows))),
         rows,
     };
-    let left_out = section.cells.iter().filter(|cell| of(cell).is_some()).count() - drawing.rows.len();
     (!drawing.rows.is_empty()).then(|| figure(id, title, about, &drawing, left_out))
 }
 
-/// A row for each cell whose number is known, by level.
+/// A row for each cell whose number is known, by level; and how many more there are.
 fn cell_rows(
     trial: &TrialData,
     section: &SectionData,
     known: Known<'_>,
     words: &dyn Fn(f64) -> String,
     unit: &str,
-) -> Vec<Row> {
+) -> (Vec<Row>, usize) {
     let mut rows = Vec::new();
     let mut before = None;
-    let cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
-    for (cell, (value, interval)) in cells.take(MOST_ROWS) {
+    let mut cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
+    for (cell, (value, interval)) in cells.by_ref().take(MOST_ROWS) {
         let is_first = before.replace(cell.threads) != Some(cell.threads);
         let ends = interval.map(|(low, high)| format!(" [{}, {}]", words(low), words(high)));
         rows.push(Row {
@@ -96,7 +95,7 @@ fn cell_rows(
             is_sure: true,
         });
     }
-    rows
+    (rows, cells.count())
 }
 
 pub(super) fn axis_of(section: &SectionData) -> String {
@@ -144,20 +143,29 @@ fn best_at_last_level(trial: &TrialData, section: &SectionData) -> Option<String
     Some(format!(" {most} with {}: {name}, {rate} {}", threads_in_words(level), unit::beside(&section.unit)))
 }
 
-pub(super) fn best_at(section: &SectionData, level: u16) -> Option<(usize, f64)> {
+fn best_at(section: &SectionData, level: u16) -> Option<(usize, f64)> {
     let cells = section.cells.iter().filter(|cell| cell.threads == level);
     let rated = cells.filter_map(|cell| Some((cell.arm, cell.rate?)));
     rated.max_by(|x, y| if section.less_is_better { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) })
 }
 
+/// Whether one of two arms is the best at their level.
+pub(super) fn has_best(section: &SectionData, contrast: &ContrastData) -> bool {
+    best_at(section, contrast.threads).is_some_and(|(arm, _)| [contrast.a, contrast.b].contains(&arm))
+}
+
 /// The ratios of throughput in some workloads; those that say most, where there are too many.
-pub(super) fn ratios(
+pub(super) fn ratios<'a>(
     trial: &TrialData,
-    sections: &[&SectionData],
+    sections: &[&'a SectionData],
     id: &str,
     is_whole: bool,
 ) -> Option<Markup> {
-    let all: Vec<(&SectionData, &ContrastData)> = sections.iter().flat_map(|section| told(section)).collect();
+    let of = |section: &&'a SectionData| {
+        let section = *section;
+        told(section).into_iter().map(move |contrast| (section, contrast))
+    };
+    let all: Vec<(&SectionData, &ContrastData)> = sections.iter().flat_map(of).collect();
     let before = all.len();
     let names_its_workload = sections.len() > 1;
     let mut last = None;
@@ -178,7 +186,7 @@ pub(super) fn ratios(
     let drawing = Forest {
         finding: format!("Ratios. {}", first_rows(&rows)),
         axis: "ratio, logarithmic".into(),
-        scale: Scale::Ratio(band(trial)),
+        scale: Scale::Ratio(band(trial.practical)),
         rows,
     };
     let about = "The first arm over the second, compared inside each round, with the interval. Filled: decided. Grey: \
@@ -190,20 +198,18 @@ pub(super) fn ratios(
 
 /// Whether the ratios of all these workloads fit into one picture.
 pub(super) fn fit_together(sections: &[SectionData]) -> bool {
-    sections.iter().map(|section| told(section).count()).sum::<usize>() <= MOST_ROWS
+    sections.iter().map(|section| told(section).len()).sum::<usize>() <= MOST_ROWS
 }
 
 /// The ratios of a workload by level; of very many those with the best arm of their level, which say most.
-pub(super) fn told(section: &SectionData) -> impl Iterator<Item = (&SectionData, &ContrastData)> {
+pub(super) fn told(section: &SectionData) -> Vec<&ContrastData> {
     let known = |contrast: &&ContrastData| contrast.ratio.is_some();
     let mut all: Vec<&ContrastData> = section.contrasts.iter().filter(known).collect();
     if all.len() > MOST_ROWS {
-        all.retain(|contrast| {
-            best_at(section, contrast.threads).is_some_and(|(arm, _)| [contrast.a, contrast.b].contains(&arm))
-        });
+        all.retain(|contrast| has_best(section, contrast));
     }
     all.sort_by_key(|contrast| contrast.threads);
-    all.into_iter().map(move |contrast| (section, contrast))
+    all
 }
 
 pub(super) fn pair(trial: &TrialData, contrast: &ContrastData) -> String {
@@ -211,8 +217,8 @@ pub(super) fn pair(trial: &TrialData, contrast: &ContrastData) -> String {
 }
 
 /// Differences that do not matter, as ratios.
-pub(super) fn band(trial: &TrialData) -> (f64, f64) {
-    (1.0 / (1.0 + trial.practical), 1.0 + trial.practical)
+pub(super) fn band(practical: f64) -> (f64, f64) {
+    (1.0 / (1.0 + practical), 1.0 + practical)
 }
 
 /// What is known of two arms at a level in a trial.
@@ -335,7 +341,7 @@ pub(super) fn across(trials: &[TrialPage], titles: &[String], title: &str, id: &
         finding: format!("Ratios in {title} in each trial. {}", first_rows(&rows)),
         axis: if less.less_is_better { "ratio, logarithmic, less is better" } else { "ratio, logarithmic" }
             .into(),
-        scale: Scale::Ratio((1.0 / (1.0 + practical), 1.0 + practical)),
+        scale: Scale::Ratio(band(practical)),
         rows,
     };
     let about = "The first arm over the second in each trial, with the interval. Filled: decided. Grey: differences that do \

@@ -66,9 +66,7 @@ pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
             (several::contents(&trials))
             (several::side_by_side(&trials))
         }
-        @for (index, trial) in trials.iter().enumerate() {
-            (trial::render(trial, index, several))
-        }
+        @for trial in &trials { (trial::render(trial, several)) }
     };
     document(&title, &body)
 }

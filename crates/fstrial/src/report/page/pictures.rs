@@ -19,11 +19,9 @@ const MOST_COURSES: usize = 6;
 /// Numbers of threads from which on a curve over them says more than a list.
 const A_CURVE: usize = 3;
 
-/// The pictures of a section that there is something to draw on. `at`: its trial and place.
-pub(super) fn of(data: &TrialData, at: (usize, usize)) -> Markup {
-    let (trial, index) = at;
-    let section = &data.sections[index];
-    let id = |kind: &str| format!("t{trial}-s{index}-{kind}");
+/// The pictures of a section that there is something to draw on. `anchor`: the name of its place on the page.
+pub(super) fn of(data: &TrialData, section: &SectionData, anchor: &str) -> Markup {
+    let id = |kind: &str| format!("{anchor}-{kind}");
     let ratios = (!forests::fit_together(&data.sections))
         .then(|| forests::ratios(data, &[section], &id("ratios"), false))
         .flatten();
@@ -404,14 +402,10 @@ fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
     let mut drawings = Vec::new();
     let mut left_out = 0;
     for (place, level) in section.levels.iter().enumerate() {
-        let mut contrasts: Vec<&ContrastData> = forests::told(section)
-            .map(|(_, contrast)| contrast)
-            .filter(|one| one.threads == *level)
-            .collect();
+        let mut contrasts = forests::told(section);
+        contrasts.retain(|one| one.threads == *level);
         let all = contrasts.len();
-        let best = forests::best_at(section, *level).map(|(arm, _)| arm);
-        let is_apart = |one: &&ContrastData| best.is_none_or(|arm| one.a != arm && one.b != arm);
-        contrasts.sort_by_key(is_apart);
+        contrasts.sort_by_key(|contrast| !forests::has_best(section, contrast));
         contrasts.truncate(MOST_COURSES);
         left_out += all - contrasts.len();
         for contrast in contrasts {
@@ -448,7 +442,7 @@ fn course(
     let range: Vec<(f64, f64, f64)> = range.filter(|(_, low, high)| *low > 0.0 && high.is_finite()).collect();
     // What it comes to is the interval of the verdict, not that of the last round.
     let last = contrast.ratio.zip(rounds().next_back()).map(|(ratio, round)| (round, ratio));
-    let (low, high) = forests::band(data);
+    let (low, high) = forests::band(data.practical);
     let so_far = points(&of.ratio);
     let values = pairs
         .iter()

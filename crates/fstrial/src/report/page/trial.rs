@@ -76,9 +76,8 @@ impl Shown {
 }
 
 /// A trial. `among` others, it has a heading of its own and no page header.
-pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
+pub(super) fn render(trial: &TrialPage, among: bool) -> Markup {
     let shown = &trial.told;
-    debug_assert_eq!(shown.place, place, "anchors are those of its place");
     let finding = answer::finding(&shown.document);
     html! {
         @if among {
@@ -86,7 +85,7 @@ pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
                 h2 { "Trial " (number(shown)) ": " (shown.title()) }
                 p.when { (when(shown)) }
                 p.answer { strong { (finding) } }
-                (rest(trial, place))
+                (rest(trial))
             }
         } @else {
             header.top {
@@ -95,7 +94,7 @@ pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
             }
             section.trial id=(shown.anchor("trial")) {
                 h2.unseen { "Results" }
-                (rest(trial, place))
+                (rest(trial))
             }
         }
     }
@@ -113,12 +112,12 @@ fn when(shown: &Shown) -> String {
     format!("{} · {device} · Linux {kernel}", shown.day())
 }
 
-fn rest(trial: &TrialPage, place: usize) -> Markup {
+fn rest(trial: &TrialPage) -> Markup {
     let shown = &trial.told;
     html! {
         @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
         (first(trial))
-        (details(trial, place))
+        (details(trial))
     }
 }
 
@@ -135,24 +134,24 @@ fn first(trial: &TrialPage) -> Markup {
 }
 
 /// The trial of a claim in the catalogue: its pictures and figures, folded up.
-pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
+pub(super) fn of_claim(trial: &TrialPage) -> Markup {
     let shown = &trial.told;
     html! {
         details.trial {
             summary { "Trial " (number(shown)) ", " (when(shown)) }
             (first(trial))
-            (details(trial, place))
+            (details(trial))
         }
     }
 }
 
 /// All that is folded up.
-fn details(trial: &TrialPage, place: usize) -> Markup {
+fn details(trial: &TrialPage) -> Markup {
     let shown = &trial.told;
     let workloads = &shown.document.workloads;
     html! {
         @for (index, workload) in workloads.iter().enumerate() {
-            (section(trial, place, index, workload, workloads.len() == 1))
+            (section(trial, index, workload, workloads.len() == 1))
         }
         @if trial.data.contrasts_left_out > 0 {
             p.note {
@@ -182,20 +181,15 @@ fn arms_shown(data: &TrialData) -> Markup {
 }
 
 /// A workload: its pictures, then its figures.
-fn section(
-    trial: &TrialPage,
-    place: usize,
-    index: usize,
-    workload: &WorkloadReport,
-    is_open: bool,
-) -> Markup {
+fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: bool) -> Markup {
     let shown = &trial.told;
+    let anchor = shown.section_anchor(index);
     html! {
-        details.workload id=(shown.section_anchor(index)) open[is_open] {
+        details.workload id=(anchor) open[is_open] {
             summary { h3 { (workload.title()) } }
             @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
-            (pictures::of(&trial.data, (place, index)))
+            (pictures::of(&trial.data, &trial.data.sections[index], &anchor))
             (figures(shown, workload))
         }
     }
