@@ -89,8 +89,13 @@ pub fn ratio(value: f64) -> String {
 }
 
 /// The ends of a ratio's interval: `[1.36, 1.49]`.
-pub fn ratio_interval((low, high): (f64, f64)) -> String {
-    format!("[{}, {}]", ratio_digits(low), ratio_digits(high))
+pub fn ratio_interval(ends: (f64, f64)) -> String {
+    interval(ends, ratio_digits)
+}
+
+/// The ends of an interval in these words: `[1.2 ms, 1.4 ms]`.
+pub fn interval((low, high): (f64, f64), words: impl Fn(f64) -> String) -> String {
+    format!("[{}, {}]", words(low), words(high))
 }
 
 /// A ratio without its sign: enough decimals to tell it from 1, and from 0.

@@ -143,15 +143,40 @@ pub fn report(
     }))
 }
 
-/// With the number of parts that hold in its answer, where some do: `in part (3 of 5)`.
+/// With the parts that are known in its answer, where they do not agree or are not all.
 fn counted(report: ClaimReport) -> ClaimReport {
-    if report.verdict != ClaimVerdict::InPart {
-        return report;
+    let claimed = report.parts.iter().filter(|part| !part.planted);
+    match counts(report.verdict, &claimed.map(|part| part.verdict).collect::<Vec<_>>()) {
+        Some(counts) => {
+            let answer = format!("{} ({counts})", report.verdict.words());
+            ClaimReport { answer, ..report }
+        }
+        None => report,
     }
-    let claimed = || report.parts.iter().filter(|part| !part.planted);
-    let holds = claimed().filter(|part| part.verdict == ClaimVerdict::Holds).count();
-    let answer = format!("{} ({holds} of {})", report.verdict.words(), claimed().count());
-    ClaimReport { answer, ..report }
+}
+
+/// How many parts are known, where a claim is known in part: `3 of 5`, `2 of 4 reversed`.
+fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
+    let count = |verdict| parts.iter().filter(|found| **found == verdict).count();
+    let (all, open) = (parts.len(), count(ClaimVerdict::Undecided));
+    match verdict {
+        ClaimVerdict::InPart => {
+            let open = if open > 0 { format!(", {open} open") } else { String::new() };
+            Some(format!("{} of {all}{open}", count(ClaimVerdict::Holds)))
+        }
+        ClaimVerdict::Undecided => {
+            let unknown = [ClaimVerdict::Undecided, ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+            let known: Vec<_> = parts.iter().filter(|found| !unknown.contains(found)).collect();
+            let first = known.first().filter(|_| known.len() < all)?;
+            let is_one = known.iter().all(|found| found == first);
+            Some(format!(
+                "{} of {all} {}",
+                known.len(),
+                if is_one { first.words() } else { "not as claimed" }
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// The report of a trial that failed before there was anything to judge.
@@ -456,9 +481,7 @@ impl PartReport {
             None => String::new(),
         };
         match (self.measured, self.interval) {
-            (Some(value), Some((low, high))) => {
-                format!("{} [{}, {}]", number(value), number(low), number(high))
-            }
+            (Some(value), Some(ends)) => format!("{} {}", number(value), numbers::interval(ends, number)),
             (Some(value), None) => number(value),
             (None, _) if self.figure.is_none() => {
                 self.leaders.clone().unwrap_or_else(|| self.verdict.words().into())
@@ -566,4 +589,25 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     }
     let _ = writeln!(out, "  {lead}{words}");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClaimVerdict::*, counts};
+
+    #[test]
+    fn an_answer_says_how_many_parts_are_known() {
+        for (whole, parts, said) in [
+            (InPart, vec![Holds, Reversed, Less], Some("1 of 3")),
+            (InPart, vec![Holds, Reversed, Undecided], Some("1 of 3, 1 open")),
+            (Undecided, vec![Reversed, Reversed, Undecided, CannotTell], Some("2 of 4 reversed")),
+            (Undecided, vec![Less, NoDifference, Undecided], Some("2 of 3 not as claimed")),
+            (Undecided, vec![Undecided, CannotTell], None),
+            // What was planted is open.
+            (Undecided, vec![Holds], None),
+            (Holds, vec![Holds, Holds], None),
+        ] {
+            assert_eq!(counts(whole, &parts).as_deref(), said, "{parts:?}");
+        }
+    }
 }

@@ -162,10 +162,10 @@ fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec
         row.resize(columns.len() + 4, dash());
     } else {
         row.push(cell.rate.map_or_else(dash, figure));
-        row.push(cell.rate_interval.map_or_else(dash, |(low, high)| match cell.runs {
+        row.push(cell.rate_interval.map_or_else(dash, |ends| match cell.runs {
             // A range of few runs is not an interval, and does not look like one.
-            ..RUNS_OF_AN_INTERVAL => format!("{}–{}", figure(low), figure(high)),
-            _ => format!("[{}, {}]", figure(low), figure(high)),
+            ..RUNS_OF_AN_INTERVAL => format!("{}–{}", figure(ends.0), figure(ends.1)),
+            _ => numbers::interval(ends, figure),
         }));
         row.extend(columns.iter().map(|column| (column.1)(cell).unwrap_or_else(dash)));
     }

@@ -545,7 +545,7 @@ pub(crate) fn size(step: &StepReport) -> String {
         let change = 100.0 * (ratio - 1.0);
         format!("{}{}", if change < 0.0 { "−" } else { "+" }, percent(change.abs()))
     };
-    let interval = step.interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
+    let interval = step.interval.map(|ends| format!(" {}", numbers::interval(ends, signed)));
     format!("{} %{}", signed(step.ratio), interval.unwrap_or_default())
 }
 

@@ -87,20 +87,22 @@ fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     }
 }
 
-/// What the verdicts of its parts make of a claim: nothing before all are known; *no difference* and *reversed* only if it
-/// is that of all that are known; *less* also of parts without a difference. None without parts.
+/// What the verdicts of its parts make of a claim: nothing before all are known, except that it holds in part, which no verdict on
+/// the others could change; *no difference* and *reversed* only if it is that of all that are known; *less* also of parts without
+/// a difference. None without parts.
 fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let denies = |found: &&ClaimVerdict| {
         matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
     };
-    let (mildest, worst) =
-        (parts.iter().filter(denies).min().copied(), parts.iter().filter(denies).max().copied());
-    let is_mixed =
-        parts.contains(&ClaimVerdict::Holds) || (worst == Some(ClaimVerdict::Reversed) && mildest != worst);
+    let mildest = parts.iter().filter(denies).min().copied();
+    let worst = parts.iter().filter(denies).max().copied();
+    let is_reversed_in_part = worst == Some(ClaimVerdict::Reversed) && mildest != worst;
+    if is_reversed_in_part || mildest.is_some() && parts.contains(&ClaimVerdict::Holds) {
+        return Some(ClaimVerdict::InPart);
+    }
     let open = parts.iter().find(|found| **found == ClaimVerdict::Undecided).copied();
-    let whole = mildest.map(|found| if is_mixed { ClaimVerdict::InPart } else { found });
     // What cannot be told or run, else that all hold.
-    open.or(whole).or(parts.iter().max().copied())
+    open.or(mildest).or(parts.iter().max().copied())
 }
 
 /// Whether this many bytes a second, or this many of a unit, are what a modelled device allows at most.
@@ -399,7 +401,10 @@ impl Judge<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClaimVerdict::*, whole};
+    use super::{
+        ClaimVerdict::{self, *},
+        whole,
+    };
 
     #[test]
     fn a_claim_has_never_the_worst_word_of_its_parts() {
@@ -415,9 +420,25 @@ mod tests {
             (vec![Holds, CannotTell], Some(CannotTell)),
             (vec![Holds, CannotRun, CannotTell], Some(CannotRun)),
             (vec![Reversed, Undecided], Some(Undecided)),
+            (vec![Holds, Undecided], Some(Undecided)),
+            (vec![Less, NoDifference, Undecided], Some(Undecided)),
             (vec![], None),
         ] {
             assert_eq!(whole(&parts), found, "{parts:?}");
         }
+    }
+
+    #[test]
+    fn a_claim_is_known_with_open_parts_where_they_could_not_change_it() {
+        let any = [Holds, Undecided, CannotTell, CannotRun, Less, NoDifference, Reversed];
+        let (mut known, mut open) = (0, 0);
+        for (a, b) in any.iter().flat_map(|a| any.iter().map(move |b| (*a, *b))) {
+            let of = |c: ClaimVerdict| whole(&[a, b, c]).unwrap();
+            let last: Vec<_> = any.iter().filter(|c| **c != Undecided).map(|c| of(*c)).collect();
+            let could_be_said = !last.contains(&Undecided) && last.iter().all(|found| *found == last[0]);
+            assert_eq!(of(Undecided), if could_be_said { last[0] } else { Undecided }, "{a:?} {b:?}");
+            if could_be_said { known += 1 } else { open += 1 }
+        }
+        assert!(known > 0 && open > 0, "{known} {open}");
     }
 }
