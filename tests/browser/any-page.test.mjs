@@ -127,7 +127,7 @@ each('the value under the pointer is told', async (path) => {
   await chart.scrollIntoViewIfNeeded();
   await chart.hover({ position: { x: 200, y: 60 } });
   const told = await page.locator('#value').textContent();
-  const names = await chart.locator('[data-x]').evaluateAll((all) => all.map((series) => series.dataset.name));
+  const names = await chart.locator('[data-y]').evaluateAll((all) => all.map((series) => series.dataset.name));
   assert.ok(names.some((name) => told.startsWith(`${name}: `)), told);
   assert.match(told, /\d/);
   assert.doesNotMatch(told, PLAIN_WRONG);
@@ -167,10 +167,12 @@ each('SVG and CSV of pictures hold what is drawn', async (path) => {
     const known = ['svg', 'g', 'path', 'line', 'rect', 'circle', 'text', 'title'];
     assert.deepEqual(elements.filter((name) => !known.includes(name)), [], kind);
     assert.deepEqual(attributes.filter((name) => /^on|href/.test(name)), [], kind);
+    const arms = await svg.locator('[data-arm]').evaluateAll((all) => all.map((series) => series.dataset.name));
+    assert.deepEqual(arms.filter((name) => !file.includes(`>${name}</text>`)), [], `${kind} lists its arms`);
     const rows = parseCsv(await save(svg, 'CSV'));
     const drawn = await svg.evaluate((element) =>
-      [...element.querySelectorAll('[data-x], [data-value]')]
-        .map((series) => (series.dataset.x === undefined ? 1 : series.dataset.x.split(' ').length))
+      [...element.querySelectorAll('[data-y], [data-value]')]
+        .map((series) => (series.dataset.x ?? element.dataset.x ?? '').split(' ').length)
         .reduce((sum, count) => sum + count, 0),
     );
     assert.equal(rows.length, drawn + 1, kind);
@@ -190,8 +192,12 @@ each('is as wide as a phone, on a phone', async (path) => {
       .filter((element) => !element.closest('.scroll, svg') && element.getBoundingClientRect().right > 361)
       .map((element) => `${element.tagName} ${element.className}`)
       .slice(0, 5),
+    letters: [...document.querySelectorAll('figure svg')]
+      .filter((svg) => svg.getClientRects().length)
+      .map((svg) => svg.getScreenCTM().a * parseFloat(getComputedStyle(svg).fontSize))
+      .filter((size) => size < 9.5),
   }));
-  assert.deepEqual(widest, { page: 360, out: [] });
+  assert.deepEqual(widest, { page: 360, out: [], letters: [] });
   assert.deepEqual(await faultsOf(opened), []);
 });
 

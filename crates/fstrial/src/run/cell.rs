@@ -58,6 +58,11 @@ pub enum Of {
 }
 
 impl Contrast {
+    /// Whether it is of the ratios at two places.
+    pub const fn is_lead(&self) -> bool {
+        matches!(self.of, Of::Lead(_))
+    }
+
     /// Every cell it needs.
     pub fn cells(&self) -> impl Iterator<Item = usize> {
         let between = match &self.of {

@@ -366,7 +366,7 @@ impl<'a> Judge<'a> {
         ContrastState {
             a,
             b,
-            is_lead: matches!(contrast.of, Of::Lead(_)),
+            is_lead: contrast.is_lead(),
             workload: self.plan.under(contrast.a).to_owned(),
             phase: self.plan.results[cell.workload][contrast.result_a].name.clone(),
             threads: cell.threads,

@@ -5,6 +5,7 @@ use crate::report::{
     page::{
         axis::{Axis, Scale},
         chart::{self, Chart, Series, Side},
+        svg,
     },
     plot::{self, Dot},
     trend::{SeriesReport, TrendDocument},
@@ -15,7 +16,7 @@ use std::rc::Rc;
 /// Draws a series.
 pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
     let points = || series.points.iter().enumerate();
-    let place = |index: usize| chart::float(index) + 1.0;
+    let place = |index: usize| svg::float(index) + 1.0;
     let dots: Vec<Dot> =
         points().map(|(_, p)| (p.value.ln(), p.interval.map(|(from, to)| (from.ln(), to.ln())))).collect();
     let (low, high) = plot::range(&dots);

@@ -3,23 +3,20 @@
 //!
 //! Each series carries its numbers (`data-x`, `data-y`), from which the page's script tells values and makes CSV.
 
-use super::axis::Axis;
+use super::{
+    axis::Axis,
+    svg::{COLUMN, LINE, WIDTH, float, px, short, text, width},
+};
 use crate::report::text::plain;
 use maud::{Markup, html};
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Width and height of a drawing in units of its own: the style sheet scales it to the page.
-pub(crate) const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 250.0;
+const HEIGHT: f64 = 230.0;
 const TOP: f64 = 10.0;
 const RIGHT: f64 = 12.0;
 /// Below the plot: numbers and name of the axis.
 const BELOW: f64 = 40.0;
-/// Room for a column of text.
-const COLUMN: f64 = 7.4;
-/// Height of a line of text.
-const LINE: f64 = 16.0;
 /// Most columns of the name of an axis.
 const MOST_NAME: usize = 30;
 /// Most columns of a number at the vertical axis.
@@ -27,6 +24,8 @@ const MOST_COLUMNS: usize = 14;
 
 /// Colours that the style sheet has.
 const COLOURS: usize = 6;
+/// Ways to dash a line that it has.
+const DASHES: usize = 6;
 /// Shapes of points, about 7 units wide, from their middle on. They serve those who see no colours, and grey print.
 const SHAPES: [&str; COLOURS] = [
     "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -90,7 +89,7 @@ pub(crate) fn sign(arm: usize) -> Markup {
 
 fn looks(arm: Option<usize>) -> String {
     match arm {
-        Some(arm) => format!("c{} d{}", arm % COLOURS, arm / COLOURS % 3),
+        Some(arm) => format!("c{} d{}", arm % COLOURS, arm / COLOURS % DASHES),
         None => "other".into(),
     }
 }
@@ -123,14 +122,18 @@ pub(crate) fn draw(chart: &Chart) -> Markup {
     let ticks = chart.y.axis.ticks(below - TOP, |_| LINE * 1.6);
     let columns = ticks.iter().map(|(_, words)| words.width()).max().unwrap_or(1).min(MOST_COLUMNS);
     let room = Room { chart, left: float(columns) * COLUMN + 12.0 };
-    let bottom = chart.x.axis.ticks(WIDTH - RIGHT - room.left, |words| float(words.width() + 2) * COLUMN);
+    let bottom = chart.x.axis.ticks(WIDTH - RIGHT - room.left, |words| width(words) + 2.0 * COLUMN);
     let across =
         ticks.iter().map(|(at, _)| format!("M{} {}H{}", px(room.left), px(below - at), px(WIDTH - RIGHT)));
     let down = bottom.iter().map(|(at, _)| format!("M{} {}v4", px(room.left + at), px(below)));
     let lines: String = across.chain(down).collect();
+    // Where all series have the same places, these are written once.
+    let mut places: Vec<String> = chart.series.iter().map(|series| values(series, |point| point.0)).collect();
+    places.dedup();
+    let shared = (places.len() == 1).then(|| places.swap_remove(0));
     html! {
         svg.chart role="img" aria-label=(plain(&chart.finding)) viewBox=(format!("0 0 {WIDTH} {HEIGHT}"))
-            data-xname=(chart.x.name) data-yname=(chart.y.name) data-unit=(chart.unit) {
+            data-xname=(chart.x.name) data-yname=(chart.y.name) data-unit=(chart.unit) data-x=[&shared] {
             @if let Some(to) = chart.shaded_to {
                 rect.shade x=(px(room.left)) y=(px(TOP)) width=(px((room.x(to) - room.left).max(0.0))) height=(px(below - TOP)) {}
             }
@@ -140,30 +143,39 @@ pub(crate) fn draw(chart: &Chart) -> Markup {
             }
             path.tick d=(lines) {}
             g.axis text-anchor="end" {
-                @for (at, words) in &ticks { (text(room.left - 6.0, below - at + 4.0, words)) }
-                (text(WIDTH - RIGHT, HEIGHT - 5.0, &short_name(&chart.x.name)))
+                @for (at, words) in &ticks { (text(None, room.left - 6.0, below - at + 4.0, None, words)) }
+                (text(None, WIDTH - RIGHT, HEIGHT - 5.0, None, &short_name(&chart.x.name)))
             }
             g.axis text-anchor="middle" {
                 @for (at, words) in &bottom {
                     // The words of the outermost numbers reach no further than the picture.
-                    @let half = float(words.width()) * COLUMN / 2.0;
-                    (text((room.left + at).min(WIDTH - half), below + LINE + 1.0, words))
+                    @let half = width(words) / 2.0;
+                    (text(None, (room.left + at).min(WIDTH - half), below + LINE, None, words))
                 }
             }
             @if !chart.y.name.is_empty() {
-                g.axis { (text(2.0, HEIGHT - 5.0, &format!("↑ {}", short_name(&chart.y.name)))) }
+                g.axis { (text(None, 2.0, HEIGHT - 5.0, None, &format!("↑ {}", short_name(&chart.y.name)))) }
             }
             @for rule in &chart.rules {
                 line.rule x1=(px(room.x(*rule))) x2=(px(room.x(*rule))) y1=(px(TOP)) y2=(px(below)) {}
             }
-            @for series in &chart.series { (draw_series(series, &room)) }
+            @for series in &chart.series { (draw_series(series, &room, shared.is_none())) }
         }
     }
 }
 
-fn draw_series(series: &Series, room: &Room<'_>) -> Markup {
-    let is_number = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
-    let points: Vec<(f64, f64)> = series.points.iter().filter(is_number).copied().collect();
+/// Points that have a place.
+fn known(series: &Series) -> impl Iterator<Item = &(f64, f64)> {
+    series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite())
+}
+
+fn values(series: &Series, of: fn(&(f64, f64)) -> f64) -> String {
+    known(series).map(|point| short(of(point))).collect::<Vec<_>>().join(" ")
+}
+
+/// A series; `has_places` of its own.
+fn draw_series(series: &Series, room: &Room<'_>, has_places: bool) -> Markup {
+    let points: Vec<(f64, f64)> = known(series).copied().collect();
     let at = |(x, y): &(f64, f64)| (room.x(*x), room.y(*y));
     let area = || {
         let there = series.range.iter().map(|(x, _, high)| (*x, *high));
@@ -172,12 +184,9 @@ fn draw_series(series: &Series, room: &Room<'_>) -> Markup {
     };
     let mark = |(x, y): (f64, f64)| format!("M{} {}{}", px(x), px(y), shape(series.arm));
     let marks = || points.iter().map(|point| mark(at(point))).collect::<String>();
-    let values = |of: fn(&(f64, f64)) -> f64| {
-        points.iter().map(|point| short(of(point))).collect::<Vec<_>>().join(" ")
-    };
     html! {
-        g class=(looks(series.arm)) data-arm=[series.arm] data-name=(plain(&series.name)) data-x=(values(|point| point.0))
-            data-y=(values(|point| point.1)) {
+        g class=(looks(series.arm)) data-arm=[series.arm] data-name=(plain(&series.name))
+            data-x=[has_places.then(|| values(series, |point| point.0))] data-y=(values(series, |point| point.1)) {
             @if !series.range.is_empty() { path.area d=(area()) {} }
             @if series.is_line { path.line d=(line(points.iter().map(at))) {} }
             @if series.intervals.iter().any(Option::is_some) { path.whisker d=(whiskers(series, room)) {} }
@@ -213,10 +222,6 @@ fn whiskers(series: &Series, room: &Room<'_>) -> String {
     out
 }
 
-fn text(x: f64, y: f64, words: &str) -> Markup {
-    html! { text x=(px(x)) y=(px(y)) { (plain(words)) } }
-}
-
 /// The name of an axis, cut where somebody made it to be long.
 fn short_name(name: &str) -> String {
     let mut columns = 0;
@@ -226,25 +231,6 @@ fn short_name(name: &str) -> String {
     };
     let short: String = name.chars().take_while(fits).collect();
     if short.len() < name.len() { short + "…" } else { short }
-}
-
-/// A coordinate, as short as it is worth.
-fn px(value: f64) -> String {
-    let text = format!("{value:.1}");
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" { "0".into() } else { text.to_owned() }
-}
-
-/// A count of what is on a page.
-#[expect(clippy::cast_precision_loss, reason = "a few thousands at most")]
-pub(crate) fn float(count: usize) -> f64 {
-    count as f64
-}
-
-/// A number with four digits that count.
-pub(crate) fn short(value: f64) -> String {
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
-    format!("{rounded}")
 }
 
 #[cfg(test)]

@@ -45,13 +45,18 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
         (overview(&entries))
         @for entry in &entries {
             section.trial {
-                (claim(&entry.report, &entry.report.id, is_checked(entry)))
+                (claim(&entry.report, &anchor(&entry.report), is_checked(entry)))
                 @if let Some(open) = entry.open.as_ref().filter(|_| entry.report.notes.is_empty()) { p.open { (open) } }
                 @if let Some(page) = &entry.trial { (trial::of_claim(page)) }
             }
         }
     };
     super::document(&title, &body)
+}
+
+/// The name of a claim's place on the page.
+fn anchor(report: &ClaimReport) -> String {
+    format!("claim-{}", report.id)
 }
 
 /// Whether it was checked, or is known not to run here.
@@ -102,7 +107,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
                     @for entry in entries {
                         @let report = &entry.report;
                         tr.claim {
-                            th scope="row" { a href={ "#" (report.id) } { (report.statement) } }
+                            th scope="row" { a href={ "#" (anchor(report)) } { (report.statement) } }
                             td class=[is_checked(entry).then(|| class(report.verdict))] { (verdict_in_words(entry)) }
                             td { (here(entry)) }
                             td { (report.said) }
@@ -128,7 +133,7 @@ fn here(entry: &ClaimEntry) -> String {
 fn key() -> Markup {
     let meanings = [
         (ClaimVerdict::Holds, "what was said is so here, and surely"),
-        (ClaimVerdict::InPart, "some of what was said is so here, and the rest is surely not"),
+        (ClaimVerdict::InPart, "some of what was said is so here, and some surely is not"),
         (ClaimVerdict::Less, "there is such an effect here, but surely less of it than was said"),
         (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
         (ClaimVerdict::Reversed, "what was said is surely not so here: it is the other way round"),

@@ -1,9 +1,9 @@
 //! Collects the data of a trial's plots from its judged rounds.
 
 use super::{
-    chart::float,
     data::{CellData, ContrastData, CourseData, SectionData, SeriesData, TrialData},
     forests,
+    svg::float,
 };
 use crate::{
     report::{
@@ -42,7 +42,7 @@ impl Detail {
 
     fn of(plan: &Plan) -> Self {
         match plan.cells.len() < Self::LARGE {
-            true => Self { windows: 120, shares: 1, few_contrasts: false },
+            true => Self { windows: 30, shares: 1, few_contrasts: false },
             false => Self { windows: 10, shares: 3, few_contrasts: true },
         }
     }
@@ -117,7 +117,7 @@ fn contrasts_of(
     // In the order of the plan, as the report has them.
     let of_this = |index: &usize| {
         let contrast = &told.plan.contrasts[*index];
-        section.contains(&(contrast.a, contrast.result_a))
+        section.contains(&(contrast.a, contrast.result_a)) && !contrast.is_lead()
     };
     let indices = (0..told.plan.contrasts.len()).filter(of_this);
     let data = report.verdicts.iter().zip(indices).filter_map(|(verdict, index)| {

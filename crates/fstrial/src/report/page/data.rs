@@ -1,6 +1,7 @@
 //! The data of a page's pictures. `collect` fills it.
 
 use crate::run::contrast::Outcome;
+use fstrial_model::unit;
 use std::collections::BTreeMap;
 
 pub(super) struct TrialData {
@@ -28,6 +29,18 @@ pub(super) struct SectionData {
     pub(super) cells: Vec<CellData>,
     /// Those of throughput.
     pub(super) contrasts: Vec<ContrastData>,
+}
+
+impl SectionData {
+    /// What its rates are called.
+    pub(super) fn what(&self) -> &'static str {
+        match self.unit.as_str() {
+            unit::TIME => "Time",
+            unit::BYTES | unit::BYTES_PER_FILE => "Size",
+            _ if self.less_is_better => "Result",
+            _ => "Throughput",
+        }
+    }
 }
 
 /// A cell.

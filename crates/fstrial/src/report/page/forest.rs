@@ -6,21 +6,17 @@
 
 use super::{
     axis::{self, Axis, Words},
-    chart::{WIDTH, float, short},
+    svg::{COLUMN, LINE, WIDTH, float, px, short, text, width},
 };
 use crate::report::text::plain;
 use maud::{Markup, html};
 use std::rc::Rc;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 /// Free room at the left and the right.
 const EDGE: f64 = 10.0;
-/// Height of a line of text.
-const LINE: f64 = 17.0;
 /// Height of the mark below a label.
 const MARK: f64 = 16.0;
-/// Room for a column of text in the font of the page: that of wide letters.
-const COLUMN: f64 = 8.2;
 /// Lines of a label: more than that is a name that somebody made to be long.
 const MAX_LINES: usize = 6;
 /// How far beyond all values the axis goes for the sake of intervals, as a factor.
@@ -68,34 +64,27 @@ struct Placed {
 
 impl Placed {
     fn of(forest: &Forest) -> Self {
-        let known =
-            |value: &f64| value.is_finite() && (*value > 0.0 || matches!(forest.scale, Scale::Linear(..)));
+        let is_log = matches!(forest.scale, Scale::Ratio(_));
+        let known = |value: &f64| value.is_finite() && (*value > 0.0 || !is_log);
         let values: Vec<f64> = forest.rows.iter().map(|row| row.value).filter(known).collect();
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min) / FARTHEST;
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) * FARTHEST;
         let ends = forest.rows.iter().filter_map(|row| row.interval).flat_map(|(low, high)| [low, high]);
-        let ends: Vec<f64> = ends.filter(known).chain(values).collect();
-        let (low, high) = (
-            ends.iter().copied().fold(f64::INFINITY, f64::min),
-            ends.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        );
+        let ends =
+            ends.filter(known).map(|end| if is_log { end.max(least).min(most) } else { end.min(most) });
         match &forest.scale {
             Scale::Linear(words, unit) => {
-                let high = high.min(most * FARTHEST).max(f64::MIN_POSITIVE);
-                let ends = (low.min(0.0), high * 1.04);
-                let axis = Axis::new(axis::Scale::Linear, ends, Rc::clone(words)).round_in(*unit);
+                let values = ends.chain(values);
+                let axis = Axis::around(values, axis::Scale::Linear, true, Rc::clone(words)).round_in(*unit);
                 Self { axis, band: None }
             }
             Scale::Ratio(band) => {
-                let low = low.max(least / FARTHEST).min(1.0).min(band.0);
-                let high = high.min(most * FARTHEST).max(1.0).max(band.1);
-                let room = (high / low).powf(0.05).max(1.02);
                 let words = Rc::new(|value: f64| {
                     let digits = format!("{value:.6}");
                     format!("{}×", digits.trim_end_matches('0').trim_end_matches('.'))
                 });
-                let axis = Axis::new(axis::Scale::Log, (low / room, high * room), words);
-                Self { axis, band: Some(*band) }
+                let values = ends.chain(values).chain([1.0, band.0, band.1]);
+                Self { axis: Axis::around(values, axis::Scale::Log, false, words), band: Some(*band) }
             }
         }
     }
@@ -125,7 +114,7 @@ pub(super) fn draw(forest: &Forest) -> Markup {
             (draw_axis(&axis, bottom))
             @for row in drawn { (row) }
             @for (index, name) in names.iter().enumerate() {
-                (text("axis", WIDTH / 2.0, bottom + LINE * (float(index) + 2.0), "middle", name))
+                (text(Some("axis"), WIDTH / 2.0, bottom + LINE * (float(index) + 2.0), Some("middle"), name))
             }
         }
     }
@@ -146,7 +135,7 @@ fn draw_axis(axis: &Placed, bottom: f64) -> Markup {
             (line("tick", at))
             // The words of the outermost lines reach no further than the picture.
             @let half = width(&word) / 2.0;
-            (text("axis", at.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0)), bottom + LINE - 3.0, "middle", &word))
+            (text(Some("axis"), at.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0)), bottom + LINE - 3.0, Some("middle"), &word))
         }
     }
 }
@@ -165,18 +154,19 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let last = labels.last().map_or(0.0, |label| width(label));
     let together =
         !labels.is_empty() && figures.len() == 1 && last + width(&figures[0]) + 2.0 * COLUMN < room;
-    let heading: Vec<_> = heading.iter().map(|line| text("heading", EDGE, next(), "start", line)).collect();
+    let heading: Vec<_> =
+        heading.iter().map(|line| text(Some("heading"), EDGE, next(), Some("start"), line)).collect();
     let mut at = 0.0;
     let labels: Vec<_> = labels
         .iter()
         .map(|line| {
             at = next();
-            text("label", EDGE, at, "start", line)
+            text(Some("label"), EDGE, at, Some("start"), line)
         })
         .collect();
     let figure = |line: &String| {
         let y = if together { at } else { next() };
-        text("figure", WIDTH - EDGE, y, "end", line)
+        text(Some("figure"), WIDTH - EDGE, y, Some("end"), line)
     };
     let figures: Vec<_> = figures.iter().map(figure).collect();
     let end = |which: usize| {
@@ -218,19 +208,6 @@ fn mark(row: &Row, axis: &Placed, y: f64) -> Markup {
             title { (plain(&row.label)) ": " (plain(&row.figure)) }
         }
     }
-}
-
-fn text(class: &str, x: f64, y: f64, anchor: &str, words: &str) -> Markup {
-    html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=(anchor) { (words) } }
-}
-
-fn px(value: f64) -> String {
-    format!("{value:.1}")
-}
-
-/// Room that a text takes, at most.
-fn width(text: &str) -> f64 {
-    float(text.width()) * COLUMN
 }
 
 /// A text in lines that fit, broken at spaces where there are any.
@@ -296,7 +273,7 @@ mod tests {
     }
 
     fn height(svg: &str) -> f64 {
-        let (_, rest) = svg.split_once("viewBox=\"0 0 520 ").expect("it has a view box");
+        let (_, rest) = svg.split_once(&format!("viewBox=\"0 0 {WIDTH} ")).expect("it has a view box");
         rest.split('"').next().and_then(|number| number.parse().ok()).expect("it has a height")
     }
 

@@ -43,13 +43,13 @@ pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Optio
         cell_rows(trial, section, &rate, &|value| words(value), unit::beside(&section.unit));
     let best = best_at_last_level(trial, section);
     let drawing = Forest {
-        finding: format!("Throughput of each arm in {}.{}", section.title, best.unwrap_or_default()),
+        finding: format!("{} of each arm in {}.{}", section.what(), section.title, best.unwrap_or_default()),
         axis: axis_of(section),
         scale: Scale::Linear(figures_of(section), round_in(&section.unit, most(&rows))),
         rows,
     };
-    let about = "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
-    (!drawing.rows.is_empty()).then(|| figure(id, "Throughput", about, &drawing, left_out))
+    let about = "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
+    (!drawing.rows.is_empty()).then(|| figure(id, section.what(), about, &drawing, left_out))
 }
 
 /// What an operation costs each arm: a number of each cell.
@@ -84,7 +84,7 @@ fn cell_rows(
     let mut cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
     for (cell, (value, interval)) in cells.by_ref().take(MOST_ROWS) {
         let is_first = before.replace(cell.threads) != Some(cell.threads);
-        let ends = interval.map(|(low, high)| format!(" [{}, {}]", words(low), words(high)));
+        let ends = interval.map(|ends| format!(" {}", numbers::interval(ends, words)));
         rows.push(Row {
             heading: (is_first && section.levels.len() > 1).then(|| threads_in_words(cell.threads)),
             arms: vec![cell.arm],
@@ -166,7 +166,7 @@ pub(super) fn ratios<'a>(
         told(section).into_iter().map(move |contrast| (section, contrast))
     };
     let all: Vec<(&SectionData, &ContrastData)> = sections.iter().flat_map(of).collect();
-    let before = all.len();
+    let known = sections.iter().map(|section| known_of(section).count()).sum::<usize>();
     let names_its_workload = sections.len() > 1;
     let mut last = None;
     let rows = all.into_iter().take(MOST_ROWS).filter_map(|(section, contrast)| {
@@ -193,18 +193,22 @@ pub(super) fn ratios<'a>(
                  differences that do not matter.";
     // Of all workloads it is a part of its trial, of one a part of that.
     let title = html! { @if is_whole { h3 { "Ratios" } } @else { h4 { "Ratios" } } };
-    (before > 0).then(|| titled(id, &title, about, &drawing, before - drawing.rows.len()))
+    (known > 0).then(|| titled(id, &title, about, &drawing, known - drawing.rows.len()))
 }
 
 /// Whether the ratios of all these workloads fit into one picture.
 pub(super) fn fit_together(sections: &[SectionData]) -> bool {
-    sections.iter().map(|section| told(section).len()).sum::<usize>() <= MOST_ROWS
+    sections.iter().map(|section| known_of(section).count()).sum::<usize>() <= MOST_ROWS
+}
+
+/// Those whose ratio is known.
+pub(super) fn known_of(section: &SectionData) -> impl Iterator<Item = &ContrastData> {
+    section.contrasts.iter().filter(|contrast| contrast.ratio.is_some())
 }
 
 /// The ratios of a workload by level; of very many those with the best arm of their level, which say most.
 pub(super) fn told(section: &SectionData) -> Vec<&ContrastData> {
-    let known = |contrast: &&ContrastData| contrast.ratio.is_some();
-    let mut all: Vec<&ContrastData> = section.contrasts.iter().filter(known).collect();
+    let mut all: Vec<&ContrastData> = known_of(section).collect();
     if all.len() > MOST_ROWS {
         all.retain(|contrast| has_best(section, contrast));
     }

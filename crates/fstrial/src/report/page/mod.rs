@@ -15,6 +15,7 @@ mod forest;
 mod forests;
 mod pictures;
 mod several;
+pub(crate) mod svg;
 mod trial;
 
 use super::again::JudgedTrial;
@@ -84,7 +85,7 @@ fn document(title: &str, body: &Markup) -> String {
                 meta name="generator" content={ "fstrial " (env!("CARGO_PKG_VERSION")) };
                 title { (title) " · fstrial" }
                 link rel="icon" href="data:,";
-                style { (PreEscaped(PICTURES)) (PreEscaped(STYLE)) (PreEscaped(choices())) }
+                style { (PreEscaped(compact(PICTURES))) (PreEscaped(compact(STYLE))) (PreEscaped(choices(body))) }
             }
             body {
                 a.skip href="#main" { "to the answer" }
@@ -93,27 +94,33 @@ fn document(title: &str, body: &Markup) -> String {
                     p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " code { "fstrial results export" } " has every run" }
                 }
                 div #value aria-hidden="true" {}
-                script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(compact(SCRIPT))) }
             }
         }
     };
     page.into_string()
 }
 
-/// The rules by which an arm or a number of threads that was not chosen is not drawn.
-fn choices() -> String {
+/// Without what only indents.
+fn compact(text: &str) -> String {
+    text.lines().map(str::trim_start).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The rules by which an arm or a number of threads that was not chosen is not drawn, of those that the body has.
+fn choices(body: &Markup) -> String {
+    let is_there = |n: &usize| ["a", "l"].iter().any(|kind| body.0.contains(&format!("class=\"{kind}{n}\"")));
     let rule = |n: usize| {
         format!(
             ".workload:has(.l{n}:checked) [data-level]:not([data-level=\"{n}\"]){{display:none}}\
              .trial:has(.a{n}:not(:checked)) :is([data-arm=\"{n}\"],[data-arms~=\"{n}\"]){{opacity:.12}}"
         )
     };
-    (0..CHOICES).map(rule).collect()
+    (0..CHOICES).filter(is_there).map(rule).collect()
 }
 
 /// No request to anywhere, and no script but the one that is in the file.
 pub(crate) fn policy() -> String {
-    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
+    let hash = STANDARD.encode(Sha256::digest(compact(SCRIPT)));
     format!(
         "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
          form-action 'none'"

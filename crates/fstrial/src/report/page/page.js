@@ -39,19 +39,27 @@
     });
   }
 
+  /** The numbers of a series: places, which it may share with all of its chart, and values. */
+  function numbers(series) {
+    const places = series.dataset.x ?? series.closest('svg').dataset.x;
+    return [places, series.dataset.y].map((list) => list.split(' '));
+  }
+
+  /** Whether the reader has switched its arm off. */
+  const isPale = (element) => element && getComputedStyle(element).opacity < 0.5;
+
   /** The points of a series that can be seen: place in the drawing, name, values. */
   function points(series) {
     const path = series.querySelector('.marks, .line');
-    const isPale = (element) => element && getComputedStyle(element).opacity < 0.5;
     if (!path || isPale(series) || isPale(series.closest('.drawing'))) return [];
-    const [x, y] = [series.dataset.x, series.dataset.y].map((list) => list.split(' '));
+    const [x, y] = numbers(series);
     return places(path).map(([left, top], at) => ({ left, top, series, x: +x[at], y: +y[at] }));
   }
 
   function nearest(chart, event) {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse());
     const far = (point) => Math.hypot(point.left - at.x, point.top - at.y);
-    const all = [...chart.querySelectorAll('[data-x]')].flatMap(points);
+    const all = [...chart.querySelectorAll('[data-y]')].flatMap(points);
     return all.reduce((best, point) => (best && far(best) <= far(point) ? best : point), null);
   }
 
@@ -83,10 +91,10 @@
   const LOOKS = ['fill', 'fill-opacity', 'stroke', 'stroke-opacity', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity'];
   const FONT = ['font-family', 'font-size', 'font-weight'];
 
-  /** A drawing with the looks that it has on the page. */
-  function drawing(svg) {
-    const copy = svg.cloneNode(true);
-    const originals = [svg, ...svg.querySelectorAll('*')];
+  /** A copy with the looks that the original has on the page. */
+  function styled(original) {
+    const copy = original.cloneNode(true);
+    const originals = [original, ...original.querySelectorAll('*')];
     [copy, ...copy.querySelectorAll('*')].forEach((element, at) => {
       const style = getComputedStyle(originals[at]);
       [...LOOKS, ...(element.tagName === 'text' ? FONT : [])].forEach((name) => {
@@ -94,6 +102,26 @@
       });
       element.removeAttribute('class');
     });
+    return copy;
+  }
+
+  /** A drawing as a file: with a list of its arms, which the page has above all pictures. */
+  function drawing(svg) {
+    const copy = styled(svg);
+    const [left, top, width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
+    const arms = [...svg.querySelectorAll('[data-arm]')].filter((series) => !isPale(series));
+    const signs = arms.length > 0 ? svg.closest('.trial').querySelectorAll('.choose.arms .sign') : [];
+    arms.forEach(({ dataset }, at) => {
+      const sign = styled(signs[dataset.arm]);
+      const name = styled(svg.querySelector('.axis text'));
+      const place = { x: left + 4, y: top + height + 17 * at, width: 24, height: 10 };
+      Object.entries(place).forEach(([key, value]) => sign.setAttribute(key, value));
+      name.setAttribute('x', place.x + 32);
+      name.setAttribute('y', place.y + 9);
+      name.textContent = dataset.name;
+      copy.append(sign, name);
+    });
+    copy.setAttribute('viewBox', [left, top, width, height + 17 * arms.length].join(' '));
     copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
     copy.setAttribute('style', `background: ${getComputedStyle(document.documentElement).backgroundColor}`);
     return new XMLSerializer().serializeToString(copy);
@@ -114,9 +142,9 @@
       };
       return [['of', 'name', 'value', 'low', 'high'], ...[...svg.querySelectorAll('[data-name]')].map(of)];
     }
-    const lines = [...svg.querySelectorAll('[data-x]')].flatMap((series) => {
-      const y = series.dataset.y.split(' ');
-      return series.dataset.x.split(' ').map((x, at) => [series.dataset.name, x, y[at]]);
+    const lines = [...svg.querySelectorAll('[data-y]')].flatMap((series) => {
+      const [places, values] = numbers(series);
+      return places.map((x, at) => [series.dataset.name, x, values[at]]);
     });
     return [['name', svg.dataset.xname, svg.dataset.unit || svg.dataset.yname], ...lines];
   }

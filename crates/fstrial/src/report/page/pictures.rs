@@ -5,7 +5,7 @@ use super::{
     axis::{self, Axis, Scale},
     chart::{self, Chart, Series, Side},
     data::{CellData, ContrastData, CourseData, SectionData, TrialData},
-    forests,
+    forests, svg,
 };
 use crate::{report::numbers, run::plan::threads_in_words};
 use fstrial_model::unit;
@@ -58,8 +58,8 @@ pub(super) fn ratios(data: &TrialData, id: &str) -> Option<Markup> {
 type Words = (&'static str, &'static str);
 
 const THREADS: Words = (
-    "Throughput against threads",
-    "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
+    "Against threads",
+    "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
 );
 const LATENCY_THREADS: Words = (
     "Latency against threads",
@@ -69,7 +69,7 @@ const COURSE: Words = (
     "How the decision was made",
     "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the shade its \
      interval. Once it lies clearly on one side of 1, or inside the grey band of differences that do not matter, it is \
-     decided; among many comparisons it must be clearer than that.",
+     decided; among many comparisons it must be clearer than that. A shade wider than the picture is cut.",
 );
 
 type Cost = (
@@ -289,10 +289,11 @@ fn over_threads(data: &TrialData, section: &SectionData, is_latency: bool) -> Op
         true => latency_side(values.into_iter()),
         false => rate_side(section, values.into_iter(), true, forests::figures_of(section)),
     };
-    let what = if is_latency { LATENCY_THREADS.0 } else { THREADS.0 };
+    let what =
+        if is_latency { LATENCY_THREADS.0.into() } else { format!("{} against threads", section.what()) };
     chart(
         section,
-        what,
+        &what,
         if is_latency { unit::TIME } else { &section.unit },
         side(threads.marked(levels), "threads"),
         y,
@@ -328,7 +329,7 @@ fn percentiles(data: &TrialData, section: &SectionData, level: u16) -> Option<Ch
 fn in_a_run(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart> {
     let cells: Vec<_> =
         cells_at(section, level).filter_map(|cell| Some((cell, cell.series.as_ref()?))).collect();
-    let at = |step: f64, index: usize| step * (chart::float(index) + 0.5);
+    let at = |step: f64, index: usize| step * (svg::float(index) + 0.5);
     let has_ranges = cells.len() <= MOST_RANGES;
     let series: Vec<Series> = cells
         .iter()
@@ -355,7 +356,7 @@ fn in_a_run(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart
         .collect();
     let highest =
         cells.iter().flat_map(|(_, course)| if has_ranges { &course.high } else { &course.typical });
-    let length = cells.iter().map(|(_, course)| course.step_seconds * chart::float(course.typical.len()));
+    let length = cells.iter().map(|(_, course)| course.step_seconds * svg::float(course.typical.len()));
     let seconds = Axis::new(Scale::Linear, (0.0, length.fold(0.0, f64::max)), Rc::new(numbers::plain));
     // Rates of windows are operations, whatever the unit of the workload is.
     let rates = Axis::around(highest.copied(), Scale::Linear, true, Rc::new(numbers::rate));
@@ -397,15 +398,15 @@ fn round_side(rounds: impl Iterator<Item = f64>) -> Side {
     side(axis.marked(marked.collect()), "round")
 }
 
-/// How the comparisons went, those that say most.
+/// How the comparisons with the best arm went: they say most.
 fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
     let mut drawings = Vec::new();
     let mut left_out = 0;
     for (place, level) in section.levels.iter().enumerate() {
-        let mut contrasts = forests::told(section);
-        contrasts.retain(|one| one.threads == *level);
+        let here = forests::known_of(section).filter(|contrast| contrast.threads == *level);
+        let mut contrasts: Vec<&ContrastData> = here.collect();
         let all = contrasts.len();
-        contrasts.sort_by_key(|contrast| !forests::has_best(section, contrast));
+        contrasts.retain(|contrast| forests::has_best(section, contrast));
         contrasts.truncate(MOST_COURSES);
         left_out += all - contrasts.len();
         for contrast in contrasts {
@@ -421,7 +422,7 @@ fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
                 div.grid {
                     @for (level, contrast, drawn) in &drawings { (drawing(*level, Some((contrast, &title(contrast))), drawn)) }
                 }
-                @if left_out > 0 { p.note { (left_out) " more comparisons are not drawn." } }
+                @if left_out > 0 { p.note { (left_out) " more comparisons are not drawn: those with the best arm say most." } }
             }
         }
     }

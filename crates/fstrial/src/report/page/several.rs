@@ -1,6 +1,6 @@
 //! Several trials on one page: what their common arms did in each of them, side by side.
 
-use super::{TrialPage, forests};
+use super::{TrialPage, data::SectionData, forests};
 use crate::report::summary::listed;
 use crate::{report::numbers, run::plan::threads_in_words};
 use maud::{Markup, html};
@@ -101,14 +101,13 @@ fn titles(trials: &[TrialPage]) -> Vec<String> {
 
 /// The ratios of a workload: a row for each pair and level, a column for each trial.
 fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
-    let less = trials.iter().flat_map(|trial| &trial.data.sections).find(|section| section.title == title);
-    let less = less.is_some_and(|section| section.less_is_better);
+    let measured = measured(trials, title);
     let pairs = forests::pairs(trials, title);
     html! {
         @if !pairs.is_empty() {
             div.scroll tabindex="0" role="group" aria-label={ "Ratios in " (title) ", in all trials" } {
                 table.cells.ratios {
-                    caption { "Ratios of throughput in " (title) ", with intervals" }
+                    caption { "Ratios of " (measured.what().to_lowercase()) " in " (title) ", with intervals" }
                     (columns(titles))
                     tbody {
                         @for pair in &pairs {
@@ -116,7 +115,7 @@ fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
                                 td { (threads_in_words(pair.0)) }
                                 th scope="row" { (pair.1) " / " (pair.2) }
                                 @for trial in trials {
-                                    td { (forests::known(trial, title, pair).map_or_else(|| "–".into(), |known| known.words(less))) }
+                                    td { (forests::known(trial, title, pair).map_or_else(|| "–".into(), |known| known.words(measured.less_is_better))) }
                                 }
                             }
                         }
@@ -125,6 +124,14 @@ fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
             }
         }
     }
+}
+
+/// The workload where it is first.
+fn measured<'a>(trials: &'a [TrialPage], title: &str) -> &'a SectionData {
+    let all = trials.iter().flat_map(|trial| &trial.data.sections);
+    all.into_iter()
+        .find(|section| section.title == title)
+        .expect("what trials have in common is in one of them")
 }
 
 /// The heads of a table with a column for each trial.
@@ -193,15 +200,13 @@ fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
         let workload = &trial.told.document.workloads[of_title(trial)?];
         let cell = workload.cells.iter().find(|cell| cell.threads == threads && cell.arm == arm)?;
         let figure = |value: f64| numbers::figure(value, &workload.unit);
-        let interval = cell
-            .rate_interval
-            .map_or_else(String::new, |(low, high)| format!(" [{}, {}]", figure(low), figure(high)));
-        Some(format!("{}{interval}", figure(cell.rate?)))
+        let interval = cell.rate_interval.map(|ends| format!(" {}", numbers::interval(ends, figure)));
+        Some(format!("{}{}", figure(cell.rate?), interval.unwrap_or_default()))
     };
     html! {
         div.scroll tabindex="0" role="group" aria-label={ (title) " in all trials" } {
             table.cells {
-                caption { "Throughput in " (title) ", with intervals" }
+                caption { (measured(trials, title).what()) " in " (title) ", with intervals" }
                 (columns(titles))
                 tbody {
                     @for (threads, arm) in rows {
