@@ -7,11 +7,12 @@ pub use kind::DeviceKind;
 use crate::{
     device_model::{self, DeviceModel},
     rows::words,
-    units::Bytes,
+    units::{Bytes, serde_as_text},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -173,15 +174,15 @@ impl LogDevice {
 }
 
 /// An array of md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raid {
     /// Its level.
     pub level: RaidLevel,
     /// What lies on one member before the next one's turn; not for raid1. Left out: 512KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Bytes>,
 }
+
+serde_as_text!(Raid, "^raid(0|1|10)(,chunk=.+)?$", "an array of md: raid1, raid10,chunk=64KiB");
 
 words! {
     /// Levels of md.
@@ -268,7 +269,7 @@ impl Device {
     /// What is wrong with its members and what is made of them, if anything is: the key, what, and what to try.
     pub(crate) fn members_problem(&self) -> Option<(&'static str, String, String)> {
         let Some(members) = self.members else {
-            let hint = "write members = 4, and raid = { level = \"raid10\" }".to_owned();
+            let hint = "write members = 4, and raid = \"raid10\"".to_owned();
             return self.raid.map(|raid| ("raid", format!("{} needs members", raid.level.name()), hint));
         };
         if !self.can_be_several() {

@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// `fstrial compare ext4 --between workloads` sets the tool next to its model.
+    /// `fstrial compare ext4 --set trial.compare=workloads` sets the tool next to its model.
     #[test]
     fn results_are_those_of_the_real_tools() {
         let results = |name: &str| -> BTreeMap<String, String> {

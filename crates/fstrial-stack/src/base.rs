@@ -208,7 +208,7 @@ fn image_of(binding: &DeviceBinding) -> Result<File, StackError> {
         DeviceBinding::Loop { file, .. } => open_base(file),
         _ => Err(StackError::Unable {
             what: "this device is not a file, so it cannot be cloned".into(),
-            hint: "use --device image in a folder of XFS or btrfs, or --restore copy".into(),
+            hint: "use --device image in a folder of XFS or btrfs, or restore = \"copy\"".into(),
         }),
     }
 }
@@ -222,7 +222,7 @@ fn share(from: &File, to: &File, base: &Path) -> Result<(), StackError> {
             what: "the image and the prepared filesystem cannot share blocks: their folders are not on one filesystem that can \
                    (XFS with reflink, btrfs, bcachefs)"
                 .into(),
-            hint: "put both there: --device image:/that/folder; or use --restore copy".into(),
+            hint: "put both there: --device image:/that/folder; or use restore = \"copy\"".into(),
         }),
         Err(error) => Err(StackError::io("clone", base, error)),
     }

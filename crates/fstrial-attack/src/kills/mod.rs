@@ -68,10 +68,14 @@ const KINDS: [Kind; 19] = [
     kind("aged", "ext4 xfs {small} --size 320MiB --device image:images --state aged:40%:turnovers=1", ""),
     kind(
         "log",
-        "ext4:log=external xfs {small} --size 320MiB --device image:images --log-device image:images --log-size 64MiB",
+        "ext4:log=external xfs {small} --size 320MiB --device image:images --set log_device.kind=image --set log_device.path=images --set log_device.size=64MiB",
         "",
     ),
-    kind("btrfs", "btrfs b=btrfs:profile=raid1 {small} --size 320MiB --device ramdisk --members 2", ""),
+    kind(
+        "btrfs",
+        "btrfs b=btrfs:profile=raid1 {small} --size 320MiB --device ramdisk --set device.members=2",
+        "",
+    ),
     kind("find-rate", "ext4 xfs {small} --size 320MiB --device image:images --find-rate p50<1s", ""),
     kind("program", "ext4 xfs --workload program.toml --size 640MiB --device image:images", "load"),
     kind("server", "ext4 xfs --workload server.toml --size 320MiB --device image:images", "load"),
@@ -83,7 +87,11 @@ const KINDS: [Kind; 19] = [
         "a=dir:dirs/a b=dir:dirs/b --workload random-write,create-files --file-size 4MiB --threads 1 --duration 100ms --warmup 20ms",
         "",
     ),
-    kind("memory", "ext4:memory=48MiB xfs {small} --size 320MiB --device image:images --memory 64MiB", ""),
+    kind(
+        "memory",
+        "ext4:memory=48MiB xfs {small} --size 320MiB --device image:images --set trial.memory=64MiB",
+        "",
+    ),
     kind(
         "disk",
         "ext4:scheduler=none,read_ahead=64KiB xfs {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",

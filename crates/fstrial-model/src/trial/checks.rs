@@ -387,14 +387,17 @@ impl Trial {
                         arm.filesystem,
                         Filesystem::names_of(|row| row.several.is_some(), "and")
                     ),
-                    "make an array of the members for all arms: raid = { level = \"raid10\" } in [device] (--raid raid10)",
+                    "make an array of the members for all arms: raid = \"raid10\" in [device] (--set device.raid=raid10)",
                 ));
             }
             if let Some(profile) = arm.profile.filter(|profile| profile.least_members() > members) {
                 return Some(problem(
                     &["arm", &at, "profile"],
                     format!("`profile={profile}` needs {} devices, got {members}", profile.least_members()),
-                    format!("write members = {} in [device] (--members)", profile.least_members()),
+                    format!(
+                        "write members = {least} in [device] (--set device.members={least})",
+                        least = profile.least_members()
+                    ),
                 ));
             }
         }
@@ -409,7 +412,7 @@ impl Trial {
             (None, Some(index)) => Some(problem(
                 &["arm", &index.to_string(), "log"],
                 format!("the log of `{}` needs a log device, and the trial has none", self.arms[index].name),
-                "add [log_device] with kind = \"image\" or \"ramdisk\"; --log-device on the command line",
+                "add [log_device] with kind = \"image\" or \"ramdisk\"; --set log_device.kind=image on the command line",
             )),
             (Some(_), None) => Some(problem(
                 &["log_device"],

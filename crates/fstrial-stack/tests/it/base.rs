@@ -210,7 +210,7 @@ fn hosts_and_devices_that_cannot_clone_say_so() {
         let kept = Base::make(&memory).unwrap();
         let error = base::save_clone(&image.binding(&arm("raw")), &kept.path()).unwrap_err();
         assert!(error.to_string().contains("cannot share blocks"), "{error}");
-        assert!(error.hint().unwrap().contains("--restore copy"));
+        assert!(error.hint().unwrap().contains("restore = \"copy\""));
         let disk = fstrial_model::job::DeviceBinding::Zram { index: 9999, size: Bytes::mib(8) };
         let error = base::save_clone(&disk, &kept.path()).unwrap_err();
         assert!(error.to_string().contains("not a file"), "{error}");

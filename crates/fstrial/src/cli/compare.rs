@@ -15,17 +15,17 @@ use clap::Args;
 use fstrial_model::{
     application::Application,
     arm::{Arm, ArmError, DIRECTORY},
-    device::{Device, DeviceKind, LogDevice, LogKind, Raid},
+    device::{Device, DeviceKind},
     device_model::MODELS,
     fio::Inspection,
     metric::Metric,
     place::Place,
     preset::DEFAULT_WORKLOADS,
     problem::{Problem, closest, did_you_mean},
-    state::{Restoring, State},
-    trial::{Compare, ErrorControl, Settings, Trial, can_run},
+    state::State,
+    trial::{Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Lap, Rate, RateTarget, Until},
+    workload::{Entry, RateTarget, Until},
 };
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ Examples:
 ///
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=, rotational=,
-/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on --log-device, state= says what
+/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on the log device (--set log_device.kind=image), state= says what
 /// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
 #[derive(Debug, Args)]
@@ -72,22 +72,6 @@ pub(crate) struct CompareArgs {
     /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-
-    /// Create N devices of the given size. btrfs uses all of them; other filesystems need --raid.
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    members: Option<u16>,
-
-    /// Make an md array of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
-    #[arg(long, value_name = "LEVEL", hide_short_help = true)]
-    raid: Option<Raid>,
-
-    /// Device for journals and logs of arms with log=external: image[:FOLDER] or ramdisk.
-    #[arg(long, value_name = "KIND", value_parser = log_device, hide_short_help = true)]
-    log_device: Option<LogDevice>,
-
-    /// Size of the log device [default: 256MiB].
-    #[arg(long, value_name = "SIZE", requires = "log_device", hide_short_help = true)]
-    log_size: Option<Bytes>,
 
     /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that].
     #[arg(short, long, value_name = "TIME")]
@@ -118,21 +102,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
 
-    /// Compare arms under each workload, or workloads on each arm: `arms`, `workloads` [default: arms].
-    #[arg(long, value_name = "WHAT", value_parser = between, hide_short_help = true)]
-    between: Option<Compare>,
-
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help = decide_on_help())]
     decide_on: Option<Vec<Metric>>,
-
-    /// Bound the chance of even one wrong difference (Holm) instead of their share.
-    #[arg(long, hide_short_help = true)]
-    fwer: bool,
-
-    /// Run controls too: the first arm again, slowed down by twice the band. Where that does not cost about as much,
-    /// "equivalent" is not said about the others.
-    #[arg(long, hide_short_help = true)]
-    control: bool,
 
     /// Run N rounds at most.
     #[arg(long, value_name = "N", hide_short_help = true)]
@@ -142,10 +113,6 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TIME")]
     warmup: Option<Nanos>,
 
-    /// Warm up until every arm's journal or log has been full once: a pilot finds the slowest arm's time.
-    #[arg(long, hide_short_help = true)]
-    lap: bool,
-
     /// Time measured in every run [default: 1s; buffered writes 10s].
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
@@ -154,18 +121,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     file_size: Option<Bytes>,
 
-    /// Size of one request.
-    #[arg(long, value_name = "SIZE", hide_short_help = true)]
-    block_size: Option<Bytes>,
-
-    /// Offer this many operations per second instead of a closed loop: 5000/s, or "5000/s poisson". Latency counts from
-    /// the time an operation was due.
-    #[arg(long, value_name = "RATE", hide_short_help = true)]
-    rate: Option<Rate>,
-
     /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
     /// threads), and compare those; at the highest number of threads unless --threads says others.
-    #[arg(long, value_name = "PROMISE", hide_short_help = true, conflicts_with = "rate")]
+    #[arg(long, value_name = "PROMISE", hide_short_help = true)]
     find_rate: Option<RateTarget>,
 
     /// What filesystems hold when a load begins: fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score),
@@ -173,26 +131,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
 
-    /// How a prepared state comes back before each run: copy, or clone where image and host can [default: copy].
-    #[arg(long, value_name = "HOW", value_parser = restoring, hide_short_help = true)]
-    restore: Option<Restoring>,
-
-    /// Limit the memory of the load and its page cache together, as on a machine with this much; for arms that name no
-    /// memory= [default: what the machine has].
-    #[arg(long, value_name = "SIZE", hide_short_help = true)]
-    memory: Option<Bytes>,
-
-    /// Check the filesystem fully after every run; a corrupt one is a failed run.
-    #[arg(long)]
-    fsck: bool,
-
-    /// Name of the trial.
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    name: Option<String>,
-
     /// Seed of everything random.
     #[arg(long, hide_short_help = true, value_parser = super::run::seed)]
     seed: Option<u64>,
+
+    /// Set a key of a trial file (repeatable): trial.memory=1GiB, device.members=4, workload.rate=5000/s …
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    lines: Vec<set::Line>,
 
     /// Write the trial as a file that `fstrial run` repeats; with --dry-run, - writes it to standard output instead of
     /// the steps.
@@ -230,16 +175,6 @@ fn threads(text: &str) -> Result<u16, String> {
     number.ok_or_else(|| "numbers of threads are 1 to 1024, such as --threads 1,4,16".into())
 }
 
-/// Parses `image`, `image:FOLDER` or `ramdisk`.
-fn log_device(text: &str) -> Result<LogDevice, String> {
-    let (word, path) = match text.split_once(':') {
-        Some((word, path)) => (word, Some(PathBuf::from(path))),
-        None => (text, None),
-    };
-    let kind = LogKind::named(word).ok_or_else(|| format!("use one of {}", LogKind::names()))?;
-    Ok(LogDevice { kind, size: None, path })
-}
-
 fn decide_on_help() -> String {
     format!("Metrics that keep the trial going: {} [default: throughput]", Metric::names())
 }
@@ -264,12 +199,6 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         }
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
-    if args.restore.is_some() && !trial.restores() {
-        return Err(ExpectedError::usage(
-            "--restore needs an arm with a prepared state: there is nothing to restore",
-            "leave it out, or name a state: --state aged:70%",
-        ));
-    }
     if let Some(path) = &args.save {
         args.save(path, &trial)?;
         if out_file::is_standard_output(path) {
@@ -348,18 +277,6 @@ impl CompareArgs {
     }
 }
 
-fn restoring(text: &str) -> Result<Restoring, String> {
-    Restoring::named(text).ok_or_else(|| "use copy or clone".into())
-}
-
-fn between(text: &str) -> Result<Compare, String> {
-    match text {
-        "arms" => Ok(Compare::Arms),
-        "workloads" => Ok(Compare::Workloads),
-        _ => Err("use arms or workloads".into()),
-    }
-}
-
 impl CompareArgs {
     /// The trial that the flags describe.
     fn trial(&self) -> Result<Trial, ExpectedError> {
@@ -373,33 +290,29 @@ impl CompareArgs {
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         let (device, places, arms) = self.built_on()?;
         let nobody_chose = self.duration.is_none() && self.rounds.is_none() && !self.quick;
-        Ok(Trial {
+        let trial = Trial {
             claim: None,
             trial: Settings {
-                name: self.name.clone().unwrap_or_else(|| names.join(", ")),
+                name: names.join(", "),
                 budget: self.budget.unwrap_or(budget),
                 practical: self.practical.unwrap_or(practical),
                 stalls: self.stalls,
-                compare: self.between.unwrap_or_default(),
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
-                errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
-                control: self.control,
                 leads: self.devices.len() > 1,
                 pilot: nobody_chose.then_some(LOOK),
                 rounds: self.rounds,
                 seed: self.seed,
-                fsck: self.fsck,
                 state: self.state,
-                restore: self.restore.unwrap_or_default(),
-                memory: self.memory,
+                ..Settings::default()
             },
             device,
-            log_device: self.log_device.clone().map(|device| LogDevice { size: self.log_size, ..device }),
+            log_device: None,
             places,
             arms,
             workloads: self.entries()?,
-        })
+        };
+        set::over(trial, &self.lines)
     }
 
     /// The device of the trial, its places and its arms. Of several devices each is a place of its own, where every arm is
@@ -451,8 +364,7 @@ impl CompareArgs {
 
     /// A device of the flags.
     fn device(&self, text: &str) -> Result<Device, ExpectedError> {
-        let device = device_of(text, self.size, self.conduct.permission().erase)?;
-        Ok(Device { members: self.members, raid: self.raid, ..device })
+        device_of(text, self.size, self.conduct.permission().erase)
     }
 
     /// The workloads with the flags laid over them.
@@ -479,10 +391,9 @@ impl CompareArgs {
 
     /// The workloads where none are named: those that enough of the arms can do. Says which are left out.
     fn default_workloads(&self) -> Vec<Entry> {
-        let least = if self.between == Some(Compare::Workloads) { 1 } else { 2 };
         let is_able = |name: &&str| {
             let Ok(workload) = Entry::of_preset(name).resolve(1) else { return true };
-            self.arms.iter().filter(|arm| can_run(arm, &workload)).count() >= least.min(self.arms.len())
+            self.arms.iter().filter(|arm| can_run(arm, &workload)).count() >= self.arms.len().min(2)
         };
         let (able, left_out): (Vec<&str>, Vec<&str>) = DEFAULT_WORKLOADS.into_iter().partition(is_able);
         if !left_out.is_empty() {
@@ -510,8 +421,6 @@ impl CompareArgs {
             ("--threads", self.threads.is_some()),
             ("--warmup", self.warmup.is_some()),
             ("--file-size", self.file_size.is_some()),
-            ("--block-size", self.block_size.is_some()),
-            ("--rate", self.rate.is_some()),
             ("--find-rate", self.find_rate.is_some()),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
@@ -539,17 +448,13 @@ impl CompareArgs {
 
     fn over(&self, entry: Entry) -> Entry {
         let (warmup, duration) = if self.overnight { overnight_times(&entry).unzip() } else { (None, None) };
-        let lap = if self.lap && has_a_lap(&entry) { Some(Lap::Pilot) } else { entry.lap };
         // Of a rate that is looked for, threads are those who serve it: one number of them will do.
         let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
         Entry {
             threads: self.threads.clone().or(threads),
             warmup: self.warmup.or(entry.warmup).or(warmup),
-            lap,
             duration: self.duration.or(entry.duration).or(duration),
             file_size: self.file_size.or(entry.file_size),
-            block_size: self.block_size.or(entry.block_size),
-            rate: self.rate.or(entry.rate),
             find_rate: self.find_rate.clone().or(entry.find_rate),
             ..entry
         }
@@ -624,12 +529,6 @@ fn overnight_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
     is_longer.then_some((Nanos::millis(500), Nanos::secs(3)))
 }
 
-/// Whether an entry has a warm-up that can last for a lap.
-fn has_a_lap(entry: &Entry) -> bool {
-    Entry { lap: Some(Lap::Pilot), ..entry.clone() }
-        .resolve(1)
-        .is_ok_and(|workload| !workload.phases.is_empty())
-}
-
+mod set;
 #[cfg(test)]
 mod tests;

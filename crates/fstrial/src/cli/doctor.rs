@@ -242,11 +242,11 @@ fn benchmarks() -> Check {
 /// Whether the memory of loads can be limited, and what for.
 fn memory_limit() -> Check {
     let found = match (host::is_root(), memory::find()) {
-        (false, _) => Err("needs root (--memory)".to_owned()),
+        (false, _) => Err("needs root (memory=)".to_owned()),
         (true, Ok(by @ LimitedBy::V1)) => {
-            Ok(format!("{by}: cache and reads; buffered writes only roughly (--memory)"))
+            Ok(format!("{by}: cache and reads; buffered writes only roughly (memory=)"))
         }
-        (true, Ok(by)) => Ok(format!("{by} (--memory)")),
+        (true, Ok(by)) => Ok(format!("{by} (memory=)")),
         (true, Err(error)) => Err(error.to_string()),
     };
     Check { name: "memory limit", ok: found.is_ok(), found: found.unwrap_or_else(|why| why) }
@@ -343,7 +343,7 @@ fn render_noise(out: &mut String, findings: &Findings) {
 fn describe(row: &FilesystemCheck) -> String {
     match (&row.mkfs, row.in_kernel, &row.install) {
         (Some(version), true, _) => {
-            let fsck = if row.fsck == Some(false) { " · its check program is missing (--fsck)" } else { "" };
+            let fsck = if row.fsck == Some(false) { " · its check program is missing (fsck)" } else { "" };
             format!("{version}{fsck}")
         }
         // Without the kernel's support its tools would not help.

@@ -762,10 +762,10 @@ mod tests {
         assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
         assert_eq!(repeat_command("fstrial run t.toml --json -qq", 1), "fstrial run t.toml --seed 0x1");
         let quoted = fstrial_stack::command::quoted("o'brien the 2nd");
-        let line = format!("fstrial compare ext4 xfs --name {quoted} --seed 7 --tag x -b 1m");
+        let line = format!("fstrial compare ext4 xfs --baseline {quoted} --seed 7 --tag x -b 1m");
         assert_eq!(
             repeat_command(&line, 1),
-            format!("fstrial compare ext4 xfs --name {quoted} -b 1m --seed 0x1")
+            format!("fstrial compare ext4 xfs --baseline {quoted} -b 1m --seed 0x1")
         );
     }
 

@@ -201,7 +201,7 @@ pub fn limits(document: &Document) -> Vec<String> {
     let is_equivalent = |state: &ContrastState| state.verdict == Outcome::Equivalent;
     let is_controlled = document.workloads.iter().any(|workload| !workload.controls.is_empty());
     let untried = (states().any(is_equivalent) && !is_controlled).then(|| {
-        "whether a difference would show where arms are equivalent was not tried; --control plants one"
+        "whether a difference would show where arms are equivalent was not tried; --set trial.control=true plants one"
             .to_owned()
     });
     verdict::unseen_stalls(states()).into_iter().chain(untried).collect()

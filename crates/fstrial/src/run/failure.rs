@@ -44,7 +44,8 @@ pub(super) fn out_of_memory(stage: Stage, limit: Bytes) -> RunFailure {
             limit.human()
         ),
         hint: Some(
-            "raise the limit (--memory, or memory of the arm), or lower threads, depth or block_size".into(),
+            "raise the limit (memory of the trial or of the arm), or lower threads, depth or block_size"
+                .into(),
         ),
     }
 }

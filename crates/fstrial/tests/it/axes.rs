@@ -44,14 +44,14 @@ fn laps_of_logs_are_counted_and_waited_for() {
     // btrfs has no log that goes round; its commits are counted.
     assert!(cell(&section, 2, "log_laps").is_none() && cell(&section, 2, "commits").is_some(), "{section}");
     let arms = words.replace(" btrfs ", " ");
-    let (said, section) = logs(&format!("{arms} --lap"));
+    let (said, section) = logs(&format!("{arms} --set workload.lap=pilot"));
     assert!(said.last().unwrap().contains(": a lap of "), "{said:?}");
     let warmup = section["warmup_seconds"].as_f64().unwrap();
     assert!(warmup > 0.05, "{section}");
     // Before the measured time both have gone round about once at least; a busy machine may log less than the pilot did.
     assert!(cell(&section, 0, "log_laps_before").unwrap() > 0.5, "{section}");
     lab.assert_nothing_left("after a pilot");
-    let dry = lab.run(&format!("{} --lap --dry-run", arms.replace(" --json", "")));
+    let dry = lab.run(&format!("{} --set workload.lap=pilot --dry-run", arms.replace(" --json", "")));
     assert!(dry.stdout.contains("Pilot for append-fsync"), "{dry:?}");
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn kill_under_load(lab: &Lab, words: &str, everything: bool) {
     while running.event().is_some_and(|event| event["stage"] != "load") {}
     support::pause(Duration::from_millis(100));
     let groups = groups_in_the_ledger(lab);
-    assert_eq!(groups.len(), usize::from(words.contains("--memory")));
+    assert_eq!(groups.len(), usize::from(words.contains("trial.memory")));
     for group in &groups {
         assert!(
             !fs::read_to_string(group.join("cgroup.procs")).unwrap().is_empty(),
@@ -171,9 +171,12 @@ fn journals_and_logs_on_a_device_of_their_own() {
         return;
     }
     let lab = Lab::new();
-    for log in ["image:images --log-size 64MiB", "ramdisk --log-size 64MiB"] {
+    for log in ["--set log_device.kind=image --set log_device.path=images", "--set log_device.kind=ramdisk"] {
         let arms = "ext4 a=ext4:log=external b=xfs:log=external c=ext3:log=external";
-        let ended = compare(&lab, &format!("{arms} --log-device {log} --rounds 1 --fsck"));
+        let ended = compare(
+            &lab,
+            &format!("{arms} {log} --set log_device.size=64MiB --rounds 1 --set trial.fsck=true"),
+        );
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         let document = ended.document();
         assert_eq!(document["failures"], serde_json::json!([]), "the checks found the logs");
@@ -201,7 +204,13 @@ fn nothing_of_a_log_device_is_left_after_a_kill() {
     let lab = Lab::new();
     for everything in [false, true] {
         let arms = "ext4:log=external xfs:log=external";
-        kill_under_load(&lab, &format!("{arms} --log-device image:images --log-size 64MiB"), everything);
+        kill_under_load(
+            &lab,
+            &format!(
+                "{arms} --set log_device.kind=image --set log_device.path=images --set log_device.size=64MiB"
+            ),
+            everything,
+        );
     }
 }
 
@@ -234,8 +243,8 @@ fn btrfs_spreads_itself_over_members() {
     for (device, kill) in [("image:images", true), ("ramdisk", false)] {
         let arms = "btrfs a=btrfs:profile=raid10 b=btrfs:profile=raid0/raid1,scheduler=none,rotational=off";
         let arms = if device == "ramdisk" { "btrfs a=btrfs:profile=raid10" } else { arms };
-        let words = format!("{arms} {small} --device {device} --members 4");
-        let ended = lab.run(&format!("compare {words} --rounds 1 --fsck --json"));
+        let words = format!("{arms} {small} --device {device} --set device.members=4");
+        let ended = lab.run(&format!("compare {words} --rounds 1 --set trial.fsck=true --json"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         let document = ended.document();
         assert_eq!(document["failures"], serde_json::json!([]));
@@ -250,7 +259,7 @@ fn btrfs_spreads_itself_over_members() {
         lab.assert_nothing_left(&words);
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
         if kill {
-            kill_under_load(&lab, "btrfs a=btrfs:profile=raid10 --members 4", true);
+            kill_under_load(&lab, "btrfs a=btrfs:profile=raid10 --set device.members=4", true);
         }
     }
 }
@@ -264,9 +273,9 @@ fn arrays_of_md_where_the_kernel_has_it() {
     let lab = Lab::new();
     let run = |raid: &str| {
         let words = format!(
-            "compare ext4 xfs:read_ahead=64KiB {SMALL} --device image:images --members 4 --rounds 1 --fsck"
+            "compare ext4 xfs:read_ahead=64KiB {SMALL} --device image:images --set device.members=4 --rounds 1 --set trial.fsck=true"
         );
-        lab.run(&format!("{words} --raid {raid} --json"))
+        lab.run(&format!("{words} --set device.raid={raid} --json"))
     };
     let ended = run("raid10,chunk=64KiB");
     if ended.stderr.contains("has no md") || ended.stderr.contains("mdadm is not installed") {
@@ -291,7 +300,7 @@ fn arrays_of_md_where_the_kernel_has_it() {
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
     }
     for everything in [false, true] {
-        kill_under_load(&lab, "ext4 xfs --members 2 --raid raid1", everything);
+        kill_under_load(&lab, "ext4 xfs --set device.members=2 --set device.raid=raid1", everything);
     }
 }
 

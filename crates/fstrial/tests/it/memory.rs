@@ -83,7 +83,7 @@ fn a_file_of_twice_the_limit_is_read_from_the_device() {
     let read_within = |limit: &str| {
         let before = from_device();
         let words = "a=dir:point/a b=dir:point/b --workload reads.toml --rounds 2 --json";
-        let ended = lab.run(&format!("compare {words} --memory {limit}"));
+        let ended = lab.run(&format!("compare {words} --set trial.memory={limit}"));
         let document = ended.document();
         assert_eq!(document["failures"], serde_json::json!([]), "{document}");
         assert!(fact(&document, 0, "memory").contains("MiB by cgroup v"), "{document}");
@@ -146,7 +146,7 @@ fn a_worker_that_is_killed_for_its_limit_died_of_it() {
     let lab = Lab::new();
     let small = SMALL.replace("--duration 100ms", "--duration 10s");
     let mut running = lab.start(&format!(
-        "compare ext4 a=ext4 {small} --device image:images --rounds 1 --memory 64MiB --json"
+        "compare ext4 a=ext4 {small} --device image:images --rounds 1 --set trial.memory=64MiB --json"
     ));
     assert!(running.wait_for("run-started"));
     while running.event().is_some_and(|event| event["stage"] != "load") {}
@@ -176,7 +176,7 @@ fn no_group_for_memory_is_left_after_a_kill() {
     }
     let lab = Lab::new();
     for everything in [false, true] {
-        kill_under_load(&lab, "ext4 a=ext4:memory=128MiB --memory 64MiB", everything);
+        kill_under_load(&lab, "ext4 a=ext4:memory=128MiB --set trial.memory=64MiB", everything);
     }
 }
 
@@ -192,10 +192,10 @@ fn limits_that_cannot_work_are_refused_beforehand() {
         assert_eq!(ended.code(), code, "{words}: {ended:?}");
         assert!(ended.stderr.contains(says), "{words}: {}", ended.stderr);
     };
-    refused(&format!("ext4 xfs {SMALL} --memory 4MiB"), 2, "use 16MiB at least");
+    refused(&format!("ext4 xfs {SMALL} --set trial.memory=4MiB"), 2, "use 16MiB at least");
     let many = SMALL.replace("--threads 1", "--threads 64");
-    refused(&format!("ext4 xfs {many} --memory 32MiB"), 2, "for itself");
-    refused(&format!("ext4 xfs {SMALL} --memory 900TiB"), 11, "and the machine has");
+    refused(&format!("ext4 xfs {many} --set trial.memory=32MiB"), 2, "for itself");
+    refused(&format!("ext4 xfs {SMALL} --set trial.memory=900TiB"), 11, "and the machine has");
     lab.assert_nothing_left(name);
 }
 
@@ -212,7 +212,7 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
         .replace("duration = \"400ms\"", "duration = \"100ms\"");
     lab.write("writes.toml", &writes);
     let words = "ext4 a=ext4 --workload writes.toml --size 320MiB --device image:images --rounds 1 --json";
-    let document = lab.run(&format!("compare {words} --memory 256MiB")).document();
+    let document = lab.run(&format!("compare {words} --set trial.memory=256MiB")).document();
     assert_eq!(document["failures"], serde_json::json!([]), "{document}");
     let warned = document["warnings"].to_string().contains("THE MEMORY LIMIT IS NOT A SMALL MACHINE");
     assert_eq!(warned, is_v1, "{}", document["warnings"]);
@@ -240,13 +240,14 @@ fn no_limit_is_above_that_of_the_commands_own_group() {
     }
     let lab = Lab::new();
     fs::write(group.join("memory.limit_in_bytes"), "200M").unwrap();
-    let ended = [("--memory 600MiB", false), ("--memory 100MiB", true)].map(|(memory, fits)| {
-        let words = format!("compare ext4 xfs {SMALL} --device image:images --rounds 1 {memory}");
-        let script = format!("echo $$ > {}/cgroup.procs && exec {FSTRIAL} {words}", group.display());
-        let mut command = lab.prepare("sh");
-        command.args(["-c", &script]);
-        (Running::start(command).end(PATIENCE), fits)
-    });
+    let ended =
+        [("--set trial.memory=600MiB", false), ("--set trial.memory=100MiB", true)].map(|(memory, fits)| {
+            let words = format!("compare ext4 xfs {SMALL} --device image:images --rounds 1 {memory}");
+            let script = format!("echo $$ > {}/cgroup.procs && exec {FSTRIAL} {words}", group.display());
+            let mut command = lab.prepare("sh");
+            command.args(["-c", &script]);
+            (Running::start(command).end(PATIENCE), fits)
+        });
     let gone = support::eventually(PATIENCE, || fs::remove_dir(&group).is_ok());
     assert!(gone, "somebody is left in the group");
     for (ended, fits) in ended {

@@ -18,7 +18,7 @@ fn lab() -> Lab {
     let lab = Lab::new();
     fs::create_dir(lab.path("one")).unwrap();
     fs::create_dir(lab.path("two")).unwrap();
-    for flags in ["--seed 1 --tag nightly --tag one", "--seed 2 --tag two --name second"] {
+    for flags in ["--seed 1 --tag nightly --tag one", "--seed 2 --tag two --set trial.name=second"] {
         let ended = lab.run(&format!("{DIRECTORIES} {flags}"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
     }

@@ -37,7 +37,7 @@ fn filesystems_are_aged_to_what_was_asked() {
     let lab = Lab::new();
     // The check after every run sees to it that what was put back is whole.
     let ended = lab.run(&format!(
-        "compare ext4 xfs btrfs {LOAD} --duration 100ms --state aged:60%:turnovers=1 --rounds 2 --fsck --seed 3 --json"
+        "compare ext4 xfs btrfs {LOAD} --duration 100ms --state aged:60%:turnovers=1 --rounds 2 --set trial.fsck=true --seed 3 --json"
     ));
     assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
     let document = ended.document();
@@ -138,7 +138,7 @@ fn what_has_no_state_refuses_one() {
     for (words, said) in [
         ("compare raw:state=aged ext4", "the bare device has no files"),
         ("compare dir:a dir:b --state aged", "no arm has a filesystem of its own"),
-        ("compare ext4 xfs --restore clone --device ramdisk", "a ramdisk cannot be cloned"),
+        ("compare ext4 xfs --set trial.restore=clone --device ramdisk", "a ramdisk cannot be cloned"),
         ("compare ext4 xfs --state filled:95% --size 400MiB --file-size 64MiB", "too much with the state"),
     ] {
         let refused = lab.run(&format!("{words} --workload random-write --dry-run"));
@@ -158,7 +158,7 @@ fn clones_need_a_host_that_shares_blocks() {
     let lab = Lab::new();
     let load = LOAD.replace(" --device image:images", "");
     let words = format!(
-        "compare ext4 xfs {load} --duration 100ms --state filled:50% --restore clone --rounds 1 --json"
+        "compare ext4 xfs {load} --duration 100ms --state filled:50% --set trial.restore=clone --rounds 1 --json"
     );
     let shares = support::command("cp")
         .args(["--reflink=always", support::FSTRIAL])
@@ -172,7 +172,7 @@ fn clones_need_a_host_that_shares_blocks() {
         let refused = lab.run(&format!("{words} --device image:images"));
         assert_eq!(refused.code(), 11, "{}", refused.stderr);
         assert!(refused.stderr.contains("cannot share blocks"), "{}", refused.stderr);
-        assert!(refused.stderr.contains("--restore copy"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("restore = \"copy\""), "{}", refused.stderr);
         lab.assert_nothing_left("after a refusal");
     }
     let image = lab.path("host.img");
@@ -182,7 +182,7 @@ fn clones_need_a_host_that_shares_blocks() {
     support::tool("mkfs.xfs", &["-q", "-m", "reflink=1", &node]);
     fs::create_dir(&point).unwrap();
     support::tool("mount", &[&node, point.to_str().unwrap()]);
-    let ended = lab.run(&format!("{words} --fsck --device image:{}", point.display()));
+    let ended = lab.run(&format!("{words} --set trial.fsck=true --device image:{}", point.display()));
     support::unmount(&point);
     device.close();
     fs::remove_file(&image).unwrap();
@@ -267,7 +267,7 @@ fn a_worker_killed_while_it_prepares_is_replaced() {
     }
     let lab = Lab::new();
     let mut running = lab.start(&format!(
-        "compare ext4 xfs {LOAD} --duration 100ms --state aged:60%:turnovers=1 --rounds 2 --fsck --json"
+        "compare ext4 xfs {LOAD} --duration 100ms --state aged:60%:turnovers=1 --rounds 2 --set trial.fsck=true --json"
     ));
     assert!(wait_for_stage(&mut running, "prepare"));
     let worker = support::worker_of(running.pid()).unwrap();

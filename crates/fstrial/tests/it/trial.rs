@@ -82,7 +82,7 @@ fn flags_and_tables_say_the_same() {
     let lab = Lab::new();
     lab.write("tables.toml", TABLES);
     let short = format!(
-        "compare ext4 x=xfs:agcount=2,noatime,scheduler=none {SMALL} --device image:images --seed 9 --name one"
+        "compare ext4 x=xfs:agcount=2,noatime,scheduler=none {SMALL} --device image:images --seed 9 --set trial.name=one"
     );
     lab.save(&short, "saved.toml");
     let from_flags = lab.run(&format!("{short} --dry-run"));
@@ -294,7 +294,7 @@ fn a_full_check_after_every_run() {
         return;
     }
     let lab = Lab::new();
-    let ended = small(&lab, "ext4 xfs btrfs --fsck --rounds 1 --json");
+    let ended = small(&lab, "ext4 xfs btrfs --set trial.fsck=true --rounds 1 --json");
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     let events = ended.json();
     let checks = events.iter().filter(|event| event["stage"] == "fsck").count();

@@ -20,7 +20,7 @@ fn lab() -> Lab {
 }
 
 fn words(flags: &str) -> String {
-    format!("compare dir:a dir:b --name watched {FLAGS} {flags}")
+    format!("compare dir:a dir:b --set trial.name=watched {FLAGS} {flags}")
 }
 
 /// A lab with a trial of four rounds.

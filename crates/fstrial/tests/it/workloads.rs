@@ -164,7 +164,8 @@ fn workloads_are_compared_on_one_arm() {
     let mine = "kind = \"io\"\naccess = \"sequential\"\nuntil = \"done\"\nfile_size = \"1MiB\"\nfsync_at_end = true\n\
                 block_size = \"64KiB\"\nfigure = \"bytes\"\nlayout = \"empty\"\n";
     lab.write("mine.toml", mine);
-    let words = "compare ext4 --between workloads --workload mine.toml --workload copy.toml --threads 1";
+    let words =
+        "compare ext4 --set trial.compare=workloads --workload mine.toml --workload copy.toml --threads 1";
     let ended = lab.run(&format!("{words} {IMAGE}"));
     assert_eq!(ended.code(), 3, "{ended:?}");
     let document = ended.document();

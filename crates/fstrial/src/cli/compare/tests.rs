@@ -40,6 +40,38 @@ fn a_model_is_meant_by_the_only_name_that_begins_so() {
     }
 }
 
+fn trial_of(words: &str) -> Result<Trial, String> {
+    let words = ["compare", "ext4", "xfs"].into_iter().chain(words.split_whitespace());
+    let Line { args } = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+    args.trial().map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_line_of_a_file_is_set_wherever_it_belongs() {
+    let set = "--set trial.memory=1GiB --set trial.fsck=true --set log_device.size=64MiB --set log_device.kind=ramdisk \
+               --set workload.rate=5000/s --set device.raid=raid10,chunk=64KiB --set device.members=4";
+    let trial = trial_of(&format!("{set} -w random-write,append-fsync -d ramdisk -d image:/srv")).unwrap();
+    assert_eq!((trial.trial.memory, trial.trial.fsck), (Some(Bytes::gib(1)), true));
+    assert_eq!(trial.log_device.unwrap().size, Some(Bytes::mib(64)));
+    assert!(trial.workloads.iter().all(|entry| entry.rate.is_some_and(|rate| rate.per_second == 5000.0)));
+    let devices = trial.places.iter().map(|place| place.device.as_ref().unwrap());
+    for device in devices.chain([&trial.device]) {
+        assert_eq!(
+            (device.members, device.raid.unwrap().to_string()),
+            (Some(4), "raid10,chunk=64KiB".into())
+        );
+    }
+    // Nothing else changes: all that flags say is in a file.
+    let flags = "--quick --state aged:70% --find-rate p99<5ms -t 1,4 --baseline ext4";
+    let expected = trial_of(flags).unwrap();
+    assert!(trial_of("--set trial.rounds=9").unwrap_err().contains("the flag for it is --rounds"));
+    let named = trial_of(&format!("{flags} --set trial.name=mine")).unwrap();
+    assert_eq!(
+        Trial { trial: Settings { name: expected.trial.name.clone(), ..named.trial }, ..named },
+        expected
+    );
+}
+
 /// Rounds that are simulated of a plan, at most.
 const MAX_ROUNDS: u32 = 60;
 
