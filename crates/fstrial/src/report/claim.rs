@@ -76,6 +76,9 @@ pub struct PartReport {
     pub rounds: usize,
     /// Between which numbers of rounds in all a decision is likely, where there is none.
     pub rounds_needed: Option<(u64, u64)>,
+    /// What is known without a verdict: how near the two are to each other.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub known: String,
     pub verdict: ClaimVerdict,
 }
 
@@ -99,17 +102,16 @@ pub fn report(
         .filter(|_| found == ClaimVerdict::CannotRun)
         .map(|judge| reasons(plan, judge))
         .unwrap_or_default();
-    let verdict = match claim.cpus.filter(|cpus| environment.cpus < *cpus) {
-        Some(cpus) if saw_no_effect(plan, found) => {
-            notes.push(format!(
-                "on {} processors it is {}, which does not count: it takes {cpus} processors to decide",
-                environment.cpus,
-                found.words()
-            ));
-            ClaimVerdict::CannotTell
-        }
-        _ => found,
-    };
+    let verdict = found;
+    let is_short = judge.is_some_and(|judge| {
+        (0..plan.parts.len()).any(|part| judge.has_too_few_processors(part, judge.part_by_rounds(part)))
+    });
+    if let Some(cpus) = claim.cpus.filter(|_| is_short) {
+        notes.push(format!(
+            "not to see an effect on {} processors does not count: it takes {cpus} processors to decide",
+            plan.cpus
+        ));
+    }
     notes.extend(verdict::unseen_stalls(states.iter()));
     if verdict == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
@@ -118,6 +120,7 @@ pub fn report(
     if found == ClaimVerdict::CannotTell {
         match &others {
             Some(line) => notes.push(format!("{line}: levels can be compared on a quieter machine only")),
+            None if is_short => {}
             None => notes.extend(blind(&states, &parts)),
         }
     } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
@@ -175,6 +178,12 @@ fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
                 if is_one { first.words() } else { "not as claimed" }
             ))
         }
+        ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => {
+            let hidden = [ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+            let is_part = parts.iter().any(|found| hidden.contains(found));
+            is_part
+                .then(|| format!("{} of {all}", parts.iter().filter(|found| !hidden.contains(found)).count()))
+        }
         _ => None,
     }
 }
@@ -210,26 +219,6 @@ pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -
         parts: Vec::new(),
         tables: claim.tables.clone(),
     }
-}
-
-/// Whether a verdict rests on an effect that was not seen, which on a machine that is too small says nothing.
-fn saw_no_effect(plan: &Plan, verdict: ClaimVerdict) -> bool {
-    let is_none = |part: &Part| match &part.asked {
-        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match bound {
-            Bound::Within(_) => true,
-            // "No more than 5 % faster."
-            Bound::Below(bound) => *bound > 1.0,
-            Bound::Above(_) => false,
-        },
-        _ => false,
-    };
-    if plan.parts.iter().all(|claimed| is_none(&claimed.part)) {
-        return verdict == ClaimVerdict::Holds;
-    }
-    matches!(
-        verdict,
-        ClaimVerdict::InPart | ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed
-    )
 }
 
 /// Why arms cannot do what is asked of them.
@@ -298,6 +287,7 @@ fn of_question(state: &ContrastState) -> PartReport {
         leaders: None,
         rounds: state.rounds,
         rounds_needed: None,
+        known: String::new(),
         verdict: ClaimVerdict::Measured,
     }
 }
@@ -316,6 +306,10 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
     };
     let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
+    let nearest =
+        claimed.contrasts.iter().filter_map(|index| states.get(*index)?.within_percent.map(|_| *index));
+    let is_open_ratio = is_one && verdict == ClaimVerdict::Undecided;
+    let known = nearest.min().filter(|_| is_open_ratio).map(|index| verdict::known(&states[index]));
     PartReport {
         subject: subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),
@@ -331,6 +325,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         rounds_needed: state
             .and_then(|state| state.rounds_needed)
             .filter(|_| verdict == ClaimVerdict::Undecided),
+        known: known.unwrap_or_default(),
         verdict,
     }
 }
@@ -577,7 +572,7 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     let more = part.rounds_needed.map_or_else(String::new, |needed| {
         format!(", a decision takes {} in all", verdict::rounds_range(needed))
     });
-    words += &format!("{QUIET}, {rounds}{more}{QUIET:#}");
+    words += &format!("{QUIET}, {rounds}{more}{}{QUIET:#}", part.known);
     let then = part.then.as_ref().map(|then| format!("{then} then"));
     let planted = if part.planted { " of the planted cause" } else { "" };
     let expected = part.expected.as_ref().map(|expected| format!("{expected} expected{planted}"));
@@ -606,6 +601,9 @@ mod tests {
             // What was planted is open.
             (Undecided, vec![Holds], None),
             (Holds, vec![Holds, Holds], None),
+            (NoDifference, vec![NoDifference, CannotTell], Some("1 of 2")),
+            (Less, vec![Less, NoDifference, CannotRun], Some("2 of 3")),
+            (Reversed, vec![Reversed, Reversed], None),
         ] {
             assert_eq!(counts(whole, &parts).as_deref(), said, "{parts:?}");
         }

@@ -198,7 +198,7 @@ pub fn has_baseline(document: &Document) -> bool {
 /// What no verdict could see: rare stalls, and without a control whether a difference would have shown.
 pub fn limits(document: &Document) -> Vec<String> {
     let states = || document.workloads.iter().flat_map(WorkloadReport::states);
-    let is_equivalent = |state: &ContrastState| state.verdict == Outcome::Equivalent;
+    let is_equivalent = |state: &ContrastState| state.near || state.verdict == Outcome::Equivalent;
     let is_controlled = document.workloads.iter().any(|workload| !workload.controls.is_empty());
     let untried = (states().any(is_equivalent) && !is_controlled).then(|| {
         "whether a difference would show where arms are equivalent was not tried; --set trial.control=true plants one"

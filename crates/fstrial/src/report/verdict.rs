@@ -122,7 +122,7 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
 /// where there is no verdict.
 pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Option<String> {
     let is_decided = |state: &&ContrastState| {
-        matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
+        (state.near || matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent))
             && state.metric.quantile().is_none()
             && state.control.is_none()
     };
@@ -250,7 +250,7 @@ pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
 }
 
 /// What is known of an undecided contrast: `; at most 5 % apart, which is not shown of 3 %`.
-fn known(state: &ContrastState) -> String {
+pub(super) fn known(state: &ContrastState) -> String {
     let Some(within) = state.within_percent else { return String::new() };
     let mut narrower =
         LADDER.iter().map(|fraction| fraction * 100.0).filter(|percent| *percent < within - 1e-9);

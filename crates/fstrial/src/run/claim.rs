@@ -1,7 +1,7 @@
 //! What the rounds so far say of a claim and its parts.
 
 use super::{
-    cell::Contrast,
+    cell::{Cell, Contrast},
     contrast::{Assay, less_is_better},
     judge::Judge,
     parts::ClaimPart,
@@ -87,6 +87,24 @@ fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     }
 }
 
+/// Whether a finding about a part rests on an effect that was not seen, which on a machine that is too small says nothing.
+fn needs_processors(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
+    let is_of_none = match asked {
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match bound {
+            Bound::Within(_) => true,
+            // "No more than 5 % faster."
+            Bound::Below(bound) => *bound > 1.0,
+            Bound::Above(_) => false,
+        },
+        _ => false,
+    };
+    match found {
+        ClaimVerdict::Holds => is_of_none,
+        ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => !is_of_none,
+        _ => false,
+    }
+}
+
 /// What the verdicts of its parts make of a claim: nothing before all are known, except that it holds in part, which no verdict on
 /// the others could change; *no difference* and *reversed* only if it is that of all that are known; *less* also of parts without
 /// a difference. None without parts.
@@ -133,6 +151,11 @@ impl Judge<'_> {
         {
             return ClaimVerdict::CannotTell;
         }
+        if self.has_too_few_processors(index, found)
+            || found == ClaimVerdict::Less && contrasts.iter().any(|contrast| self.is_at_limit(*contrast))
+        {
+            return ClaimVerdict::CannotTell;
+        }
         if !self.rests_on_a_control(index, found) {
             return found;
         }
@@ -161,8 +184,8 @@ impl Judge<'_> {
     pub fn lost_to_others(&self, index: usize) -> Option<f64> {
         let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
         let between_levels = |contrast: &&Contrast| {
-            let threads = |cell: usize| self.plan.cells[cell].threads;
-            contrast.cells().any(|cell| threads(cell) != threads(contrast.a))
+            let first = self.workers((contrast.a, contrast.result_a));
+            contrast.figures().any(|figure| self.workers(figure) != first)
         };
         let cells: Vec<(usize, usize)> =
             contrasts.filter(between_levels).flat_map(Contrast::figures).collect();
@@ -190,6 +213,8 @@ impl Judge<'_> {
             (ClaimVerdict::Holds, Bound::Below(bound)) | (ClaimVerdict::Less, Bound::Above(bound)) => {
                 high < bound
             }
+            (ClaimVerdict::Holds, Bound::Within(share)) => low > 1.0 / (1.0 + share) && high < 1.0 + share,
+            (ClaimVerdict::Reversed, Bound::Within(share)) => low > 1.0 + share || high < 1.0 / (1.0 + share),
             (ClaimVerdict::Reversed, Bound::Above(bound)) => high < bound.min(1.0),
             (ClaimVerdict::Reversed, Bound::Below(bound)) => low > bound.max(1.0),
             _ => false,
@@ -208,12 +233,19 @@ impl Judge<'_> {
         Some((low * down, high / up))
     }
 
+    /// Threads that run next to a figure's: groups of a phase may have numbers of their own.
+    fn workers(&self, (cell, result): (usize, usize)) -> u16 {
+        let Cell { workload, threads, .. } = self.plan.cells[cell];
+        let phase = self.plan.workloads[workload].phase_of(result);
+        phase.map_or(threads, |phase| phase.groups.iter().map(|group| group.workers(threads)).sum())
+    }
+
     /// The share of its speed that others took from a cell at most: theirs of all processors, if it was all on those that the cell
     /// has threads for.
     fn most_taken(&self, cell: usize, result: usize) -> f64 {
         let samples = self.samples(cell, result);
         let share = spread::median(&samples.iter().filter_map(Sample::taken_by_others).collect::<Vec<_>>());
-        let (threads, cpus) = (self.plan.cells[cell].threads.max(1), self.plan.cpus.max(1));
+        let (threads, cpus) = (self.workers((cell, result)).max(1), self.plan.cpus.max(1));
         (share.unwrap_or(0.0) * f64::from(cpus) / f64::from(threads.min(cpus))).min(0.99)
     }
 
@@ -223,7 +255,20 @@ impl Judge<'_> {
             // That nobody beats an arm may rest on its being as good as another.
             return contrasts.iter().any(|index| self.decision(*index).0 == Decision::Equivalent);
         }
-        saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, found, contrasts)
+        // Less than claimed without a direction: nothing was seen.
+        let is_less_of_nothing = found == ClaimVerdict::Less
+            && contrasts.get(1).is_some_and(|direction| self.side(*direction) == Side::Unknown);
+        is_less_of_nothing
+            || saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, found, contrasts)
+    }
+
+    /// Whether the machine has fewer processors than a claim takes to see its effect, and a part was found by not seeing one.
+    pub fn has_too_few_processors(&self, index: usize, found: ClaimVerdict) -> bool {
+        let claim = self.plan.trial.claim.as_ref();
+        let part = &self.plan.parts[index].part;
+        claim.and_then(|claim| claim.cpus).is_some_and(|cpus| self.plan.cpus < cpus)
+            && !part.planted
+            && needs_processors(&part.asked, found)
     }
 
     /// Whether a ratio that was allowed to be a little beyond 1 is on the good side of 1: that is seen, and needs no control.
@@ -239,7 +284,7 @@ impl Judge<'_> {
         })
     }
 
-    fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
+    pub fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
         let ClaimPart { part, contrasts, watched } = &self.plan.parts[index];
         let cells = contrasts.iter().flat_map(|index| self.plan.contrasts[*index].cells());
         if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {
@@ -267,17 +312,23 @@ impl Judge<'_> {
 
     /// Whether all cells of a contrast ran at the limit of a modelled device.
     pub(super) fn is_at_ceiling(&self, contrast: usize) -> bool {
-        let is_at = |(cell, result): (usize, usize)| {
-            let unit = &self.plan.results[self.plan.cells[cell].workload][result].unit;
-            let samples = self.samples(cell, result);
-            let bytes: Vec<f64> =
-                samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)).collect();
-            let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
-            let [bytes, rate] = [bytes, rates].map(|values| spread::median(&values));
-            let arm = &self.plan.trial.arms[self.plan.cells[cell].arm];
-            is_at_limit(self.plan.trial.device_of(arm), bytes, rate, unit)
-        };
-        self.plan.contrasts[contrast].figures().all(is_at)
+        self.plan.contrasts[contrast].figures().all(|figure| self.has_reached_a_limit(figure))
+    }
+
+    /// Whether some cell of a contrast did, so that it could have been faster.
+    fn is_at_limit(&self, contrast: usize) -> bool {
+        self.plan.contrasts[contrast].figures().any(|figure| self.has_reached_a_limit(figure))
+    }
+
+    fn has_reached_a_limit(&self, (cell, result): (usize, usize)) -> bool {
+        let unit = &self.plan.results[self.plan.cells[cell].workload][result].unit;
+        let samples = self.samples(cell, result);
+        let bytes: Vec<f64> =
+            samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)).collect();
+        let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
+        let [bytes, rate] = [bytes, rates].map(|values| spread::median(&values));
+        let arm = &self.plan.trial.arms[self.plan.cells[cell].arm];
+        is_at_limit(self.plan.trial.device_of(arm), bytes, rate, unit)
     }
 
     /// Where a figure lies by one contrast. Where less is better the statistics have the roles exchanged.
@@ -376,11 +427,12 @@ impl Judge<'_> {
             return Some(if is_measured { ClaimVerdict::Measured } else { ClaimVerdict::Undecided });
         }
         let found = |index: usize| (self.part(index), self.plan.parts[index].part.planted);
-        // What is planted was not claimed: that it is seen is no part of the answer, and that it is not leaves it open.
-        let counts =
-            |(found, is_planted): &(ClaimVerdict, bool)| !is_planted || *found != ClaimVerdict::Holds;
-        let parts = (0..self.plan.parts.len()).map(found).filter(counts).map(|(found, _)| found);
-        whole(&parts.collect::<Vec<_>>())
+        let (planted, claimed): (Vec<_>, Vec<_>) =
+            (0..self.plan.parts.len()).map(found).partition(|(_, is_planted)| *is_planted);
+        // What is planted was not claimed: that it is seen is no part of the answer; where it is not, nothing is.
+        let unseen =
+            planted.into_iter().map(|(found, _)| found).filter(|found| *found != ClaimVerdict::Holds).max();
+        unseen.or_else(|| whole(&claimed.into_iter().map(|(found, _)| found).collect::<Vec<_>>()))
     }
 
     /// Whether a contrast no longer matters, as the part it is of is settled without it.

@@ -141,8 +141,8 @@ fn key() -> Markup {
         (ClaimVerdict::Undecided, "not known after the time it was given"),
         (
             ClaimVerdict::CannotTell,
-            "the arms are the same here, but could not differ: the device was at its limit, a planted slowdown was not seen, or \
-             there are too few processors",
+            "what was found could not have been otherwise: the device was at its limit, what was planted was not seen, others took the \
+             processors, or there are too few",
         ),
         (ClaimVerdict::CannotRun, "this kernel or machine lacks what it takes"),
     ];

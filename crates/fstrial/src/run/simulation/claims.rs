@@ -239,6 +239,46 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
 }
 
+/// Of what was planted and does not show nothing is concluded, whatever else is found.
+#[test]
+fn a_planted_cause_that_does_not_show_decides_nothing() {
+    let planted = |arm: &str| format!("ratio = [\"{arm} @ 4\", \"a @ 4\"]\nabove = 1.2\nplanted = true");
+    for (line, otherwise) in [
+        ("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::Holds),
+        ("ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 1", ClaimVerdict::Reversed),
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::NoDifference),
+    ] {
+        assert_eq!(found(&world(1), &[line, &planted("b")]), otherwise, "{line}");
+        assert_eq!(found(&world(1), &[line, &planted("c")]), ClaimVerdict::CannotTell, "{line}");
+    }
+}
+
+/// A part that is found by not seeing an effect counts for nothing on a machine that is too small, next to one that does see it.
+#[test]
+fn with_too_few_processors_each_part_must_see_its_effect() {
+    let of = |cpus: u32| {
+        let grows = expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2");
+        let flat = expect("ratio = [\"c @ 4\", \"a @ 4\"]\nbelow = 1.2");
+        let plan = claimed(&format!("cpus = {cpus}\n{grows}\n{flat}"), 7);
+        reported(&plan, &simulate(&plan, &world(1), none)).verdict
+    };
+    assert_eq!(of(u32::from(CPUS)), ClaimVerdict::Holds);
+    assert_eq!(of(64), ClaimVerdict::CannotTell);
+}
+
+/// What is known without a verdict is told of the parts of a claim, too.
+#[test]
+fn an_open_part_says_how_near_its_arms_are() {
+    let known = (0..20).filter(|seed| {
+        let plan = claimed_within("2m", &expect("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1"), *seed);
+        let told = simulate(&plan, &World { noise: 0.06, ..world(*seed) }, none);
+        let part = reported(&plan, &told).parts.remove(0);
+        assert!(part.verdict == ClaimVerdict::Undecided || part.known.is_empty(), "{part:?}");
+        part.known.contains("% apart")
+    });
+    assert!(known.count() > 0);
+}
+
 /// Arms that are the same because the device allows no more say nothing; those that differ do.
 #[test]
 fn no_difference_at_the_limit_of_the_device_tells_nothing() {
@@ -265,6 +305,10 @@ fn no_difference_at_the_limit_of_the_device_tells_nothing() {
     }
     let differ = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2";
     assert_eq!(of(500_000, differ), ClaimVerdict::Holds);
+    // What ran at the limit could have been faster.
+    let less = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 2";
+    assert_eq!(of(500_000, less), ClaimVerdict::CannotTell);
+    assert_eq!(of(5_000_000, less), ClaimVerdict::Less);
 }
 
 #[test]
