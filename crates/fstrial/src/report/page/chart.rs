@@ -28,7 +28,7 @@ const COLOURS: usize = 6;
 const DASHES: usize = 6;
 /// Shapes of points, about 7 units wide, from their middle on. They serve those who see no colours, and grey print.
 const SHAPES: [&str; COLOURS] = [
-    "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+    DOT,
     "m-3-3h6v6h-6z",
     "m0-4l3.8 6.8h-7.6z",
     "m0-4.2l3.6 4.2l-3.6 4.2l-3.6-4.2z",
@@ -82,7 +82,7 @@ pub(crate) fn sign(arm: usize) -> Markup {
     html! {
         svg class={ "sign " (looks(Some(arm))) } viewBox="0 0 24 10" aria-hidden="true" {
             path.line d="M0 5H24" {}
-            path.marks d={ "M12 5" (shape(Some(arm))) } {}
+            path class={ "marks" @if shape(Some(arm)) == DOT { " dots" } } d={ "M12 5" (shape(Some(arm))) } {}
         }
     }
 }
@@ -190,7 +190,7 @@ fn draw_series(series: &Series, room: &Room<'_>, has_places: bool) -> Markup {
             @if !series.range.is_empty() { path.area d=(area()) {} }
             @if series.is_line { path.line d=(line(points.iter().map(at))) {} }
             @if series.intervals.iter().any(Option::is_some) { path.whisker d=(whiskers(series, room)) {} }
-            @if series.is_marked { path.marks d=(marks()) {} }
+            @if series.is_marked { path class={ "marks" @if shape(series.arm) == DOT { " dots" } } d=(marks()) {} }
         }
     }
 }

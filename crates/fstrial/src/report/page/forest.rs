@@ -155,13 +155,13 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let together =
         !labels.is_empty() && figures.len() == 1 && last + width(&figures[0]) + 2.0 * COLUMN < room;
     let heading: Vec<_> =
-        heading.iter().map(|line| text(Some("heading"), EDGE, next(), Some("start"), line)).collect();
+        heading.iter().map(|line| text(Some("heading"), EDGE, next(), None, line)).collect();
     let mut at = 0.0;
     let labels: Vec<_> = labels
         .iter()
         .map(|line| {
             at = next();
-            text(Some("label"), EDGE, at, Some("start"), line)
+            text(Some("label"), EDGE, at, None, line)
         })
         .collect();
     let figure = |line: &String| {
@@ -187,26 +187,21 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
 
 /// The interval and the value.
 fn mark(row: &Row, axis: &Placed, y: f64) -> Markup {
-    let (value, _) = axis.at(row.value);
     let end = |(at, inside): (f64, bool), towards: f64| {
+        let (x, top, low) = (px(at), px(y - 4.0), px(y + 4.0));
         // A cap, or an arrow where it goes on.
-        let shape = if inside {
-            format!("M{:.1} {:.1}v8", at, y - 4.0)
-        } else {
-            format!("M{:.1} {:.1}L{at:.1} {y:.1}L{:.1} {:.1}", at - towards, y - 4.0, at - towards, y + 4.0)
-        };
-        html! { path.whisker d=(shape) {} }
+        match inside {
+            true => format!("M{x} {top}v8"),
+            false => format!("M{tail} {top}L{x} {}L{tail} {low}", px(y), tail = px(at - towards)),
+        }
+    };
+    let whisker = |(low, high)| {
+        let (from, to) = (axis.at(low), axis.at(high));
+        format!("M{} {}H{}{}{}", px(from.0), px(y), px(to.0), end(from, -5.0), end(to, 5.0))
     };
     html! {
-        @if let Some((low, high)) = row.interval {
-            @let (from, to) = (axis.at(low), axis.at(high));
-            line.whisker x1=(px(from.0)) x2=(px(to.0)) y1=(px(y)) y2=(px(y)) {}
-            (end(from, -5.0))
-            (end(to, 5.0))
-        }
-        circle class={ "dot" @if !row.is_sure { " open" } } cx=(px(value)) cy=(px(y)) r="4.5" {
-            title { (plain(&row.label)) ": " (plain(&row.figure)) }
-        }
+        @if let Some(ends) = row.interval { path.whisker d=(whisker(ends)) {} }
+        circle class={ "dot" @if !row.is_sure { " open" } } cx=(px(axis.at(row.value).0)) cy=(px(y)) r="4.5" {}
     }
 }
 
@@ -289,7 +284,8 @@ mod tests {
             let words =
                 words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
             let place = |name| of(head, name).parse::<f64>().expect("a number");
-            (place("x"), place("y"), of(head, "text-anchor"), words)
+            let anchor = if head.contains("text-anchor") { of(head, "text-anchor") } else { "start".into() };
+            (place("x"), place("y"), anchor, words)
         });
         parts.collect()
     }
@@ -344,10 +340,12 @@ mod tests {
                 prop_assert!(left >= -0.1 && left + wide <= WIDTH + 0.1, "{words:?} from {left}, {wide} wide");
                 prop_assert!(y > 8.0 && y <= high - 3.0, "{words:?} at {y} of {high}");
             }
-            for attribute in ["x1", "x2", "cx"] {
-                for x in numbers(&svg, attribute) {
-                    prop_assert!((0.0..=WIDTH).contains(&x), "{attribute} {x}");
-                }
+            let leading = |text: &str| text.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok();
+            let paths = svg.split(" d=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let drawn = paths.flat_map(|path| path.split(['M', 'H']).filter_map(leading));
+            let placed = ["x1", "x2", "cx"].into_iter().flat_map(|attribute| numbers(&svg, attribute));
+            for x in placed.chain(drawn) {
+                prop_assert!((0.0..=WIDTH).contains(&x), "{x}");
             }
             prop_assert!(!svg.contains("NaN"));
         }

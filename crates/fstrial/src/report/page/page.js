@@ -68,7 +68,8 @@
     const chart = event.target.closest('svg.chart');
     const row = event.target.closest('svg.forest g');
     const point = chart && nearest(chart, event);
-    let words = row ? row.querySelector('title').textContent : '';
+    const text = (kind) => [...row.querySelectorAll(kind)].map(({ textContent }) => textContent).join(' ');
+    let words = row ? `${text('.label')}: ${text('.figure')}` : '';
     if (point) {
       const { xname, unit } = chart.dataset;
       words = `${point.series.dataset.name}: ${human(point.y, unit)}, ${xname} ${human(point.x, '')}`;
