@@ -16,7 +16,7 @@ pub(crate) const FILE: &str = "crates/fstrial/THIRD-PARTY.txt";
 const TEXTS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
 
 const HEAD: &str = "\
-fstrial is linked with the crates below, Where a licence may be chosen, it is MIT. The
+fstrial is linked with the crates below. Where a licence may be chosen, it is MIT. The
 standard library of Rust is linked as well: copyright The Rust Project contributors, MIT or Apache-2.0. The static binary holds
 the C library of the system that it was built on; of Debian that is the GNU C library, LGPL-2.1-or-later.
 ";

@@ -104,6 +104,17 @@ impl Application {
         APPLICATIONS.iter().find(|application| application.names.contains(&word.as_str()))
     }
 
+    /// Where its presets are a model only: how its server itself is measured.
+    pub fn of_ones_own(&self) -> Option<String> {
+        let name = self.name();
+        ["mongodb", "redis"].contains(&name).then(|| {
+            format!(
+                "these are its pattern; the server itself, of one's own: copy examples/{name}.toml \
+                 (/usr/share/doc/fstrial/examples), --workload {name}.toml"
+            )
+        })
+    }
+
     /// What it is called in files and lists.
     pub fn name(&self) -> &'static str {
         self.names[0]

@@ -269,7 +269,7 @@ impl Device {
     /// What is wrong with its members and what is made of them, if anything is: the key, what, and what to try.
     pub(crate) fn members_problem(&self) -> Option<(&'static str, String, String)> {
         let Some(members) = self.members else {
-            let hint = "write members = 4, and raid = \"raid10\"".to_owned();
+            let hint = "write members = 4 (--set device.members=4), and raid = \"raid10\"".to_owned();
             return self.raid.map(|raid| ("raid", format!("{} needs members", raid.level.name()), hint));
         };
         if !self.can_be_several() {

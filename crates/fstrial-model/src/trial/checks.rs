@@ -169,7 +169,7 @@ impl Trial {
                 return Some(problem(
                     &["arm", &index.to_string(), "name"],
                     format!("two arms are called `{}`", arm.name),
-                    "give them different names: a=ext4 b=ext4",
+                    format!("give them different names: a={what} b={what}", what = arm.configuration()),
                 ));
             }
             if arm.slowed.is_some() && !self.device_of(arm).kind.is_modelled() {

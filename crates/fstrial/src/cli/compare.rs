@@ -194,11 +194,16 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         if args.budget.is_none() && !args.quick {
             args.conduct.notes.extend(fit::extend(&mut trial)?);
         }
-        if !args.anyway && !args.conduct.is_dry_run() {
-            fit::check(&trial)?;
-        }
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
+    if args.rounds.is_none() && !args.anyway {
+        match fit::check(&trial) {
+            Err(refused) if args.conduct.is_dry_run() => {
+                args.note(&format!("without --dry-run this is refused: {refused}"));
+            }
+            checked => checked?,
+        }
+    }
     if let Some(path) = &args.save {
         args.save(path, &trial)?;
         if out_file::is_standard_output(path) {
@@ -412,6 +417,7 @@ impl CompareArgs {
         if let servers @ [_, ..] = application.servers().as_slice() {
             self.note(&format!("the server itself: --workload {}", servers.join(" or ")));
         }
+        application.of_ones_own().iter().for_each(|line| self.note(line));
         presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 
@@ -529,6 +535,6 @@ fn overnight_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
     is_longer.then_some((Nanos::millis(500), Nanos::secs(3)))
 }
 
-mod set;
+pub(super) mod set;
 #[cfg(test)]
 mod tests;

@@ -221,7 +221,7 @@ fn list(json: bool) {
     }
     let mut text = String::from("Models of devices, for --device model:NAME\n\n");
     for model in models {
-        text += &format!("  {:<12} {}\n  {:<12}   {}\n", model.name, model.about, "", model.summary());
+        text += &format!("  {:<14} {}\n  {:<14}   {}\n", model.name, model.about, "", model.summary());
     }
     text += "\nfstrial device show NAME > my.toml copies one to change; --device model:my.toml uses it.\n";
     super::print_folded(&text);

@@ -12,7 +12,7 @@ use crate::{
 use fstrial_model::{
     trial::{Compare, Trial},
     units::Nanos,
-    workload::Entry,
+    workload::{Entry, Workload},
 };
 
 /// Rounds may be shorter than they are estimated by this factor.
@@ -23,7 +23,7 @@ const MINUTE: Nanos = Nanos::secs(60);
 
 /// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
 /// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
-/// asked for. Keeps everything if the workloads themselves are compared.
+/// asked for; levels come back where there is room then. Keeps everything if the workloads themselves are compared.
 pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
@@ -37,6 +37,16 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
         let last = trial.workloads.pop().and_then(|entry| entry.name.or(entry.preset));
         workloads.push(last.unwrap_or_default());
         levels.pop();
+    }
+    // Where whole workloads went there may be room again.
+    for (index, level) in
+        levels.iter_mut().enumerate().filter(|(_, level)| level.is_some() && !workloads.is_empty())
+    {
+        let middle = trial.workloads[index].threads.take();
+        match fits(trial, time(trial)?) {
+            true => *level = None,
+            false => trial.workloads[index].threads = middle,
+        }
     }
     let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
     let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
@@ -79,15 +89,23 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
         return Ok(());
     }
     let fit = budget.as_secs_f64() * f64::from(least) / needed;
+    let room = match fit as usize {
+        0 => format!("not even one round fits into a budget of {budget}"),
+        rounds => format!("a budget of {budget} has room for about {}", verdict::rounds_in_words(rounds)),
+    };
+    let fewer = [
+        ("arms", trial.arms.len() > 2),
+        ("workloads", trial.workloads.len() > 1),
+        ("thread counts", plan.workloads.iter().any(|workload| workload.threads.len() > 1)),
+    ];
+    let fewer: Vec<&str> = fewer.into_iter().filter_map(|(what, is_more)| is_more.then_some(what)).collect();
+    let is_timed = |workload: &Workload| workload.is_load() && workload.longest_period().is_none();
+    let mut ways = vec![format!("give it --budget {}", numbers::budget(needed * forecast::MARGIN))];
+    ways.extend(plan.workloads.iter().any(is_timed).then(|| "a shorter --duration".into()));
+    ways.extend((!fewer.is_empty()).then(|| format!("fewer {}", fewer.join(", "))));
     Err(ExpectedError::usage(
-        format!(
-            "a budget of {budget} has room for about {}, and no verdict comes before {least}",
-            verdict::rounds_in_words(fit as usize)
-        ),
-        format!(
-            "give it --budget {}, a shorter --duration, or fewer arms, workloads or thread counts; --anyway measures figures without a verdict",
-            numbers::budget(needed * forecast::MARGIN)
-        ),
+        format!("{room}, and no verdict comes before {least}"),
+        format!("{}; --anyway measures figures without a verdict", ways.join(", or ")),
     ))
 }
 
@@ -169,6 +187,8 @@ mod tests {
         assert_eq!((&levels[0].1, &levels[1].1), (&Some(vec![4]), &Some(vec![4])), "{levels:?}");
         let few = with("1m", "threads = [1, 16]\n");
         assert_eq!(few, [("wal-group-commit".to_owned(), Some(vec![1, 16]))]);
+        let alone = with("5m", "");
+        assert_eq!(alone, [("wal-group-commit".to_owned(), None)], "all levels, as there is room again");
         let compared = left(&format!("[trial]\nbudget = \"1m\"\ncompare = \"workloads\"\n{}", workloads("")));
         assert_eq!(names(&compared), all, "what is compared is not left out");
     }

@@ -35,7 +35,10 @@ use crate::{
     run::{place::modelled, worker},
 };
 use anstyle::{AnsiColor, Style};
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use fstrial_model::planted::{Fault, planted};
 use fstrial_stack::{StackError, command, host, ledger::Ledger, private_dir::PrivateDir};
 use rustix::fs::{FlockOperation, OFlags};
@@ -304,6 +307,28 @@ fn of_home(error: StackError) -> ExpectedError {
     }
 }
 
+/// An unknown flag that is a key of a trial file: `--set` takes it. What erases is never suggested.
+fn with_the_key(mut error: clap::Error) -> clap::Error {
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
+            flag.trim_start_matches('-').to_owned()
+        }
+        _ => return error,
+    };
+    let is_erase = |value: &ContextValue| value.to_string().contains("--erase");
+    let key = compare::set::of_key(&unknown);
+    if key.is_some() || error.get(ContextKind::SuggestedArg).is_some_and(is_erase) {
+        for hint in [ContextKind::SuggestedArg, ContextKind::Suggested, ContextKind::Usage] {
+            error.remove(hint);
+        }
+    }
+    if let Some(key) = key {
+        let hint = vec![format!("of `compare` it is --set {key}=…, as in a trial file").into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hint));
+    }
+    error
+}
+
 /// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> u8 {
     complete::answer();
@@ -315,7 +340,7 @@ pub fn main() -> u8 {
             Ok(exit_code::VERDICT)
         }
         Ok(Err(error)) if error.use_stderr() => {
-            let _ = error.print();
+            let _ = with_the_key(error).print();
             return exit_code::USAGE;
         }
         // Help and version are not errors.

@@ -76,9 +76,7 @@ pub fn judged<T>(
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
     if stored.summary.status == TrialStatus::Failed {
         document.ended = "failed";
-        if finished.judge().is_none() {
-            document.claim = document.claim.map(claim::failed);
-        }
+        document.claim = document.claim.map(claim::failed);
     }
     let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);

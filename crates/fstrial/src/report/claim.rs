@@ -188,11 +188,14 @@ fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
     }
 }
 
-/// The report of a trial that failed before there was anything to judge.
+/// The report of a trial that failed: of what it had not decided until then nothing is known to be open.
 pub fn failed(report: ClaimReport) -> ClaimReport {
+    if report.verdict != ClaimVerdict::Undecided {
+        return report;
+    }
     let verdict = ClaimVerdict::CannotRun;
     let mut notes = report.notes;
-    notes.insert(0, "its trial failed before every arm had been measured once".into());
+    notes.insert(0, "its trial failed before it was decided".into());
     ClaimReport { verdict, answer: verdict.words().into(), notes, ..report }
 }
 

@@ -721,7 +721,7 @@ impl Typical {
 /// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.
 const NOT_REPEATED: [&str; 8] =
     ["--quiet", "-q", "-qq", "--ok-undecided", "--watch", "--no-page", "--json", "--force"];
-const NOT_REPEATED_VALUES: [&str; 3] = ["--seed", "--save", "--tag"];
+const NOT_REPEATED_VALUES: [&str; 4] = ["--seed", "--save", "--tag", "--home"];
 
 /// The command that repeats a trial: its own command line, from the start, with the seed.
 pub fn repeat_command(command_line: &str, seed: u64) -> String {

@@ -82,19 +82,19 @@ fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
     })
 }
 
-/// The commits within a run on each arm, if on some arm most runs had none.
+/// The commits within a run on the arms of which most runs had none.
 fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
     let of = |cells: &Vec<&CellReport>| {
         let counts = || cells.iter().filter_map(|cell| cell.commits);
         let least = counts().reduce(f64::min)?;
         Some((least, format!("{} on {}", range(counts(), count)?, cells[0].arm)))
     };
-    let known: Vec<(f64, String)> = arms.iter().filter_map(of).collect();
-    known.iter().any(|(least, _)| *least < 0.5).then(|| {
-        let said: Vec<&str> = known.iter().map(|(_, said)| said.as_str()).collect();
+    let few = arms.iter().filter_map(of).filter(|(least, _)| *least < 0.5);
+    let said: Vec<String> = few.map(|(_, said)| said).collect();
+    (!said.is_empty()).then(|| {
         format!(
-            "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures: in a run \
-             there are {}",
+            "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a longer \
+             --duration has it): in a run there are {}",
             said.join(", ")
         )
     })
@@ -169,8 +169,8 @@ mod tests {
     fn runs_without_a_commit_are_told_if_they_wrote() {
         let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
-        let line = "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures: in a run \
-                    there are 0 on btrfs, 0.2 on ext4, 900 on ext3";
+        let line = "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a \
+                    longer --duration has it): in a run there are 0 on btrfs, 0.2 on ext4";
         assert_eq!(told(rarely), [line]);
         assert_eq!(told(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
         let nothing = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };

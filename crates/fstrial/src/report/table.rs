@@ -120,6 +120,9 @@ pub fn is_aside(report: &VerdictReport) -> bool {
 /// Runs from which on a rate has an interval; before that there is the range of its runs.
 const RUNS_OF_AN_INTERVAL: usize = 6;
 
+/// From this share of a processor on what the generator itself takes is shown.
+const GENERATOR_IS_MUCH: f64 = 0.1;
+
 /// A column: its heading, and what a cell says in it.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
@@ -130,7 +133,10 @@ const LOAD_COLUMNS: [Column; 7] = [
     ("p99.9", |cell| cell.latency_ns?[2].map(numbers::nanos)),
     ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
     ("own CPU/op", |cell| cell.load_cpu_per_operation_ns.map(numbers::nanos)),
-    ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
+    ("generator", |cell| {
+        let is_much = cell.latency_ns.is_some() && cell.generator_share >= GENERATOR_IS_MUCH;
+        is_much.then(|| format!("{:.0} %", cell.generator_share * 100.0))
+    }),
 ];
 
 /// The cells of a workload as a table of text: its headings, and a row for each cell. The second column is the name

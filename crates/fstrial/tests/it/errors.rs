@@ -104,6 +104,8 @@ fn wrong_words() {
         ("set-an-unknown-section", format!("compare ext4 xfs {flags} --set devices.members=4")),
         ("set-an-unknown-key", format!("compare ext4 xfs {flags} --set device.member=4")),
         ("set-what-is-a-flag", format!("compare ext4 xfs {flags} --set workload.file_size=4MiB")),
+        ("set-a-key-without-its-section", format!("compare ext4 xfs {flags} --set memory=1GiB")),
+        ("key-as-a-flag", format!("compare ext4 xfs {flags} --rate 500/s")),
         ("set-a-device", format!("compare ext4 xfs {flags} --set device.path=/dev/null")),
         (
             "set-a-wrong-value",

@@ -233,6 +233,19 @@ fn the_answer_to_a_claim_comes_first() {
             .take_while(|line| !line.starts_with("Reproducer"))
             .all(|line| line.chars().count() <= 80)
     );
+    // What was open when its trial failed is not open any more.
+    let shape = |rounds| Shape {
+        claim: claim.into(),
+        workloads: vec!["random-write".into()],
+        levels: vec![1],
+        failed: true,
+        rounds,
+        ..Shape::default()
+    };
+    for (rounds, said) in [(3, "- mine: cannot run here"), (12, "- mine: holds")] {
+        let answer = ok(with(&[shape(rounds)]).run("report --format markdown"));
+        assert!(answer.contains(said), "{answer}");
+    }
 }
 
 #[test]

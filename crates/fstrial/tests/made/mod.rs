@@ -40,6 +40,8 @@ pub(crate) struct Shape {
     pub(crate) baseline: Option<String>,
     /// The claim that it decides, as the part of its file that says so.
     pub(crate) claim: String,
+    /// Whether it failed in the end.
+    pub(crate) failed: bool,
     /// What tools and commands printed.
     pub(crate) tool: String,
     /// When it says it began: the hour, RFC 3339 without the minutes.
@@ -58,6 +60,7 @@ impl Default for Shape {
             kernel: "6.12.0 x86_64".into(),
             baseline: None,
             claim: String::new(),
+            failed: false,
             tool: "mke2fs 1.47.0 (5-Feb-2023)".into(),
             hour: "2026-01-02T03".into(),
         }
@@ -126,7 +129,11 @@ pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
         record_round(store, id, &plan, shape, round, &histograms, &mut random);
     }
     store
-        .finish_trial(id, TrialStatus::Decided, &format!("{}:59:59Z", shape.hour))
+        .finish_trial(
+            id,
+            if shape.failed { TrialStatus::Failed } else { TrialStatus::Decided },
+            &format!("{}:59:59Z", shape.hour),
+        )
         .expect("the store takes it");
     id
 }

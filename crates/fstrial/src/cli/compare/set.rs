@@ -25,7 +25,9 @@ impl FromStr for Line {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
         let Some(((section, key), value)) = parts else {
-            return Err("write a section of a trial file, a key and its value: device.members=4".into());
+            let word = text.split('=').next().unwrap_or(text).trim();
+            let example = of_key(word).unwrap_or_else(|| "device.members".into());
+            return Err(format!("write a section of a trial file, a key and its value: {example}=…"));
         };
         let named = SECTIONS.into_iter().find(|name| *name == section.trim());
         let named = named.ok_or_else(|| {
@@ -56,20 +58,53 @@ fn flag_of(section: &str, key: &str) -> Option<String> {
     is_one.then(|| format!("--{flag}"))
 }
 
+/// A key with the section that it is of: `trial.memory`.
+pub(in crate::cli) fn of_key(key: &str) -> Option<String> {
+    let key = key.replace('-', "_");
+    let section = SECTIONS.into_iter().find(|section| keys(section).contains(&key))?;
+    Some(format!("{section}.{key}"))
+}
+
+/// The keys of a section, from the definition of trial files.
+fn keys(section: &str) -> Vec<String> {
+    let schema = schemars::schema_for!(Trial).to_value();
+    let name = match section {
+        "trial" => "Settings",
+        "device" => "Device",
+        "log_device" => "LogDevice",
+        _ => "Entry",
+    };
+    let properties = schema["$defs"][name]["properties"].as_object();
+    properties.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
 /// A trial with these lines in it.
 pub(super) fn over(trial: Trial, lines: &[Line]) -> Result<Trial, ExpectedError> {
     if lines.is_empty() {
         return Ok(trial);
     }
-    let mut file = Table::try_from(&trial).map_err(|error| ExpectedError::Fault(error.to_string()))?;
-    lines.iter().for_each(|line| put(&mut file, line));
-    file.try_into().map_err(|error: toml::de::Error| {
-        let named = lines.iter().map(|line| format!("{}.{}", line.section, line.key)).collect::<Vec<_>>();
-        ExpectedError::usage(
-            format!("--set {}: {}", named.join(", "), error.message()),
-            "keys and values are those of a trial file: docs/trial-files.md",
-        )
+    let file = Table::try_from(&trial).map_err(|error| ExpectedError::Fault(error.to_string()))?;
+    let with = |lines: &mut dyn Iterator<Item = &Line>| -> Result<Trial, toml::de::Error> {
+        let mut file = file.clone();
+        lines.for_each(|line| put(&mut file, line));
+        file.try_into()
+    };
+    with(&mut lines.iter()).map_err(|error| {
+        let is_to_blame = |one: &&Line| with(&mut lines.iter().filter(|line| line != one)).is_ok();
+        refused(lines.iter().find(is_to_blame).unwrap_or(&lines[0]), error.message())
     })
+}
+
+/// What is wrong with a line, and the key that is meant.
+fn refused(line: &Line, problem: &str) -> ExpectedError {
+    let Line { section, key, .. } = line;
+    let (known, first) = (keys(section), key.split('.').next().unwrap_or(key));
+    let usual = || "keys and values are those of a trial file: docs/trial-files.md".into();
+    if known.iter().any(|known| known == first) {
+        return ExpectedError::usage(format!("--set {section}.{key}: {problem}"), usual());
+    }
+    let hint = did_you_mean(first, known.iter().map(String::as_str)).unwrap_or_else(usual);
+    ExpectedError::usage(format!("--set {section}.{key}: [{section}] has no key `{first}`"), hint)
 }
 
 /// Puts a line where it belongs: into every workload, and of several devices into each.
@@ -79,11 +114,22 @@ fn put(file: &mut Table, line: &Line) {
             Value::Array(entries) => entries.iter_mut().collect(),
             one => vec![one],
         };
-        entries.into_iter().filter_map(Value::as_table_mut).for_each(|entry| {
-            entry.insert(line.key.clone(), line.value.clone());
-        });
+        let tables = entries.into_iter().filter_map(Value::as_table_mut);
+        tables.for_each(|entry| insert(entry, &line.key, &line.value));
     };
     of(file.entry(line.section).or_insert_with(|| Value::Table(Table::new())));
     let places = file.get_mut("place").and_then(Value::as_array_mut).into_iter().flatten();
     places.filter_map(|place| place.get_mut(line.section)).for_each(of);
+}
+
+/// Puts a value under a key, or under one of a table in it: `parameters.scale`.
+fn insert(table: &mut Table, key: &str, value: &Value) {
+    let Some((name, key)) = key.split_once('.') else {
+        table.insert(key.to_owned(), value.clone());
+        return;
+    };
+    let inner = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+    if let Some(inner) = inner.as_table_mut() {
+        insert(inner, key, value);
+    }
 }

@@ -61,6 +61,8 @@ fn a_line_of_a_file_is_set_wherever_it_belongs() {
             (Some(4), "raid10,chunk=64KiB".into())
         );
     }
+    let server = trial_of("-w postgresql-tpcb --set workload.parameters.max_wal_size=64MB").unwrap();
+    assert_eq!(server.workloads[0].parameters.as_ref().unwrap()["max_wal_size"], "64MB");
     // Nothing else changes: all that flags say is in a file.
     let flags = "--quick --state aged:70% --find-rate p99<5ms -t 1,4 --baseline ext4";
     let expected = trial_of(flags).unwrap();

@@ -72,7 +72,8 @@ fn of_word(word: &str, fitting: &[&str]) -> String {
     } else {
         format!("\nNot in the set, and to be named on their own\n{also}")
     };
-    format!("{name}: {about}\nAll of these: --workload {name}\n\n{set}{also}")
+    let own = application.of_ones_own().map_or_else(String::new, |line| format!("\n{line}\n"));
+    format!("{name}: {about}\nAll of these: --workload {name}\n\n{set}{also}{own}")
 }
 
 /// Presets under the headings of their families.
