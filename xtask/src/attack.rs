@@ -1,11 +1,13 @@
-//! Builds the program and the attack, and starts it.
+//! Builds the program and the attack, and starts it; and a copy of both with old faults in it, which the attack must find.
 //!
 //! `cargo xtask attack` is the small run that `ci` has too: every area for a little while. With words it is a campaign, on
 //! an optimised build in which sums are still checked: `cargo xtask attack kills --kills 1000 --seed 7`. Results add up in
 //! `target/attacks`; `cargo xtask attack --sum` prints all of them. `cargo xtask long attack` is the campaign that
 //! docs/safety.md describes.
 
-use crate::{cargo, command, target};
+use crate::{cargo, command, patched, skip, target};
+
+use std::process::Command;
 
 /// The small run: all areas in about two minutes.
 const SMALL: [&str; 11] =
@@ -38,12 +40,41 @@ pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
         Size::Small => &mut attack,
         Size::Long => attack.args(LONG),
     };
-    let status = attack.args(arguments).status().map_err(|e| format!("the attack did not start: {e}"))?;
+    let is_of_plants = |word: &String| word == "plants";
+    if !arguments.iter().any(is_of_plants) {
+        start(attack.args(arguments))?;
+    }
+    if is_small || matches!(size, Size::Long) || arguments.iter().any(is_of_plants) {
+        return plants(arguments);
+    }
+    Ok(())
+}
+
+fn start(attack: &mut Command) -> Result<(), String> {
+    let status = attack.status().map_err(|e| format!("the attack did not start: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("something went wrong ({status})")) }
 }
 
+/// Lets the attack look for the old faults. What is planted has other names than what it was made from.
+fn plants(arguments: &[String]) -> Result<(), String> {
+    let Some(tree) = patched::copy("plants", &[patched::plants()])? else {
+        skip("plants", "git does not say which files belong to the tree");
+        return Ok(());
+    };
+    let programs = ["fstrial-planted", "fstrial-attack-planted"];
+    // With a test, what others depend on has the features that it was built with for all tests, and is taken as it is.
+    let words = [programs.map(|name| ["--bin", name]).concat(), vec!["--test", "x"]].concat();
+    build(
+        &[&["--manifest-path", &tree.join("Cargo.toml").display().to_string()], words.as_slice()].concat(),
+    )?;
+    let [program, attack] = programs.map(|name| target().join("debug").join(name));
+    let others = arguments.iter().filter(|word| *word != "plants");
+    start(command(&attack.display().to_string()).args(["plants", "--program"]).arg(program).args(others))
+}
+
 fn build(words: &[&str]) -> Result<(), String> {
-    let status = command(&cargo()).args(["build", "--quiet"]).args(words).status();
+    let mut cargo = command(&cargo());
+    let status = cargo.args(["build", "--quiet"]).args(words).env("CARGO_TARGET_DIR", target()).status();
     match status.map_err(|e| format!("cargo did not start: {e}"))? {
         status if status.success() => Ok(()),
         status => Err(format!("cargo build failed ({status})")),

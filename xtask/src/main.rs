@@ -10,6 +10,7 @@ mod links;
 mod names;
 mod notices;
 mod package;
+mod patched;
 mod phrases;
 mod quick;
 mod tests;

@@ -1,7 +1,7 @@
 //! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
 //! filesystems, links between pages, phrases of user text.
 
-use crate::{circles, facts, links, names, phrases, toys};
+use crate::{circles, facts, links, names, patched, phrases, toys};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -64,12 +64,6 @@ const OPENERS: [&str; 13] = [
     "crates/fstrial/src/run/program/tests.rs",
     "crates/fstrial/src/run/worker.rs",
 ];
-/// Where faults are planted.
-const PLANTERS: [&str; 3] = [
-    "crates/fstrial-attack/src/main.rs",
-    "crates/fstrial-attack/src/planted.rs",
-    "crates/fstrial-model/src/planted.rs",
-];
 /// Calls that open a file by its name.
 const OPENING: [&str; 9] = [
     "fs::write(",
@@ -115,7 +109,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     names::check_list(&texts, &filesystems, &mut found);
     links::check(root, &mut found);
     phrases::check_documents(root, &mut found);
-    toys::check_patches(&mut found);
+    patched::check(&[toys::patches(), vec![patched::plants()]].concat(), &mut found);
     facts::check(root, &DIRECTIONS.map(|(name, _)| name), &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
@@ -160,10 +154,6 @@ fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
         if let Some(word) = leftovers.iter().find(|word| line.contains(**word)) {
             found.push(format!("{name}:{}: {word}", number + 1));
         }
-    }
-    // Old faults are for the attack alone.
-    if text.contains(concat!("plant_asked", "_for")) && !PLANTERS.contains(&name) {
-        found.push(format!("{name}: plants faults"));
     }
     if name.starts_with("crates/fstrial/src/") && !OPENERS.contains(&name) {
         let code = text.split("#[cfg(test)]").next().unwrap_or(text);
@@ -228,16 +218,6 @@ mod tests {
         check_file("crates/fstrial/src/cli/out_file.rs", text, &mut found);
         check_file("crates/fstrial-stack/src/sysfs.rs", text, &mut found);
         assert_eq!(found.len(), 1, "{found:?}");
-    }
-
-    #[test]
-    fn only_the_attack_plants_faults() {
-        let mut found = Vec::new();
-        let text = concat!("//! Good.\nfn f() {\n    planted::plant_asked", "_for();\n}\n");
-        check_file("crates/fstrial-attack/src/main.rs", text, &mut found);
-        assert!(found.is_empty(), "{found:?}");
-        check_file("crates/fstrial/src/main.rs", text, &mut found);
-        assert_eq!(found, ["crates/fstrial/src/main.rs: plants faults"]);
     }
 
     #[test]

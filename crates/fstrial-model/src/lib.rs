@@ -42,8 +42,6 @@ pub mod memory;
 pub mod metric;
 pub mod mkfs_options;
 pub mod place;
-#[doc(hidden)]
-pub mod planted;
 pub mod preset;
 pub mod problem;
 pub mod profile;

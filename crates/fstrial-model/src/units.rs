@@ -3,7 +3,6 @@
 //! One place for every unit in trial files and flags. A value that was read prints in a form that reads
 //! back to the same value; a wrong unit is an error that names the units there are.
 
-use crate::planted::{Fault, planted};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -73,7 +72,6 @@ impl Bytes {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let text = if planted(Fault::Panic) { &text[..text.len().min(8)] } else { text };
         let (number, unit) = split_number(text, BYTES_WANTED)?;
         let scale = match unit {
             "" | "B" => 1,

@@ -9,7 +9,6 @@
 //! subvolumes). Mounts are never crossed.
 
 use crate::{error::StackError, ioctl};
-use fstrial_model::planted::{Fault, planted};
 use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, IFlags, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
@@ -149,9 +148,6 @@ fn delete(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), StackError> {
     let path = path_of(parent).join(name);
-    if planted(Fault::Deletion) {
-        return std::fs::remove_dir_all(&path).map_err(|e| StackError::io("delete", path, e));
-    }
     let changed = || changed(&path);
     let name = CString::new(name.as_bytes()).map_err(|_| changed())?;
     let mut deletion = Deletion { parent, open: Vec::with_capacity(DEPTH), stop, moved: 0 };

@@ -144,7 +144,7 @@ impl StackError {
             ),
             Self::Interrupted => None,
             Self::Corrupt { .. } => Some(
-                "this is an outcome, not an accident: run the arm twice (a=xfs b=xfs) with --set trial.fsck=true and read the kernel log"
+                "this is an outcome, not an accident: run the arm twice, as a=… and b=…, with --set trial.fsck=true and read the kernel log"
                     .into(),
             ),
         }

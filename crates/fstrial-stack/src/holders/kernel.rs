@@ -2,7 +2,6 @@
 
 use super::{FileIdentity, Holder, Host, Search, list, list_if_any, look, number_in, text, unless_gone};
 use crate::{device_number::DeviceNumber, error::StackError, ioctl, mounts};
-use fstrial_model::planted::{Fault, planted};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::{
     fs::File,
@@ -121,9 +120,6 @@ pub(super) fn partitions(search: &Search<'_>) -> Result<Option<Holder>, StackErr
 /// Loop devices on this device or a partition of it, and those on the file that it lies on itself, whatever part of it
 /// they show.
 pub(super) fn loops(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
-    if planted(Fault::LoopOnDisk) {
-        return Ok(None);
-    }
     let block = search.host.at("/sys/block");
     for name in list(&block)? {
         let folder = block.join(&name);

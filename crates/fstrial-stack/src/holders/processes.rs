@@ -2,7 +2,6 @@
 
 use super::{Access, Holder, Host, Process, Search, list, list_if_any, look, text, unless_gone};
 use crate::{error::StackError, mounts};
-use fstrial_model::planted::{Fault, planted};
 use rustix::fs::OFlags;
 use std::{
     collections::HashSet,
@@ -129,9 +128,6 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
                 continue;
             }
             let link = link.to_string_lossy();
-            if planted(Fault::Descriptor) && !link.starts_with("/dev") {
-                continue;
-            }
             if link == "anon_inode:[io_uring]" && has_registered(search, task, &name)? {
                 return Ok(Some(task.has(Access::Registered)));
             }

@@ -10,7 +10,6 @@ mod owner;
 mod undo;
 
 use crate::{error::StackError, named::OwnFolder, private_dir::PrivateDir};
-use fstrial_model::planted::{Fault, planted};
 use owner::{Life, Owner, started};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -204,10 +203,7 @@ impl Ledger {
             format!("{}-{}-{number}-{}-{}", self.owner, std::process::id(), owner.namespace, owner.started);
         let (partial, name) =
             (OsString::from(format!("{stem}{PARTIAL}")), OsString::from(format!("{stem}{ENTRY}")));
-        let dir = match planted(Fault::CoveredLedger) {
-            true => Arc::new(PrivateDir::make(self.dir.path())?),
-            false => Arc::clone(&self.dir),
-        };
+        let dir = Arc::clone(&self.dir);
         let text = serde_json::to_vec(&Entry { owner, at: since_boot(), undo: undo.clone() })
             .expect("an entry is plain data");
         let mut file = dir.create(&partial)?;
@@ -217,9 +213,6 @@ impl Ledger {
         dir.rename(&partial, &name)?;
         if lasting {
             dir.sync()?;
-        }
-        if is_forgotten(&undo) {
-            dir.remove(&name)?;
         }
         Ok(LedgerEntry { dir, name, undo })
     }
@@ -247,9 +240,6 @@ impl Ledger {
             thread::park_timeout(Duration::from_millis(5));
         }
         let (found, unreadable) = self.entries()?;
-        if let Some(bad) = unreadable.first().filter(|_| planted(Fault::BadEntry)) {
-            return Err(StackError::Unable { what: bad.why.clone(), hint: "delete it by hand".into() });
-        }
         let mut report =
             Report { done: thawed.into_iter().map(|(_, replayed)| replayed).collect(), left: unreadable };
         for found in found {
@@ -472,17 +462,6 @@ impl LedgerEntry {
     /// The file cannot be deleted.
     pub fn strike_out(self) -> Result<(), StackError> {
         self.dir.remove(&self.name)
-    }
-}
-
-/// Whether a planted fault keeps a step out of the ledger.
-fn is_forgotten(undo: &Undo) -> bool {
-    match undo {
-        Undo::RemoveLoop { .. } => planted(Fault::LoopDevice),
-        Undo::Thaw { .. } => planted(Fault::Freeze),
-        Undo::RestoreAttribute { .. } => planted(Fault::QueueSetting),
-        Undo::RemoveFolder { .. } => planted(Fault::Folder),
-        _ => false,
     }
 }
 

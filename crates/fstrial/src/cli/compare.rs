@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   fstrial compare ext4 xfs btrfs
   fstrial compare ext4 xfs:agcount=16,noatime --workload random-write --threads 1,4,16 --device ramdisk
-  fstrial compare ext4 xfs --workload postgresql --device model:gp3-3000 --quick
+  fstrial compare ext4 xfs --workload postgresql-tpcb --threads 8 --device gp3      the server itself
   fstrial compare a=ext4 b=ext4 --workload create-files      a filesystem against itself: the noise
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
   fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed

@@ -4,11 +4,7 @@
 //! regular files are opened by name; `-` is standard input, and the nameless pipe of a shell's `<(…)` is taken too.
 
 use crate::error::ExpectedError;
-use fstrial_model::{
-    planted::{Fault, planted},
-    trial::MAX_FILE_BYTES,
-    units::Bytes,
-};
+use fstrial_model::{trial::MAX_FILE_BYTES, units::Bytes};
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
@@ -103,8 +99,7 @@ fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
         true => Box::new(io::stdin()),
         false => Box::new(open_file(path)?),
     };
-    let left = if planted(Fault::Limit) { u64::MAX } else { most.0 };
-    Ok(Lines { source, left, most, line: 0, longest: LINE.0 })
+    Ok(Lines { source, left: most.0, most, line: 0, longest: LINE.0 })
 }
 
 /// What a read that failed means.

@@ -39,7 +39,6 @@ use clap::{
     Args, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use fstrial_model::planted::{Fault, planted};
 use fstrial_stack::{StackError, command, host, ledger::Ledger, private_dir::PrivateDir};
 use rustix::fs::{FlockOperation, OFlags};
 use std::{
@@ -273,7 +272,6 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
         home.file(LOCK, flags).map_err(of_home)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock { _file: file })),
-        Err(rustix::io::Errno::WOULDBLOCK) if planted(Fault::Lock) => Ok(Some(Lock { _file: file })),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(failed(error.into())),
     }

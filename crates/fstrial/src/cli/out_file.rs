@@ -7,7 +7,6 @@
 
 use super::in_file::words_of;
 use crate::{error::ExpectedError, report::stdout};
-use fstrial_model::planted::{Fault, planted};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},
@@ -104,7 +103,7 @@ impl Folder {
             Err(error) => return Err(failed(path)(error.into())),
         };
         match kind {
-            FileType::RegularFile if force || planted(Fault::Overwrite) => Ok(()),
+            FileType::RegularFile if force => Ok(()),
             FileType::RegularFile => Err(there_already(path)),
             other => Err(ExpectedError::usage(
                 format!("{} is {} and was not touched", path.display(), words_of(other)),
@@ -180,7 +179,7 @@ impl OutFile {
         let made = self.made.get().expect("a file is made before it is finished");
         made.sync_all().map_err(self.failed())?;
         let is_nameless = made.metadata().map_err(self.failed())?.nlink() == 0;
-        let replaces = self.force || planted(Fault::Overwrite);
+        let replaces = self.force;
         if is_nameless {
             let descriptor = format!("{DESCRIPTORS}/{}", made.as_raw_fd());
             let name = if replaces { &self.part } else { &self.name };
@@ -192,7 +191,7 @@ impl OutFile {
                 Err(error) => return Err(self.failed()(error.into())),
             }
         }
-        if self.force || planted(Fault::Overwrite) {
+        if self.force {
             // Something else may have come there meanwhile.
             self.folder.check(&self.path, &self.name, true)?;
             let renamed = rustix::fs::renameat(folder, &self.part, folder, &self.name);

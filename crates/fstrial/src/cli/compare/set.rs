@@ -21,7 +21,7 @@ pub(super) struct Line {
 impl FromStr for Line {
     type Err = String;
 
-    /// Reads `SECTION.KEY=VALUE`; a value that is none in TOML is a string.
+    /// Reads `SECTION.KEY=VALUE`; a value that TOML does not know is a string.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
         let Some(((section, key), value)) = parts else {
