@@ -521,7 +521,7 @@ fn hint_for_device(text: &str) -> String {
     }
     did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
         .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
-        .unwrap_or_else(|| format!("use one of {}", DeviceKind::names()))
+        .unwrap_or_else(|| format!("use one of {}, or a model (`fstrial device list`)", DeviceKind::names()))
 }
 
 /// Warm-up and measured time of a fine answer, for loads that have no time of their own. Programs and buffered writes take

@@ -37,14 +37,15 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         let before = if n == 0 { "\n" } else { "" };
         out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));
     }
-    let lines = summary::in_short(document);
+    let is_whole = remarked == Remarked::InFull;
+    let lines = summary::in_short(document, if is_whole { usize::MAX } else { summary::MAX_OPEN });
     let heading = if lines.is_empty() { String::new() } else { format!("{HEADING}In short{HEADING:#}\n") };
     let _ = write!(out, "\n{heading}");
     for line in lines {
         out += &fold(&format!("  {}\n", plain(&line)));
     }
     out += &fold(&format!("{QUIET}{}{QUIET:#}\n", plain(&conditions(document))));
-    for line in next(document) {
+    for line in next(document, is_whole) {
         let _ = writeln!(out, "{}", plain(&line));
     }
     out
@@ -76,8 +77,8 @@ fn conditions(document: &Document) -> String {
     format!("{rounds}{runs}{on}{controls}; seed {}", document.seed)
 }
 
-/// What to type next: how the trial goes on, where something is open, and how to see the rest.
-fn next(document: &Document) -> Vec<String> {
+/// What to type next: how the trial goes on, where something is open, and how to see the rest, if this is not all.
+fn next(document: &Document, is_whole: bool) -> Vec<String> {
     let Some(all) = document.report_command() else { return Vec::new() };
     let why = match document.ended {
         "interrupted" => "Interrupted; to go on:",
@@ -91,7 +92,7 @@ fn next(document: &Document) -> Vec<String> {
         .filter(|_| matches!(document.ended, "running" | "failed"))
         .into_iter()
         .chain(go_on)
-        .chain([all])
+        .chain((!is_whole).then_some(all))
         .collect()
 }
 

@@ -19,7 +19,7 @@ const NARROW: f64 = 0.15;
 /// Rounds after which most questions that can be decided are.
 const ROUNDS_OF_A_DECISION: u64 = 12;
 /// Pairs that are not decided, told one by one at most.
-const MAX_OPEN: usize = 3;
+pub const MAX_OPEN: usize = 3;
 
 /// Who won a workload at a level.
 #[derive(Debug, Clone)]
@@ -138,7 +138,7 @@ fn in_full<'a>(
 
 /// What was found, in a line: of a single workload with its name. None if nothing was found.
 pub fn headline(document: &Document) -> Option<String> {
-    let found = in_short(document).into_iter().next()?;
+    let found = in_short(document, MAX_OPEN).into_iter().next()?;
     let main: Vec<&WorkloadReport> =
         document.workloads.iter().filter(|workload| !workload.secondary).collect();
     Some(match main.as_slice() {
@@ -151,8 +151,8 @@ pub fn headline(document: &Document) -> Option<String> {
 }
 
 /// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
-/// a promise.
-pub fn in_short(document: &Document) -> Vec<String> {
+/// a promise. Of what is open at most so many lines.
+pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     let standings = standings(document);
     let mut further = leads_in_words(document);
     // What the trial is to decide may be something else alone.
@@ -177,8 +177,8 @@ pub fn in_short(document: &Document) -> Vec<String> {
     };
     let is_of_interest = |one: &&Standing<'_>| one.among == Among::Open || one.workload.promise.is_some();
     let mut open: Vec<String> = standings.iter().filter(is_of_interest).map(Standing::line).collect();
-    if open.len() > MAX_OPEN {
-        open.truncate(MAX_OPEN);
+    if open.len() > most_open {
+        open.truncate(most_open);
         open.push("…".into());
     }
     std::iter::once(bottom).chain(open).chain(further).collect()

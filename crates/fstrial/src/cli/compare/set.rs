@@ -90,8 +90,13 @@ pub(super) fn over(trial: Trial, lines: &[Line]) -> Result<Trial, ExpectedError>
         file.try_into()
     };
     with(&mut lines.iter()).map_err(|error| {
-        let is_to_blame = |one: &&Line| with(&mut lines.iter().filter(|line| line != one)).is_ok();
-        refused(lines.iter().find(is_to_blame).unwrap_or(&lines[0]), error.message())
+        let others = |one: &Line| lines.iter().filter(move |line| *line != one).collect::<Vec<_>>();
+        let is_to_blame = |one: &&Line| with(&mut others(one).into_iter()).is_ok();
+        let blamed = lines.iter().find(is_to_blame).unwrap_or(&lines[0]);
+        // Most values are texts in a file: what is wrong with one says more than that a number is not one.
+        let text = Line { value: Value::String(blamed.value.to_string()), ..blamed.clone() };
+        let as_text = with(&mut others(blamed).into_iter().chain([&text])).err();
+        refused(blamed, as_text.filter(|_| blamed.value.is_integer()).as_ref().unwrap_or(&error).message())
     })
 }
 

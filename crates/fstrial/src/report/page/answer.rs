@@ -215,8 +215,9 @@ fn open_questions(document: &Document) -> Vec<String> {
         ));
     }
     let is_main = |state: &ContrastState| state.metric == Metric::Throughput && state.holds_open;
-    let undecided: Vec<_> =
-        states().filter(|state| is_main(state) && state.verdict == Outcome::Undecided).collect();
+    let undecided: Vec<_> = states()
+        .filter(|state| is_main(state) && state.verdict == Outcome::Undecided && !state.near)
+        .collect();
     if !undecided.is_empty() {
         let needed: Vec<_> = undecided.iter().filter_map(|state| verdict::rounds_more(state)).collect();
         let ends = needed.iter().map(|(low, _)| low).min().zip(needed.iter().map(|(_, high)| high).max());
