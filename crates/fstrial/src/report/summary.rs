@@ -151,7 +151,7 @@ pub fn headline(document: &Document) -> Option<String> {
 }
 
 /// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
-/// a promise. Of what is open at most so many lines.
+/// a promise. Of what is open at most this many lines.
 pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     let standings = standings(document);
     let mut further = leads_in_words(document);
