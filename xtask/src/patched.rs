@@ -35,6 +35,9 @@ pub(crate) fn copy(name: &str, patches: &[PathBuf]) -> Result<Option<PathBuf>, S
     }
     patches.iter().try_for_each(|patch| apply(patch, &tree))?;
     keep_times(&tree, &old)?;
+    if old.exists() {
+        fs::remove_dir_all(&old).map_err(|e| failed(&old, e))?;
+    }
     Ok(Some(tree))
 }
 

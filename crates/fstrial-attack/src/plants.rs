@@ -118,3 +118,17 @@ fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
     println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_planted() {
+        let patch = include_str!("../../../xtask/plants.patch");
+        // A fault of the patch: its name in quotes, and the variant.
+        let fault = |line: &'static str| Some(line.strip_prefix("+        \"")?.split_once("\" ")?.0);
+        let names: Vec<&str> = PLANTS.iter().map(|plant| plant.fault).collect();
+        assert_eq!(names, patch.lines().filter_map(fault).collect::<Vec<_>>());
+    }
+}

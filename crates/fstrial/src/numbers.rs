@@ -98,6 +98,12 @@ pub fn interval((low, high): (f64, f64), words: impl Fn(f64) -> String) -> Strin
     format!("[{}, {}]", words(low), words(high))
 }
 
+/// A value with its interval, where it has one, in these words: `1.3 ms [1.2 ms, 1.4 ms]`.
+pub fn with_interval(value: f64, ends: Option<(f64, f64)>, words: impl Fn(f64) -> String) -> String {
+    let interval = ends.map(|ends| format!(" {}", interval(ends, &words)));
+    format!("{}{}", words(value), interval.unwrap_or_default())
+}
+
 /// A ratio without its sign: enough decimals to tell it from 1, and from 0.
 pub fn ratio_digits(value: f64) -> String {
     let decimals = match value {

@@ -102,10 +102,8 @@ pub fn report(
         .filter(|_| found == ClaimVerdict::CannotRun)
         .map(|judge| reasons(plan, judge))
         .unwrap_or_default();
-    let verdict = found;
-    let is_short = judge.is_some_and(|judge| {
-        (0..plan.parts.len()).any(|part| judge.has_too_few_processors(part, judge.part_by_rounds(part)))
-    });
+    let is_short =
+        judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_lacks_processors(part)));
     if let Some(cpus) = claim.cpus.filter(|_| is_short) {
         notes.push(format!(
             "not to see an effect on {} processors does not count: it takes {cpus} processors to decide",
@@ -113,7 +111,7 @@ pub fn report(
         ));
     }
     notes.extend(verdict::unseen_stalls(states.iter()));
-    if verdict == ClaimVerdict::Undecided {
+    if found == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
     let others = judge.and_then(|judge| neighbours(plan, judge));
@@ -142,7 +140,7 @@ pub fn report(
         substituted: claim.substituted.clone(),
         scaled: claim.scaled.clone(),
         parts,
-        ..without_trial(claim, verdict, notes)
+        ..without_trial(claim, found, notes)
     }))
 }
 
@@ -309,10 +307,9 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
     };
     let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
-    let nearest =
-        claimed.contrasts.iter().filter_map(|index| states.get(*index)?.within_percent.map(|_| *index));
     let is_open_ratio = is_one && verdict == ClaimVerdict::Undecided;
-    let known = nearest.min().filter(|_| is_open_ratio).map(|index| verdict::known(&states[index]));
+    let asked = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
+    let known = asked.map(verdict::known).find(|known| !known.is_empty());
     PartReport {
         subject: subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),
@@ -478,13 +475,12 @@ impl PartReport {
             Some(unit) => numbers::figure(value, unit),
             None => String::new(),
         };
-        match (self.measured, self.interval) {
-            (Some(value), Some(ends)) => format!("{} {}", number(value), numbers::interval(ends, number)),
-            (Some(value), None) => number(value),
-            (None, _) if self.figure.is_none() => {
+        match self.measured {
+            Some(value) => numbers::with_interval(value, self.interval, number),
+            None if self.figure.is_none() => {
                 self.leaders.clone().unwrap_or_else(|| self.verdict.words().into())
             }
-            (None, _) => "—".into(),
+            None => "—".into(),
         }
     }
 }

@@ -173,6 +173,11 @@ impl Judge<'_> {
         self.rests_on_a_control(index, self.part_by_rounds(index))
     }
 
+    /// Whether the rounds alone decide a part by an effect that so few processors cannot show.
+    pub fn part_lacks_processors(&self, index: usize) -> bool {
+        self.has_too_few_processors(index, self.part_by_rounds(index))
+    }
+
     /// Whether a part that rests on controls rests on that of this contrast: of a winner only where nobody was beaten.
     pub(super) fn is_resting(&self, part: usize, contrast: usize) -> bool {
         let is_of_winners = matches!(self.plan.parts[part].part.asked, ClaimQuestion::NoSingleWinner(_));
@@ -263,7 +268,7 @@ impl Judge<'_> {
     }
 
     /// Whether the machine has fewer processors than a claim takes to see its effect, and a part was found by not seeing one.
-    pub fn has_too_few_processors(&self, index: usize, found: ClaimVerdict) -> bool {
+    fn has_too_few_processors(&self, index: usize, found: ClaimVerdict) -> bool {
         let claim = self.plan.trial.claim.as_ref();
         let part = &self.plan.parts[index].part;
         claim.and_then(|claim| claim.cpus).is_some_and(|cpus| self.plan.cpus < cpus)
@@ -284,7 +289,7 @@ impl Judge<'_> {
         })
     }
 
-    pub fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
+    fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
         let ClaimPart { part, contrasts, watched } = &self.plan.parts[index];
         let cells = contrasts.iter().flat_map(|index| self.plan.contrasts[*index].cells());
         if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {

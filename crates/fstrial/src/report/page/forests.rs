@@ -84,12 +84,13 @@ fn cell_rows(
     let mut cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
     for (cell, (value, interval)) in cells.by_ref().take(MOST_ROWS) {
         let is_first = before.replace(cell.threads) != Some(cell.threads);
-        let ends = interval.map(|ends| format!(" {}", numbers::interval(ends, words)));
         rows.push(Row {
             heading: (is_first && section.levels.len() > 1).then(|| threads_in_words(cell.threads)),
             arms: vec![cell.arm],
             label: trial.arms[cell.arm].clone(),
-            figure: format!("{}{} {unit}", words(value), ends.unwrap_or_default()).trim_end().to_owned(),
+            figure: format!("{} {unit}", numbers::with_interval(value, interval, words))
+                .trim_end()
+                .to_owned(),
             value,
             interval,
             is_sure: true,

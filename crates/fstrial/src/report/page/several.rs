@@ -200,8 +200,7 @@ fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
         let workload = &trial.told.document.workloads[of_title(trial)?];
         let cell = workload.cells.iter().find(|cell| cell.threads == threads && cell.arm == arm)?;
         let figure = |value: f64| numbers::figure(value, &workload.unit);
-        let interval = cell.rate_interval.map(|ends| format!(" {}", numbers::interval(ends, figure)));
-        Some(format!("{}{}", figure(cell.rate?), interval.unwrap_or_default()))
+        Some(numbers::with_interval(cell.rate?, cell.rate_interval, figure))
     };
     html! {
         div.scroll tabindex="0" role="group" aria-label={ (title) " in all trials" } {
