@@ -422,11 +422,16 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
     let is_file = plan.trial.device.kind.is_file();
+    let are_found = judge.states().iter().any(|state| state.holds_open && state.rounds_needed.is_some());
+    let remedy = match are_found {
+        true => "more rounds (--budget) find them here",
+        false => "more rounds would hardly find them here; longer runs (--duration) vary less",
+    };
     (is_file && spread > NOISY).then(|| {
         format!(
-            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: more \
-             rounds (--budget) find them here; where the device makes the noise, a quieter one finds them sooner (--device \
-             model:gp3-3000, or another of `fstrial device list`), but speaks for that device only",
+            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
+             where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \
+             `fstrial device list`), but speaks for that device only",
             spread.exp_m1() * 100.0
         )
     })

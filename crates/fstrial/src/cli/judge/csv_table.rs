@@ -59,21 +59,24 @@ enum Column {
 /// Reads a table.
 pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<(), ExpectedError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .comment(Some(b'#'))
-        .delimiter(delimiter(text))
-        .from_reader(text.as_bytes());
+    let mut reader = reader(text);
     let header = reader.headers().cloned().map_err(|error| unread(&error, name))?;
     let mut known: Vec<Option<Column>> = header.iter().map(known).collect();
-    if let Some((arm, value)) = builder.arm_column().zip(builder.metric()) {
-        for (wanted, meaning) in [(arm, Column::Arm), (value, Column::Value)] {
+    let columns = match builder.arm_column().zip(builder.metric()) {
+        Some((arm, value)) => Some((named(&header, arm, name)?, named(&header, value, name)?)),
+        None => words_and_numbers(text, &known),
+    };
+    if let Some((arm, value)) = columns {
+        for (at, meaning) in [(arm, Column::Arm), (value, Column::Value)] {
             known.iter_mut().filter(|known| **known == Some(meaning)).for_each(|known| *known = None);
-            known[named(&header, wanted, name)?] = Some(meaning);
+            known[at] = Some(meaning);
         }
         if known.contains(&Some(Column::Metric)) {
             return Err(ExpectedError::usage(
-                format!("{name} has a column of metrics, so that `{value}` is more than one number"),
+                format!(
+                    "{name} has a column of metrics, so that `{}` is more than one number",
+                    &header[value]
+                ),
                 "call the columns arm and value, and leave --arm-column out",
             ));
         }
@@ -86,12 +89,37 @@ pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<
     }
     check_header(&header, &known, name)?;
     let is_wide = !known.contains(&Some(Column::Arm));
-    let rows = Rows { name, header: &header, is_wide };
+    let rows = Rows { name, header: &header, is_wide, value: columns.map(|(_, value)| &header[value]) };
     if is_wide {
         read_wide(builder, reader, &rows, &known)
     } else {
         read_long(builder, reader, &rows, &known)
     }
+}
+
+fn reader(text: &str) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .comment(Some(b'#'))
+        .delimiter(delimiter(text))
+        .from_reader(text.as_bytes())
+}
+
+/// Where two columns are all that a table has without a known name, and one is of words and one of numbers: those of the arms
+/// and of the values.
+fn words_and_numbers(text: &str, known: &[Option<Column>]) -> Option<(usize, usize)> {
+    let unknown: Vec<usize> = (0..known.len()).filter(|at| known[*at].is_none()).collect();
+    let [one, other] = unknown[..] else { return None };
+    if known.iter().any(|known| matches!(known, Some(Column::Arm | Column::Value | Column::Metric))) {
+        return None;
+    }
+    let rows: Vec<StringRecord> = reader(text).into_records().collect::<Result<_, _>>().ok()?;
+    let is_number = |row: &StringRecord, at: usize| row[at].parse::<f64>().is_ok();
+    let is_one = |row: &StringRecord, (arm, value): (usize, usize)| {
+        !row[arm].is_empty() && !is_number(row, arm) && is_number(row, value)
+    };
+    let mut ways = [(one, other), (other, one)].into_iter();
+    ways.find(|way| !rows.is_empty() && rows.iter().all(|row| is_one(row, *way)))
 }
 
 /// Where the column of this name is.
@@ -125,6 +153,8 @@ struct Rows<'a> {
     header: &'a StringRecord,
     /// Whether there is a column for each arm.
     is_wide: bool,
+    /// What the column of the values is called, where that says what they are.
+    value: Option<&'a str>,
 }
 
 impl Rows<'_> {
@@ -245,7 +275,7 @@ fn read_long(
         }
         let round = round_at.map(|at| round(cell(Column::Trial), row.get(at).unwrap_or_default(), &place));
         let order = order_at.filter(|at| row.get(*at).is_some_and(|cell| !cell.is_empty()));
-        let (asked, is_main) = asked(builder, &cell);
+        let (asked, is_main) = asked(builder, rows, &cell);
         let found = RawValue {
             arm: cell(Column::Arm).to_owned(),
             asked,
@@ -288,16 +318,14 @@ fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedErro
 }
 
 /// What a row is about, and whether that is judged if nothing is named.
-fn asked<'r>(builder: &'r Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
+fn asked<'r>(builder: &Builder<'_>, rows: &Rows<'r>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
     let mut workload = cell(Column::Workload).to_owned();
     for (column, before) in [(Column::Phase, " · "), (Column::Threads, ", threads ")] {
         if !cell(column).is_empty() {
             workload += &format!("{before}{}", cell(column));
         }
     }
-    // Where columns were named, the column of the values is the metric.
-    let named = builder.arm_column().and_then(|_| builder.metric());
-    let (metric, unit) = (named.unwrap_or_else(|| cell(Column::Metric)), cell(Column::Unit));
+    let (metric, unit) = (rows.value.unwrap_or_else(|| cell(Column::Metric)), cell(Column::Unit));
     let less_is_better = builder.is_less_better() || is_less_better(metric, unit);
     let is_main = metric.is_empty() || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
     (Quantity { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
