@@ -106,9 +106,10 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
+    /// In whole units, of which a page shows little more than one pixel: half of a page is places.
     fn x(&self, value: f64) -> f64 {
         let share = self.chart.x.axis.share(value).clamp(0.0, 1.0);
-        self.left + share * (WIDTH - RIGHT - self.left)
+        (self.left + share * (WIDTH - RIGHT - self.left)).round()
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -143,18 +144,18 @@ pub(crate) fn draw(chart: &Chart) -> Markup {
             }
             path.tick d=(lines) {}
             g.axis text-anchor="end" {
-                @for (at, words) in &ticks { (text(None, room.left - 6.0, below - at + 4.0, None, words)) }
-                (text(None, WIDTH - RIGHT, HEIGHT - 5.0, None, &short_name(&chart.x.name)))
+                @for (at, words) in &ticks { (text(None, room.left - 6.0, below - at + 4.0, words)) }
+                (text(None, WIDTH - RIGHT, HEIGHT - 5.0, &short_name(&chart.x.name)))
             }
             g.axis text-anchor="middle" {
                 @for (at, words) in &bottom {
                     // The words of the outermost numbers reach no further than the picture.
                     @let half = width(words) / 2.0;
-                    (text(None, (room.left + at).min(WIDTH - half), below + LINE, None, words))
+                    (text(None, (room.left + at).min(WIDTH - half), below + LINE, words))
                 }
             }
             @if !chart.y.name.is_empty() {
-                g.axis { (text(None, 2.0, HEIGHT - 5.0, None, &format!("↑ {}", short_name(&chart.y.name)))) }
+                g.axis { (text(None, 2.0, HEIGHT - 5.0, &format!("↑ {}", short_name(&chart.y.name)))) }
             }
             @for rule in &chart.rules {
                 line.rule x1=(px(room.x(*rule))) x2=(px(room.x(*rule))) y1=(px(TOP)) y2=(px(below)) {}

@@ -111,31 +111,32 @@ pub(super) fn draw(forest: &Forest) -> Markup {
     let height = bottom + LINE + names.iter().map(|_| LINE).sum::<f64>() + 4.0;
     html! {
         svg.forest role="img" aria-label=(plain(&forest.finding)) viewBox=(format!("0 0 {WIDTH} {height:.0}")) {
-            (draw_axis(&axis, bottom))
+            (draw_axis(&axis, bottom, &names))
             @for row in drawn { (row) }
-            @for (index, name) in names.iter().enumerate() {
-                (text(Some("axis"), WIDTH / 2.0, bottom + LINE * (float(index) + 2.0), Some("middle"), name))
-            }
         }
     }
 }
 
-/// The band, the lines of the axis, and its numbers.
-fn draw_axis(axis: &Placed, bottom: f64) -> Markup {
-    let line = |class: &str, at: f64| {
-        html! { line class=(class) x1=(px(at)) x2=(px(at)) y1="0" y2=(px(bottom)) {} }
-    };
+/// The band, the lines of the axis, its numbers and what they are.
+fn draw_axis(axis: &Placed, bottom: f64, names: &[String]) -> Markup {
+    let line = |at: f64| format!("M{} 0V{}", px(at), px(bottom));
+    let ticks: Vec<(f64, String)> = axis.ticks().collect();
     html! {
         @if let Some((low, high)) = axis.band {
             @let (from, to) = (axis.at(low).0, axis.at(high).0);
             rect.band x=(px(from)) y="0" width=(px(to - from)) height=(px(bottom)) {}
-            (line("one", axis.at(1.0).0))
+            path.one d=(line(axis.at(1.0).0)) {}
         }
-        @for (at, word) in axis.ticks() {
-            (line("tick", at))
-            // The words of the outermost lines reach no further than the picture.
-            @let half = width(&word) / 2.0;
-            (text(Some("axis"), at.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0)), bottom + LINE - 3.0, Some("middle"), &word))
+        path.tick d=(ticks.iter().map(|(at, _)| line(*at)).collect::<String>()) {}
+        g.axis text-anchor="middle" {
+            @for (at, word) in &ticks {
+                // The words of the outermost lines reach no further than the picture.
+                @let half = width(word) / 2.0;
+                (text(None, at.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0)), bottom + LINE - 3.0, word))
+            }
+            @for (index, name) in names.iter().enumerate() {
+                (text(None, WIDTH / 2.0, bottom + LINE * (float(index) + 2.0), name))
+            }
         }
     }
 }
@@ -154,19 +155,18 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let last = labels.last().map_or(0.0, |label| width(label));
     let together =
         !labels.is_empty() && figures.len() == 1 && last + width(&figures[0]) + 2.0 * COLUMN < room;
-    let heading: Vec<_> =
-        heading.iter().map(|line| text(Some("heading"), EDGE, next(), None, line)).collect();
+    let heading: Vec<_> = heading.iter().map(|line| text(Some("heading"), EDGE, next(), line)).collect();
     let mut at = 0.0;
     let labels: Vec<_> = labels
         .iter()
         .map(|line| {
             at = next();
-            text(Some("label"), EDGE, at, None, line)
+            text(Some("label"), EDGE, at, line)
         })
         .collect();
     let figure = |line: &String| {
         let y = if together { at } else { next() };
-        text(Some("figure"), WIDTH - EDGE, y, Some("end"), line)
+        text(Some("figure"), WIDTH - EDGE, y, line)
     };
     let figures: Vec<_> = figures.iter().map(figure).collect();
     let end = |which: usize| {
@@ -284,8 +284,13 @@ mod tests {
             let words =
                 words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
             let place = |name| of(head, name).parse::<f64>().expect("a number");
-            let anchor = if head.contains("text-anchor") { of(head, "text-anchor") } else { "start".into() };
-            (place("x"), place("y"), anchor, words)
+            // Those of the axis are in a group without a class of their own, and the style sheet ends a figure where it is placed.
+            let anchor = match head.contains("class=").then(|| of(head, "class")).as_deref() {
+                None => "middle",
+                Some("figure") => "end",
+                Some(_) => "start",
+            };
+            (place("x"), place("y"), anchor.to_owned(), words)
         });
         parts.collect()
     }

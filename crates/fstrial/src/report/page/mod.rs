@@ -98,12 +98,18 @@ fn document(title: &str, body: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    // Elements of a drawing that hold nothing may end in themselves.
+    ["path", "circle", "rect", "line"]
+        .into_iter()
+        .fold(page.into_string(), |page, name| page.replace(&format!("></{name}>"), "/>"))
 }
 
-/// Without what only indents.
-fn compact(text: &str) -> String {
-    text.lines().map(str::trim_start).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+/// Without comments and what only indents.
+fn compact(text: &'static str) -> String {
+    let ends = |part: &'static str| part.split_once("*/").map_or(part, |(_, after)| after);
+    let code: String = text.split("/*").map(ends).collect();
+    let lines = code.lines().map(str::trim_start);
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 /// The rules by which an arm or a number of threads that was not chosen is not drawn, of those that the body has.

@@ -90,7 +90,7 @@
   }
 
   const LOOKS = ['fill', 'fill-opacity', 'stroke', 'stroke-opacity', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity'];
-  const FONT = ['font-family', 'font-size', 'font-weight'];
+  const FONT = ['font-family', 'font-size', 'font-weight', 'text-anchor'];
 
   /** A copy with the looks that the original has on the page. */
   function styled(original) {
@@ -119,6 +119,7 @@
       Object.entries(place).forEach(([key, value]) => sign.setAttribute(key, value));
       name.setAttribute('x', place.x + 32);
       name.setAttribute('y', place.y + 9);
+      name.setAttribute('text-anchor', 'start');
       name.textContent = dataset.name;
       copy.append(sign, name);
     });

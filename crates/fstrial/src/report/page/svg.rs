@@ -18,9 +18,9 @@ pub(super) fn px(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
-/// A line of text. `class` and `anchor` where they are not those of its group.
-pub(super) fn text(class: Option<&str>, x: f64, y: f64, anchor: Option<&str>, words: &str) -> Markup {
-    html! { text class=[class] x=(px(x)) y=(px(y)) text-anchor=[anchor] { (plain(words)) } }
+/// A line of text. `class` where it is not that of its group.
+pub(super) fn text(class: Option<&str>, x: f64, y: f64, words: &str) -> Markup {
+    html! { text class=[class] x=(px(x)) y=(px(y)) { (plain(words)) } }
 }
 
 /// Room that a text takes, at most.
