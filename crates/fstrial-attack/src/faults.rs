@@ -21,8 +21,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-const TRIAL: &str = "compare ext4 xfs --size 320MiB --device image:images --workload random-write --file-size 16MiB --threads 1 \
-                     --duration 60ms --warmup 20ms --rounds 8 --json --no-page";
+const TRIAL: &str = "compare ext4 xfs --set device.size=320MiB --device image:images --workload random-write --set workload.file_size=16MiB --threads 1 \
+                     --duration 60ms --set workload.warmup=20ms --rounds 8 --json --no-page";
 
 /// What gives way.
 #[derive(Debug, Clone, Copy)]

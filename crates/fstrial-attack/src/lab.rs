@@ -151,8 +151,8 @@ pub(crate) fn store_with_trials(subject: &Subject) -> Result<&'static [u8], Stri
     static MADE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let lab = Lab::new(&Subject { plant: None, ..subject.clone() });
-        let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write,append-fsync --file-size 1MiB --threads 1 \
-                     --duration 50ms --warmup 20ms --rounds 4 --json --no-page";
+        let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write,append-fsync --set workload.file_size=1MiB --threads 1 \
+                     --duration 50ms --set workload.warmup=20ms --rounds 4 --json --no-page";
         for _ in 0..2 {
             let ended = lab.run(words);
             if !matches!(ended.code(), Some(0 | 3)) {

@@ -15,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-const SHORT: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 \
-                     --duration 50ms --warmup 20ms --rounds 2 --json --no-page";
-const LONG: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 \
-                    --duration 200ms --warmup 20ms --rounds 12 --json --no-page";
-const IMAGE: &str = "compare a=ext4 b=ext4 --workload random-write --file-size 1MiB --threads 1 --size 64MiB \
-                     --device image:images --duration 50ms --warmup 20ms --rounds 2 --json --no-page";
+const SHORT: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 \
+                     --duration 50ms --set workload.warmup=20ms --rounds 2 --json --no-page";
+const LONG: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 \
+                    --duration 200ms --set workload.warmup=20ms --rounds 12 --json --no-page";
+const IMAGE: &str = "compare a=ext4 b=ext4 --workload random-write --set workload.file_size=1MiB --threads 1 --set device.size=64MiB \
+                     --device image:images --duration 50ms --set workload.warmup=20ms --rounds 2 --json --no-page";
 
 /// What takes more than a scene.
 type Case = (&'static str, fn(&Lab) -> Result<(), String>);

@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Stdio, thread, time::Duration};
 
 /// A trial with the place `box`.
-const TRIAL: &str = "compare ext4@box xfs@box --size 320MiB --device image --workload random-write,append-fsync --file-size 1MiB \
-                     --threads 1 --duration 100ms --warmup 20ms --rounds 2 --json --no-page --place box=";
+const TRIAL: &str = "compare ext4@box xfs@box --set device.size=320MiB --device image --workload random-write,append-fsync --set workload.file_size=1MiB \
+                     --threads 1 --duration 100ms --set workload.warmup=20ms --rounds 2 --json --no-page --place box=";
 /// Time that a side may take: an agent that is silent is waited for for 30 s, and another one after it for 120 s.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Time that an agent has for all jobs.

@@ -75,7 +75,8 @@ pub fn require_space(folder: &Path, needed: Bytes) -> Result<(), StackError> {
             folder.display(),
             free.human()
         ),
-        hint: "use a smaller --size, a state with less in it, or another folder: --state-dir /some/folder"
+        hint: "use a smaller device (--set device.size=…), a state with less in it, or another folder (--device \
+               image:/some/folder, or --home)"
             .into(),
     })
 }

@@ -26,7 +26,7 @@ use traces::Traces;
 use ways::{End, WAYS, Way};
 
 /// Flags that make a trial as small as filesystems allow.
-const SMALL: &str = "--duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
+const SMALL: &str = "--duration 100ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB --threads 1";
 /// A freeze that there is time to kill somebody in.
 const FREEZE: &str = "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]";
 const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
@@ -57,39 +57,51 @@ struct Kind {
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
 const KINDS: [Kind; 19] = [
-    kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
+    kind("image", "ext4 xfs {small} --set device.size=320MiB --device image:images", ""),
     kind(
         "settings",
-        "ext4:scheduler=none,read_ahead=64KiB xfs {small} --size 320MiB --device image:images",
+        "ext4:scheduler=none,read_ahead=64KiB xfs {small} --set device.size=320MiB --device image:images",
         "",
     ),
-    kind("ramdisk", "ext4 xfs {small} --size 320MiB --device ramdisk", ""),
-    kind("model", "ext4 xfs {small} --size 320MiB --device model:nvme", ""),
-    kind("aged", "ext4 xfs {small} --size 320MiB --device image:images --state aged:40%:turnovers=1", ""),
+    kind("ramdisk", "ext4 xfs {small} --set device.size=320MiB --device ramdisk", ""),
+    kind("model", "ext4 xfs {small} --set device.size=320MiB --device model:nvme", ""),
+    kind(
+        "aged",
+        "ext4 xfs {small} --set device.size=320MiB --device image:images --state aged:40%:turnovers=1",
+        "",
+    ),
     kind(
         "log",
-        "ext4:log=external xfs {small} --size 320MiB --device image:images --set log_device.kind=image --set log_device.path=images --set log_device.size=64MiB",
+        "ext4:log=external xfs {small} --set device.size=320MiB --device image:images --set log_device.kind=image --set log_device.path=images --set log_device.size=64MiB",
         "",
     ),
     kind(
         "btrfs",
-        "btrfs b=btrfs:profile=raid1 {small} --size 320MiB --device ramdisk --set device.members=2",
+        "btrfs b=btrfs:profile=raid1 {small} --set device.size=320MiB --device ramdisk --set device.members=2",
         "",
     ),
-    kind("find-rate", "ext4 xfs {small} --size 320MiB --device image:images --find-rate p50<1s", ""),
-    kind("program", "ext4 xfs --workload program.toml --size 640MiB --device image:images", "load"),
-    kind("server", "ext4 xfs --workload server.toml --size 320MiB --device image:images", "load"),
-    kind("freeze", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
-    kind("fill", "ext4 xfs --workload op-fill --size 640MiB --device image:images", ""),
-    kind("recovery", "ext4 xfs --workload op-recovery --size 640MiB --device image:images", ""),
+    kind(
+        "find-rate",
+        "ext4 xfs {small} --set device.size=320MiB --device image:images --find-rate p50<1s",
+        "",
+    ),
+    kind(
+        "program",
+        "ext4 xfs --workload program.toml --set device.size=640MiB --device image:images",
+        "load",
+    ),
+    kind("server", "ext4 xfs --workload server.toml --set device.size=320MiB --device image:images", "load"),
+    kind("freeze", "ext4 xfs --workload freeze.toml --set device.size=320MiB --device image:images", "load"),
+    kind("fill", "ext4 xfs --workload op-fill --set device.size=640MiB --device image:images", ""),
+    kind("recovery", "ext4 xfs --workload op-recovery --set device.size=640MiB --device image:images", ""),
     kind(
         "directory",
-        "a=dir:dirs/a b=dir:dirs/b --workload random-write,create-files --file-size 4MiB --threads 1 --duration 100ms --warmup 20ms",
+        "a=dir:dirs/a b=dir:dirs/b --workload random-write,create-files --set workload.file_size=4MiB --threads 1 --duration 100ms --set workload.warmup=20ms",
         "",
     ),
     kind(
         "memory",
-        "ext4:memory=48MiB xfs {small} --size 320MiB --device image:images --set trial.memory=64MiB",
+        "ext4:memory=48MiB xfs {small} --set device.size=320MiB --device image:images --set trial.memory=64MiB",
         "",
     ),
     kind(
@@ -102,8 +114,16 @@ const KINDS: [Kind; 19] = [
         "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB --workload long.toml --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
         "load",
     ),
-    kind(AT_A_PLACE, "ext4@box xfs@box {small} --size 320MiB --device image --place box={box}", ""),
-    kind("home-below-mnt", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
+    kind(
+        AT_A_PLACE,
+        "ext4@box xfs@box {small} --set device.size=320MiB --device image --place box={box}",
+        "",
+    ),
+    kind(
+        "home-below-mnt",
+        "ext4 xfs --workload freeze.toml --set device.size=320MiB --device image:images",
+        "load",
+    ),
 ];
 
 const fn kind(name: &'static str, words: &'static str, stage: &'static str) -> Kind {

@@ -16,7 +16,7 @@ use std::{
 /// Size of the disks: as small as the trials here can do with, for each is read twice.
 const MIB: u64 = 64;
 
-pub(super) const CASES: [Case; 28] = [
+pub(super) const CASES: [Case; 27] = [
     ("blank-disk-is-taken", blank_is_taken),
     ("disk-unnamed", |lab| refused(lab, &blank(lab)?, "--device disk")),
     ("disk-named-by-a-file", named_by_a_file),
@@ -45,16 +45,9 @@ pub(super) const CASES: [Case; 28] = [
     ("empty-name", |lab| said_no(&lab.run("compare a=ext4 b=ext4 --device disk --erase="))),
     ("link-to-a-signed-disk", link),
     ("erase-with-an-image", |lab| {
-        refused(lab, &blank(lab)?, "--size 64MiB --device image:images --erase {disk}")
+        refused(lab, &blank(lab)?, "--set device.size=64MiB --device image:images --erase {disk}")
     }),
-    ("image-on-a-device", |lab| refused(lab, &blank(lab)?, "--size 64MiB --device image:{disk}")),
-    ("states-on-a-device", |lab| {
-        refused(
-            lab,
-            &blank(lab)?,
-            "--size 320MiB --device image:images --state filled:10% --state-dir {disk}",
-        )
-    }),
+    ("image-on-a-device", |lab| refused(lab, &blank(lab)?, "--set device.size=64MiB --device image:{disk}")),
 ];
 
 /// Options that name something outside their arm, or take a guard away.
@@ -87,12 +80,18 @@ pub(super) const OPTIONS: [&str; 26] = [
     "ext4:../x",
 ];
 
-const WORDS: &str = "compare a=ext4 b=ext4 --workload random-write --file-size 1MiB --threads 1 --duration 100ms --rounds 1 --no-page";
+const WORDS: &str = "compare a=ext4 b=ext4 --workload random-write --set workload.file_size=1MiB --threads 1 --duration 100ms --rounds 1 --no-page";
 
 /// An option is refused before anything is touched.
 pub(super) fn option(lab: &Lab, option: &str) -> Result<(), String> {
     let mut command = lab.fstrial("compare ext4");
-    command.arg(format!("x={option}")).args(["--size", "640MiB", "--device", "image:images", "--dry-run"]);
+    command.arg(format!("x={option}")).args([
+        "--set",
+        "device.size=640MiB",
+        "--device",
+        "image:images",
+        "--dry-run",
+    ]);
     said_no(&child::run(&mut command, crate::lab::PATIENCE))
 }
 

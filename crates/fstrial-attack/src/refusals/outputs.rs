@@ -78,8 +78,8 @@ fn save_on_a_device(lab: &Lab) -> Result<(), String> {
     said_no(&ended)
 }
 
-const DIRECTORIES: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 \
-                           --duration 100ms --warmup 20ms --json --no-page";
+const DIRECTORIES: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 \
+                           --duration 100ms --set workload.warmup=20ms --json --no-page";
 
 fn two_trials(lab: &Lab) -> Result<(), String> {
     let mut command = lab.fstrial(&format!("{DIRECTORIES} --rounds 100"));

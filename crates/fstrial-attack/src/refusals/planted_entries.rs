@@ -87,8 +87,8 @@ fn at_the_start(lab: &Lab) -> Result<(), String> {
     let victim = lab.write("victim", "before");
     let undo = format!(r#""undo":"restore-attribute","path":"/sys/..{}","value":"after""#, victim.display());
     plant(lab, "1-1-1-1.json", entry(&undo));
-    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 --duration 50ms \
-                 --warmup 20ms --rounds 1 --json --no-page";
+    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 --duration 50ms \
+                 --set workload.warmup=20ms --rounds 1 --json --no-page";
     let ended = lab.run(words);
     unchanged(&victim)?;
     ended.fault().map_or(Ok(()), Err)
@@ -199,8 +199,8 @@ fn links_in_the_home(lab: &Lab) -> Result<(), String> {
     for name in ["lock", "results.db"] {
         symlink(lab.path(&format!("elsewhere-{name}")), lab.home().join(name)).map_err(|e| e.to_string())?;
     }
-    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 --duration 50ms \
-                 --warmup 20ms --rounds 1 --json --no-page";
+    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 --duration 50ms \
+                 --set workload.warmup=20ms --rounds 1 --json --no-page";
     let ended = lab.run(words);
     for name in ["lock", "results.db"] {
         if lab.path(&format!("elsewhere-{name}")).exists() {
@@ -212,7 +212,7 @@ fn links_in_the_home(lab: &Lab) -> Result<(), String> {
 
 /// A trial in a process namespace of its own: its process numbers mean nothing here, but it is alive.
 fn another_namespace(lab: &Lab) -> Result<(), String> {
-    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --duration 30s \
+    let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=4MiB --threads 1 --duration 30s \
                  --rounds 2 --budget 1m --json --no-page";
     let mut command = lab.behind(&["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"], words);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();

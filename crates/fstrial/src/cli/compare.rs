@@ -25,7 +25,7 @@ use fstrial_model::{
     state::State,
     trial::{Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, RateTarget, Until},
+    workload::{Entry, RateTarget},
 };
 use std::path::{Path, PathBuf};
 
@@ -69,10 +69,6 @@ pub(crate) struct CompareArgs {
     #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
 
-    /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
-    #[arg(long, value_name = "SIZE")]
-    size: Option<Bytes>,
-
     /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
@@ -82,21 +78,12 @@ pub(crate) struct CompareArgs {
     anyway: bool,
 
     /// A first answer: at most 3 minutes. Levels and workloads that do not fit are left out; no run gets shorter.
-    #[arg(long, conflicts_with = "overnight")]
-    quick: bool,
-
-    /// A fine answer: at most 8 hours, longer runs, differences of 1% matter.
     #[arg(long)]
-    overnight: bool,
+    quick: bool,
 
     /// Differences smaller than this do not matter [default: 3%].
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
-
-    /// No verdict before the rounds that would show, with 95 %, that an arm stalls in this share of its runs: 10% takes 29,
-    /// 5% takes 59.
-    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
-    stalls: Option<Percent>,
 
     /// Compare every arm (or workload) with this one only [default: all pairs].
     #[arg(long, value_name = "NAME")]
@@ -109,17 +96,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", hide_short_help = true)]
     rounds: Option<u32>,
 
-    /// Time before the clock starts in every run [default: 0.25s; buffered writes 2s].
-    #[arg(long, value_name = "TIME")]
-    warmup: Option<Nanos>,
-
     /// Time measured in every run [default: 1s; buffered writes 10s].
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
-
-    /// Size of all files of a workload together, or of each file of a file set.
-    #[arg(long, value_name = "SIZE", hide_short_help = true)]
-    file_size: Option<Bytes>,
 
     /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
     /// threads), and compare those; at the highest number of threads unless --threads says others.
@@ -286,12 +265,7 @@ impl CompareArgs {
     /// The trial that the flags describe.
     fn trial(&self) -> Result<Trial, ExpectedError> {
         let defaults = Settings::default();
-        let budget = match (self.quick, self.overnight) {
-            (true, _) => Nanos::secs(180),
-            (_, true) => Nanos::secs(8 * 3600),
-            _ => defaults.budget,
-        };
-        let practical = if self.overnight { Percent(1.0) } else { defaults.practical };
+        let budget = if self.quick { Nanos::secs(180) } else { defaults.budget };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         let (device, places, arms) = self.built_on()?;
         let nobody_chose = self.duration.is_none() && self.rounds.is_none() && !self.quick;
@@ -300,8 +274,7 @@ impl CompareArgs {
             trial: Settings {
                 name: names.join(", "),
                 budget: self.budget.unwrap_or(budget),
-                practical: self.practical.unwrap_or(practical),
-                stalls: self.stalls,
+                practical: self.practical.unwrap_or(defaults.practical),
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 leads: self.devices.len() > 1,
@@ -369,7 +342,7 @@ impl CompareArgs {
 
     /// A device of the flags.
     fn device(&self, text: &str) -> Result<Device, ExpectedError> {
-        device_of(text, self.size, self.conduct.permission().erase)
+        device_of(text, None, self.conduct.permission().erase)
     }
 
     /// The workloads with the flags laid over them.
@@ -423,12 +396,7 @@ impl CompareArgs {
 
     /// The workload of a fio job file, which says everything itself.
     fn job(&self, file: &Path, mut inspection: Inspection) -> Result<Entry, ExpectedError> {
-        let flags = [
-            ("--threads", self.threads.is_some()),
-            ("--warmup", self.warmup.is_some()),
-            ("--file-size", self.file_size.is_some()),
-            ("--find-rate", self.find_rate.is_some()),
-        ];
+        let flags = [("--threads", self.threads.is_some()), ("--find-rate", self.find_rate.is_some())];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
                 format!(
@@ -453,14 +421,11 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        let (warmup, duration) = if self.overnight { overnight_times(&entry).unzip() } else { (None, None) };
         // Of a rate that is looked for, threads are those who serve it: one number of them will do.
         let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
         Entry {
             threads: self.threads.clone().or(threads),
-            warmup: self.warmup.or(entry.warmup).or(warmup),
-            duration: self.duration.or(entry.duration).or(duration),
-            file_size: self.file_size.or(entry.file_size),
+            duration: self.duration.or(entry.duration),
             find_rate: self.find_rate.clone().or(entry.find_rate),
             ..entry
         }
@@ -522,17 +487,6 @@ fn hint_for_device(text: &str) -> String {
     did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
         .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
         .unwrap_or_else(|| format!("use one of {}, or a model (`fstrial device list`)", DeviceKind::names()))
-}
-
-/// Warm-up and measured time of a fine answer, for loads that have no time of their own. Programs and buffered writes take
-/// 10 s as it is, and other work as long as it takes.
-fn overnight_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
-    let full = entry.settled(1).ok().filter(|full| full.duration.is_none())?;
-    let workload = full.resolve(1).ok()?;
-    let is_longer = workload.is_load()
-        && !workload.is_buffered_write()
-        && workload.phases.iter().all(|phase| phase.until == Until::Time);
-    is_longer.then_some((Nanos::millis(500), Nanos::secs(3)))
 }
 
 pub(super) mod set;

@@ -182,7 +182,7 @@ pub(crate) fn measure(
     }
     stored.iter().try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
-    let state_folder = state_folder(&plan, args, home)?;
+    let state_folder = state_folder(&plan, home)?;
     let progress = match args.watch {
         true => Display::watched(&plan, interrupt),
         false => Display::plain(plan.trial.trial.budget, args.is_quiet() || args.json),
@@ -319,10 +319,7 @@ impl<'a> Conducting<'a> {
 }
 
 /// Where prepared filesystems are kept: next to the image, with which they may share blocks; else in the home folder.
-fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf, ExpectedError> {
-    if let Some(folder) = &args.state_dir {
-        return Ok(folder.clone());
-    }
+fn state_folder(plan: &Plan, home: &Home) -> Result<PathBuf, ExpectedError> {
     match plan.trial.device.folder() {
         Some(folder) => Ok(folder.to_owned()),
         None => Ok(home.make()?.path().to_owned()),

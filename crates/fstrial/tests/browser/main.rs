@@ -77,8 +77,8 @@ fn page(lab: &Lab, words: &str) -> String {
 }
 
 fn trial_that_ran(lab: &Lab) -> String {
-    let words = "compare ext4 xfs --device image:images --device model:ideal --size 512MiB --workload append-fsync,create-files \
-                 --threads 1,2 --rounds 3 --duration 200ms --warmup 50ms --no-page --quiet";
+    let words = "compare ext4 xfs --device image:images --device model:ideal --set device.size=512MiB --workload append-fsync,create-files \
+                 --threads 1,2 --rounds 3 --duration 200ms --set workload.warmup=50ms --no-page --quiet";
     let ended = lab.run(words);
     assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
     page(lab, "1")

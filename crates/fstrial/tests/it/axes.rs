@@ -22,7 +22,7 @@ fn laps_of_logs_are_counted_and_waited_for() {
         return;
     }
     let lab = Lab::new();
-    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs --size 320MiB --duration 300ms --warmup 20ms --workload append-fsync --file-size 16MiB --threads 1 --rounds 1 --budget 10m --device model:ideal --json";
+    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs --set device.size=320MiB --duration 300ms --set workload.warmup=20ms --workload append-fsync --set workload.file_size=16MiB --threads 1 --rounds 1 --budget 10m --device model:ideal --json";
     let logs = |words: &str| {
         let ended = lab.run(words);
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -324,7 +324,7 @@ fn a_disk_is_preconditioned_and_the_result_says_how() {
     fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
     let found = support::tool("losetup", &["--find", "--show", "--direct-io=on", image.to_str().unwrap()]);
     let device = Losetup(found.trim().to_owned());
-    let small = SMALL.replace("--size 320MiB", "");
+    let small = SMALL.replace("--set device.size=320MiB", "");
     let words = format!("compare ext4 b=ext4 {small} --device disk --erase {} --rounds 1 --json", device.0);
     let ended = lab.run(&format!("{words} --precondition=100ms"));
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -343,8 +343,7 @@ fn a_pilot_looks_beyond_the_length_of_a_run() {
         return;
     }
     let lab = Lab::new();
-    let words =
-        "compare ext4 xfs --size 320MiB --workload append-fsync --file-size 16MiB --threads 1 --device image";
+    let words = "compare ext4 xfs --set device.size=320MiB --workload append-fsync --set workload.file_size=16MiB --threads 1 --device image";
     let one = "one run of 12s of append-fsync at 1 thread in each arm";
     assert!(lab.run(&format!("{words} --dry-run")).stdout.contains(one));
     for flag in ["--quick", "--rounds 3", "--duration 1s", "--budget 1m"] {

@@ -75,7 +75,7 @@ fn what_cannot_be_deleted_is_said_soon() {
     }
     let lab = Lab::new();
     let folders = directories(&lab);
-    let words = "compare dir:a dir:b --duration 200ms --warmup 20ms --workload random-write --file-size 16MiB \
+    let words = "compare dir:a dir:b --duration 200ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB \
                  --threads 1 --json";
     let mut running = lab.start(words);
     while running.event().is_some_and(|event| event["event"] != "run-stage" || event["stage"] != "load") {}
@@ -100,7 +100,7 @@ fn ctrl_c_ends_a_long_deletion() {
     let lab = Lab::new();
     let folders = ["a", "b"].map(|name| lab.path(name));
     folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
-    let words = "compare dir:a dir:b --duration 200ms --warmup 20ms --workload random-write --file-size 16MiB \
+    let words = "compare dir:a dir:b --duration 200ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB \
                  --threads 1 --json";
     let mut running = lab.start(words);
     while running.event().is_some_and(|event| event["event"] != "run-stage" || event["stage"] != "load") {}

@@ -11,8 +11,8 @@ use std::{
 };
 
 /// A trial on a modelled device, as small as filesystems allow.
-const TRIAL: &str = "compare ext4 xfs --size 320MiB --duration 100ms --warmup 20ms --workload random-write \
-                     --file-size 16MiB --threads 1 --json";
+const TRIAL: &str = "compare ext4 xfs --set device.size=320MiB --duration 100ms --set workload.warmup=20ms --workload random-write \
+                     --set workload.file_size=16MiB --threads 1 --json";
 
 fn can_run(name: &str) -> bool {
     if !Path::new("/dev/fuse").exists() {
@@ -57,7 +57,7 @@ fn a_model_says_what_it_is() {
         return;
     }
     let lab = Lab::new();
-    let words = "compare ext4 btrfs --size 320MiB --duration 300ms --warmup 20ms --workload append-fsync --file-size 16MiB --threads 2 \
+    let words = "compare ext4 btrfs --set device.size=320MiB --duration 300ms --set workload.warmup=20ms --workload append-fsync --set workload.file_size=16MiB --threads 2 \
                  --rounds 1 --json --device model:raid10-bbwc";
     let ended = lab.run(words);
     assert_eq!(ended.code(), 3, "{ended:?}");
@@ -286,7 +286,7 @@ fn more_than_the_memory_is_refused_before_it_is_taken() {
     let lab = Lab::new();
     let words = TRIAL.replace("320MiB", "2TiB");
     let said = error_of(&lab.run(&format!("{words} --device model:ideal")), 11);
-    assert!(said.contains("more memory than is free") && said.contains("--size"), "{said}");
+    assert!(said.contains("more memory than is free") && said.contains("device.size"), "{said}");
     lab.assert_nothing_left("too large");
 }
 

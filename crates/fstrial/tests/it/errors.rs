@@ -60,7 +60,7 @@ fn wrong_flags_and_lines_of_a_file() {
         ("set-without-a-section", format!("compare ext4 xfs {flags} --set members=4")),
         ("set-an-unknown-section", format!("compare ext4 xfs {flags} --set devices.members=4")),
         ("set-an-unknown-key", format!("compare ext4 xfs {flags} --set device.member=4")),
-        ("set-what-is-a-flag", format!("compare ext4 xfs {flags} --set workload.file_size=4MiB")),
+        ("set-what-is-a-flag", format!("compare ext4 xfs {flags} --set trial.rounds=4")),
         ("set-a-key-without-its-section", format!("compare ext4 xfs {flags} --set memory=1GiB")),
         ("key-as-a-flag", format!("compare ext4 xfs {flags} --rate 500/s")),
         ("set-a-device", format!("compare ext4 xfs {flags} --set device.path=/dev/null")),
@@ -83,7 +83,7 @@ fn wrong_words() {
         ("unknown-workload", "compare ext4 xfs --workload random-wriet".to_owned()),
         ("one-arm", format!("compare ext4 {flags}")),
         ("same-name-twice", format!("compare a=ext4 a=xfs {flags}")),
-        ("bad-size", format!("compare ext4 xfs {flags} --size 3parsecs")),
+        ("bad-size", format!("compare ext4 xfs {flags} --set device.size=3parsecs")),
         ("too-short-a-run", format!("compare ext4 xfs {flags} --duration 1ms")),
         ("unknown-baseline", format!("compare ext4 xfs {flags} --baseline btrfs")),
         ("mkfs-option-that-reads-a-folder", format!("compare ext4 ext4:-dclass {flags}")),
@@ -118,9 +118,8 @@ fn wrong_words() {
             "scheduler-of-a-ramdisk",
             format!("compare ext4 a=ext4:scheduler=none {flags} --device ramdisk --dry-run"),
         ),
-        ("stalls-that-are-too-rare", format!("compare ext4 xfs {flags} --stalls 0.5%")),
+        ("stalls-that-are-too-rare", format!("compare ext4 xfs {flags} --set trial.stalls=0.5%")),
         ("erase-of-a-claim", "claims check closson-2012 --erase /dev/null --dry-run".to_owned()),
-        ("state-folder-without-a-state", format!("compare ext4 xfs {flags} --state-dir images")),
         ("model-without-its-word", format!("compare ext4 xfs {flags} --device gp3-300")),
         ("disk-without-its-word", format!("compare ext4 xfs {flags} --device /dev/null")),
         ("filesystem-that-is-not-made", format!("compare ext4 zfs {flags}")),
@@ -191,9 +190,9 @@ fn images_and_budgets_that_do_not_fit() {
         return;
     }
     let lab = Lab::new();
-    let large = "compare ext4 xfs --workload random-write --size 900TiB --device image:images";
+    let large = "compare ext4 xfs --workload random-write --set device.size=900TiB --device image:images";
     snapshot("image-too-large", &fails(&lab, 11, large));
-    let nowhere = "compare ext4 xfs --workload random-write --size 320MiB --device image:nowhere";
+    let nowhere = "compare ext4 xfs --workload random-write --set device.size=320MiB --device image:nowhere";
     let ended = lab.run(nowhere);
     assert!([2, 11].contains(&ended.code()), "{ended:?}");
     snapshot("image-folder-missing", &shown(&lab, nowhere, &ended));
@@ -216,8 +215,9 @@ fn disks_that_must_not_be_erased() {
     let device = Losetup::attach(&image);
     let path = device.0.clone();
     support::tool("mkfs.ext4", &["-q", &path]);
-    let words =
-        format!("compare ext4 xfs --workload random-write --file-size 16MiB --device disk --erase {path}");
+    let words = format!(
+        "compare ext4 xfs --workload random-write --set workload.file_size=16MiB --device disk --erase {path}"
+    );
     let signed = lab.run(&words);
     assert_eq!(signed.code(), 2, "{signed:?}");
     snapshot("disk-with-a-signature", &shown(&lab, &words, &signed));
@@ -267,7 +267,7 @@ fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
     let before = fs::read(&image).unwrap();
     let path = &disk.0;
     let ended = lab.run(&format!(
-        "compare ext4 xfs --workload random-write --file-size 16MiB --rounds 1 --device disk --erase {path}"
+        "compare ext4 xfs --workload random-write --set workload.file_size=16MiB --rounds 1 --device disk --erase {path}"
     ));
     let is_unchanged = fs::read(&image).unwrap() == before;
     let kept = fs::read_to_string(point.join("precious"));
@@ -497,8 +497,7 @@ fn an_arm_without_space_fails_alone() {
         assert!(if cell["arm"] == "few" { runs == 0 } else { runs == 3 }, "{cell}");
     }
     // And with --workload FILE, as people see it.
-    let small =
-        "--size 320MiB --duration 100ms --warmup 20ms --threads 1 --rounds 2 --device image:images -q";
+    let small = "--set device.size=320MiB --duration 100ms --set workload.warmup=20ms --threads 1 --rounds 2 --device image:images -q";
     let mut command = lab.prepare(FSTRIAL);
     command.args(["compare", "few=ext4:-N 64", "xfs", "--workload", "w.toml"]).args(small.split_whitespace());
     let ended = Running::start(command).end(PATIENCE);

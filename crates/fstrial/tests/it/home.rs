@@ -15,8 +15,7 @@ use std::{
 /// Makes a home one that is not to be believed.
 type Spoil = fn(&Path);
 
-const DIRECTORIES: &str =
-    "compare dir:dirs/a dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --rounds 1 --json";
+const DIRECTORIES: &str = "compare dir:dirs/a dir:dirs/b --workload random-write --set workload.file_size=4MiB --threads 1 --rounds 1 --json";
 
 /// A lab with two directories to compare.
 fn lab() -> Lab {
@@ -134,7 +133,7 @@ fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
     let entry = lab.ledger().join("1-1-0-1-1.json");
     for text in ["{\"owner\": ", "{\"undo\": \"of a newer version\"}", "\0\0\0"] {
         fs::write(&entry, text).unwrap();
-        let ended = lab.run(&format!("{DIRECTORIES} --duration 200ms --warmup 10ms"));
+        let ended = lab.run(&format!("{DIRECTORIES} --duration 200ms --set workload.warmup=10ms"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         assert!(ended.stderr.contains("1-1-0-1-1.json"), "a trial says what it leaves: {ended:?}");
         let cleaned = lab.run("clean");
@@ -160,7 +159,7 @@ fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     if !support::command("unshare").args(["--pid", "--fork", "true"]).status().is_ok_and(|s| s.success()) {
         return support::skip(name, "process namespaces cannot be made here");
     }
-    let mut running = lab.start(&format!("{DIRECTORIES} --duration 30s --warmup 10ms"));
+    let mut running = lab.start(&format!("{DIRECTORIES} --duration 30s --set workload.warmup=10ms"));
     let folder = || {
         let names = ["dirs/a", "dirs/b"].map(|folder| support::names_in(&lab.path(folder))).concat();
         names.into_iter().find(|name| name.starts_with("fstrial-run-"))
@@ -248,8 +247,7 @@ fn a_freeze_is_written_down_in_a_home_that_workers_cover() {
     let lab = Lab::new();
     let elsewhere = Elsewhere::new(&lab);
     lab.write("op.toml", "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]");
-    let words =
-        "compare a=ext4 b=ext4 --workload op.toml --device image:images --size 640MiB --rounds 1 --json";
+    let words = "compare a=ext4 b=ext4 --workload op.toml --device image:images --set device.size=640MiB --rounds 1 --json";
     let running = Running::start(elsewhere.prepare(&lab, words));
     let is_frozen = || {
         let texts = support::names_in(&elsewhere.ledger()).into_iter();
@@ -291,8 +289,8 @@ fn the_home_of_root_does_not_come_from_the_environment() {
 #[test]
 fn a_users_filesystem_is_not_filled() {
     let lab = lab();
-    let words = "compare dir:dirs/a dir:dirs/b --workload random-write --threads 1 --rounds 1 --file-size";
-    let ended = lab.run(&format!("{words} 900TiB"));
+    let words = "compare dir:dirs/a dir:dirs/b --workload random-write --threads 1 --rounds 1 --set";
+    let ended = lab.run(&format!("{words} workload.file_size=900TiB"));
     assert_eq!(ended.code(), 11, "{ended:?}");
     assert!(ended.stderr.contains("the load's files take 900 TiB"), "{ended:?}");
     assert!(ended.stderr.contains("a tenth is left free"), "{ended:?}");
@@ -393,16 +391,16 @@ fn a_trial_runs_where_the_root_is_no_mount_point() {
         "b=ext4",
         "--workload",
         "random-write",
-        "--file-size",
-        "16MiB",
+        "--set",
+        "workload.file_size=16MiB",
         "--threads",
         "1",
         "--duration",
         "50ms",
-        "--warmup",
-        "10ms",
-        "--size",
-        "64MiB",
+        "--set",
+        "workload.warmup=10ms",
+        "--set",
+        "device.size=64MiB",
         "--device",
         "image:/work",
         "--rounds",

@@ -122,7 +122,8 @@ fn a_signal_while_the_image_is_made_ends_the_command() {
         return;
     }
     let lab = Lab::new();
-    let large = "compare a=ext4 b=ext4 --workload random-write --size 4GiB --device image:images --json";
+    let large =
+        "compare a=ext4 b=ext4 --workload random-write --set device.size=4GiB --device image:images --json";
     let mut running = lab.start(large);
     assert!(running.wait_for("device-progress"));
     running.signal(Signal::INT);

@@ -5,8 +5,8 @@ use crate::support::{self, Lab, PATIENCE, Running, tool};
 use fstrial_stack::kernel_log::KernelLog;
 use std::{fs, path::PathBuf};
 
-const TRIAL: &str = "compare mine=ext4 xfs --size 320MiB --duration 2s --warmup 20ms --workload random-write \
-                     --file-size 16MiB --threads 1 --rounds 1 --device image:images --json";
+const TRIAL: &str = "compare mine=ext4 xfs --set device.size=320MiB --duration 2s --set workload.warmup=20ms --workload random-write \
+                     --set workload.file_size=16MiB --threads 1 --rounds 1 --device image:images --json";
 
 fn can_run(name: &str) -> bool {
     if let Err(error) = KernelLog::open() {

@@ -450,7 +450,7 @@ fn folders_of_killed_directory_trials_are_cleaned() {
     let name = "folders_of_killed_directory_trials_are_cleaned";
     let mut dice = Dice::new(4);
     let killed = Killed::new(
-        "dir:dirs/a dir:dirs/b --duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1",
+        "dir:dirs/a dir:dirs/b --duration 100ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB --threads 1",
     );
     let folders = [killed.lab.path("dirs/a"), killed.lab.path("dirs/b")];
     folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());

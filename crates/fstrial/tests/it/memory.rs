@@ -120,7 +120,7 @@ fn what_needs_more_than_the_limit_fails_and_says_so() {
     }
     let lab = Lab::new();
     lab.write("hungry.toml", HUNGRY);
-    let words = "--workload hungry.toml --size 320MiB --device image:images --rounds 2 --json";
+    let words = "--workload hungry.toml --set device.size=320MiB --device image:images --rounds 2 --json";
     let ended = lab.run(&format!("compare ext4:memory=64MiB roomy=ext4:memory=1GiB {words}"));
     let document = ended.document();
     let failures = document["failures"].to_string();
@@ -211,7 +211,8 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
         .replace("reads = \"100%\"", "reads = \"0%\"")
         .replace("duration = \"400ms\"", "duration = \"100ms\"");
     lab.write("writes.toml", &writes);
-    let words = "ext4 a=ext4 --workload writes.toml --size 320MiB --device image:images --rounds 1 --json";
+    let words =
+        "ext4 a=ext4 --workload writes.toml --set device.size=320MiB --device image:images --rounds 1 --json";
     let document = lab.run(&format!("compare {words} --set trial.memory=256MiB")).document();
     assert_eq!(document["failures"], serde_json::json!([]), "{document}");
     let warned = document["warnings"].to_string().contains("THE MEMORY LIMIT IS NOT A SMALL MACHINE");

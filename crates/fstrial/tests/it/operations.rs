@@ -9,7 +9,7 @@ use rustix::{
 use serde_json::Value;
 use std::{fs, time::Duration};
 
-const IMAGE: &str = "--device image:images --size 640MiB --rounds 1 --json";
+const IMAGE: &str = "--device image:images --set device.size=640MiB --rounds 1 --json";
 const ARMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// A freeze that a test has time to kill somebody in.
 const LONG_FREEZE: &str = "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]";
@@ -258,7 +258,7 @@ fn impossible_operations_are_refused_with_a_remedy() {
         ("use = 'op-fill'\nfilesystem_size = '4GiB'", "device"),
     ] {
         lab.write("op.toml", text);
-        let ended = lab.run("compare ext4 xfs --workload op.toml --size 640MiB --dry-run");
+        let ended = lab.run("compare ext4 xfs --workload op.toml --set device.size=640MiB --dry-run");
         assert_eq!(ended.code(), 2, "{text}: {ended:?}");
         assert!(ended.stderr.contains(words), "{text}: {}", ended.stderr);
     }

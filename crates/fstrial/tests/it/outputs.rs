@@ -10,8 +10,8 @@ use std::{
 };
 
 /// A trial of two directories that needs no root.
-const TRIAL: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 2MiB --duration 200ms \
-                     --warmup 10ms --rounds 1 --quiet --no-page";
+const TRIAL: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --set workload.file_size=2MiB --duration 200ms \
+                     --set workload.warmup=10ms --rounds 1 --quiet --no-page";
 
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -268,13 +268,14 @@ fn a_store_that_is_deleted_ends_its_trial() {
 #[test]
 fn a_limit_on_the_size_of_files_is_told() {
     let lab = lab();
-    let large = TRIAL.replace("--file-size 2MiB", "--file-size 16MiB");
+    let large = TRIAL.replace("--set workload.file_size=2MiB", "--set workload.file_size=16MiB");
     let ended = shell(&lab, &format!("ulimit -f 8000; $F {large}"));
     is(&ended, 11, &["ulimit -f"]);
     // As the limit is inherited, so is a program that ignores its signal.
     is(&shell(&lab, &format!("trap '' XFSZ; ulimit -f 8000; $F {large}")), 11, &["ulimit -f"]);
     if support::is_root_with_loop_devices("a_limit_on_the_size_of_files_is_told") {
-        let image = "compare ext4 xfs --workload random-write --size 400MiB --device image:images -q";
+        let image =
+            "compare ext4 xfs --workload random-write --set device.size=400MiB --device image:images -q";
         is(&shell(&lab, &format!("ulimit -f 8000; $F {image}")), 11, &["400 MiB", "ulimit -f"]);
         lab.assert_nothing_left("an image beyond the limit");
     }

@@ -263,7 +263,7 @@ fn every_trial_leaves_a_page() {
     fs::create_dir(lab.path("images/one")).unwrap();
     fs::create_dir(lab.path("images/two")).unwrap();
     let words = "compare a=dir:images/one b=dir:images/two --workload create-files --threads 1 --rounds 2 --budget 20s \
-                 --duration 100ms --warmup 20ms";
+                 --duration 100ms --set workload.warmup=20ms";
     let ended = lab.run(words);
     assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
     let path = lab.home().join("reports/trial-1.html");

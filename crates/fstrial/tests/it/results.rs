@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::{fs, path::PathBuf};
 
 /// A trial of two directories, as small as can be.
-const DIRECTORIES: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 4MiB \
-                           --duration 200ms --warmup 10ms --rounds 3 --quiet";
+const DIRECTORIES: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --set workload.file_size=4MiB \
+                           --duration 200ms --set workload.warmup=10ms --rounds 3 --quiet";
 
 /// A lab with two trials in its store: the first with the tags `nightly` and `one`, the second with `two`.
 fn lab() -> Lab {

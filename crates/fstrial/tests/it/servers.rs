@@ -41,7 +41,7 @@ fn run_for(lab: &Lab, presets: &[(&str, &str)], duration: &str) -> Option<Ended>
     }
     let files: Vec<String> = presets.iter().map(|(preset, _)| format!("{preset}.toml")).collect();
     let words = format!(
-        "compare ext4 xfs --rounds 1 --size 1GiB --device image:images --json -w {}",
+        "compare ext4 xfs --rounds 1 --set device.size=1GiB --device image:images --json -w {}",
         files.join(",")
     );
     let ended = lab.run(&words);
@@ -139,8 +139,9 @@ fn a_killed_command_leaves_no_server() {
         let connections = 141 + number;
         let parameters = format!("scale = '5', max_wal_size = '160MB', max_connections = '{connections}'");
         lab.write("db.toml", &small("postgresql-tpcb", &parameters, "1m"));
-        let mut running =
-            lab.start("compare ext4 xfs --rounds 1 --size 1GiB --device image:images --json -w db.toml");
+        let mut running = lab.start(
+            "compare ext4 xfs --rounds 1 --set device.size=1GiB --device image:images --json -w db.toml",
+        );
         let mut in_run = false;
         while let Some(event) = running.event() {
             in_run |= event["event"] == "run-started";
@@ -191,7 +192,8 @@ fn a_server_that_is_never_ready_says_its_last_words() {
              [server]\nstart = {words}\nready = ['false']\nready_within = '1s'\n"
         );
         lab.write("db.toml", &text);
-        let ended = lab.run("compare ext4 xfs --rounds 1 --size 320MiB --device image:images -w db.toml");
+        let ended =
+            lab.run("compare ext4 xfs --rounds 1 --set device.size=320MiB --device image:images -w db.toml");
         assert!([10, 11].contains(&ended.code()), "{start}: {ended:?}");
         for text in [said, remedy] {
             assert!(ended.stderr.contains(text), "{start}: {text}: {ended:?}");

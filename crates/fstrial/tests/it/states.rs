@@ -10,8 +10,7 @@ use std::{
 };
 
 /// A load of a moment on a device that is as small as these states allow.
-const LOAD: &str =
-    "--size 360MiB --warmup 20ms --workload random-write --file-size 8MiB --threads 1 --device image:images";
+const LOAD: &str = "--set device.size=360MiB --set workload.warmup=20ms --workload random-write --set workload.file_size=8MiB --threads 1 --device image:images";
 
 /// The figures of an arm in a document.
 fn figures<'a>(document: &'a Value, arm: &str) -> &'a Value {
@@ -139,7 +138,10 @@ fn what_has_no_state_refuses_one() {
         ("compare raw:state=aged ext4", "the bare device has no files"),
         ("compare dir:a dir:b --state aged", "no arm has a filesystem of its own"),
         ("compare ext4 xfs --set trial.restore=clone --device ramdisk", "a ramdisk cannot be cloned"),
-        ("compare ext4 xfs --state filled:95% --size 400MiB --file-size 64MiB", "too much with the state"),
+        (
+            "compare ext4 xfs --state filled:95% --set device.size=400MiB --set workload.file_size=64MiB",
+            "too much with the state",
+        ),
     ] {
         let refused = lab.run(&format!("{words} --workload random-write --dry-run"));
         assert_eq!(refused.code(), 2, "{refused:?}");
@@ -219,17 +221,15 @@ fn a_command_killed_while_it_prepares_leaves_nothing() {
     }
     let mut dice = Dice::new(11);
     let lab = Lab::new();
-    fs::create_dir(lab.path("bases")).unwrap();
-    let folder = lab.path("bases");
+    let folder = lab.images();
     for (stage, longest) in
         [("restore", 300), ("prepare", 1500), ("save", 300), ("restore", 20), ("prepare", 20)]
     {
-        let mut running = lab.start(&format!(
-            "compare ext4 xfs {LOAD} --duration 100ms --state aged:60%:turnovers=2 --state-dir bases --json"
-        ));
+        let mut running = lab
+            .start(&format!("compare ext4 xfs {LOAD} --duration 100ms --state aged:60%:turnovers=2 --json"));
         assert!(wait_for_stage(&mut running, stage), "{stage}");
         support::pause(Duration::from_millis(dice.below(longest)));
-        assert_eq!(nameless(running.pid(), &folder), 1, "{stage}: the base is without a name");
+        assert_eq!(nameless(running.pid(), &folder), 2, "{stage}: the image and the base are without a name");
         let pid = running.pid();
         running.signal(Signal::KILL);
         assert!(running.end(PATIENCE).is_killed());

@@ -33,8 +33,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for the kernel and for dying workers to take everything down.
 pub(crate) const SETTLE: Duration = Duration::from_secs(20);
 /// Flags that make a trial as small as filesystems allow.
-pub(crate) const SMALL: &str =
-    "--size 320MiB --duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
+pub(crate) const SMALL: &str = "--set device.size=320MiB --duration 100ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB --threads 1";
 
 /// Says on the terminal, past the capture of libtest.
 pub(crate) fn say(line: &str) {
@@ -641,9 +640,9 @@ impl Ended {
 #[test]
 fn the_redactor_knows_sizes_devices_and_seeds() {
     let lab = Lab::new();
-    let text = "12.5 GiB free, --size 2GiB, /dev/loop65 and /dev/loop, seed 0x1f; 7 MiB · x KiB";
+    let text = "12.5 GiB free, --set device.size=2GiB, /dev/loop65 and /dev/loop, seed 0x1f; 7 MiB · x KiB";
     assert_eq!(
         lab.redact(text),
-        "[SIZE] free, --size 2GiB, /dev/loopN and /dev/loop, seed 0x[SEED]; [SIZE] · x KiB"
+        "[SIZE] free, --set device.size=2GiB, /dev/loopN and /dev/loop, seed 0x[SEED]; [SIZE] · x KiB"
     );
 }

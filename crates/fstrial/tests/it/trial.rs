@@ -100,8 +100,12 @@ fn flags_and_tables_say_the_same() {
 #[test]
 fn a_dry_run_touches_nothing() {
     let lab = Lab::new();
-    for device in ["image:images --size 320MiB", "ramdisk --size 320MiB", "disk --erase /dev/null"] {
-        let load = SMALL.replace("--size 320MiB", "");
+    for device in [
+        "image:images --set device.size=320MiB",
+        "ramdisk --set device.size=320MiB",
+        "disk --erase /dev/null",
+    ] {
+        let load = SMALL.replace("--set device.size=320MiB", "");
         let dry = lab.run(&format!("compare ext4 xfs:-K,nobarrier raw {load} --device {device} --dry-run"));
         assert_eq!(dry.code(), 0, "{dry:?}");
         assert!(dry.stdout.contains("undo"), "{dry:?}");
@@ -225,8 +229,8 @@ fn directories_need_no_root() {
     for folder in &folders {
         std::os::unix::fs::chown(folder, Some(support::NOBODY), Some(support::NOBODY)).unwrap();
     }
-    let words = "compare dir:images/a dir:images/b --workload random-write,create-files --file-size 4MiB --threads 1 \
-                 --duration 100ms --warmup 20ms --rounds 4 --json";
+    let words = "compare dir:images/a dir:images/b --workload random-write,create-files --set workload.file_size=4MiB --threads 1 \
+                 --duration 100ms --set workload.warmup=20ms --rounds 4 --json";
     let ended = match lab.run_as_nobody(words) {
         Ok(ended) => ended,
         Err(reason) => return support::skip(name, &reason),

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use std::fs;
 
 /// A trial of a second or two on two directories.
-const FLAGS: &str = "--workload random-write --file-size 1MiB --threads 1 --warmup 20ms --duration 100ms --budget 10m --no-page";
+const FLAGS: &str = "--workload random-write --set workload.file_size=1MiB --threads 1 --set workload.warmup=20ms --duration 100ms --budget 10m --no-page";
 
 fn lab() -> Lab {
     let lab = Lab::new();

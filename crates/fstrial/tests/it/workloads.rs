@@ -5,7 +5,7 @@ use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running};
 use fstrial_store::Store;
 use serde_json::Value;
 
-const IMAGE: &str = "--device image:images --size 512MiB --rounds 1 --json";
+const IMAGE: &str = "--device image:images --set device.size=512MiB --rounds 1 --json";
 
 /// The sections of an answer: name, phase and unit.
 fn sections(ended: &Ended) -> Vec<(String, String, String)> {
@@ -85,7 +85,7 @@ fn a_promise_about_latency_is_a_figure_like_any_other() {
         return;
     }
     let lab = Lab::new();
-    let words = "compare ext4 xfs --workload random-read --threads 2 --file-size 16MiB --duration 500ms --warmup 20ms";
+    let words = "compare ext4 xfs --workload random-read --threads 2 --set workload.file_size=16MiB --duration 500ms --set workload.warmup=20ms";
     // A second is much more than any read takes, unless requests queue up.
     let ended = lab.run(&format!("{words} --find-rate p50<1s {IMAGE}"));
     assert_eq!(ended.code(), 3, "{ended:?}");
@@ -96,8 +96,8 @@ fn a_promise_about_latency_is_a_figure_like_any_other() {
     assert!(exported.stdout.contains("\"value\""), "{exported:?}");
     // Of several levels and several groups of threads: one of each.
     let mut command = lab.prepare(FSTRIAL);
-    let words = "compare ext4 xfs --workload innodb-flush --duration 200ms --warmup 20ms --rounds 1 --json";
-    let device = "--device image:images --size 1GiB";
+    let words = "compare ext4 xfs --workload innodb-flush --duration 200ms --set workload.warmup=20ms --rounds 1 --json";
+    let device = "--device image:images --set device.size=1GiB";
     command.args(words.split(' ')).args(device.split(' ')).args(["--find-rate", "redo p50<10s"]);
     let commits = Running::start(command).end(PATIENCE);
     assert_eq!(commits.code(), 3, "{commits:?}");
@@ -229,12 +229,12 @@ fn a_nightly_trial_is_silent_and_may_stay_undecided() {
     for name in ["a", "b"] {
         std::fs::create_dir_all(lab.path(name)).unwrap();
     }
-    let words = "compare dir:a dir:b --workload append-fsync --file-size 1MiB --threads 1 --duration 100ms --warmup 20ms --rounds 1";
+    let words = "compare dir:a dir:b --workload append-fsync --set workload.file_size=1MiB --threads 1 --duration 100ms --set workload.warmup=20ms --rounds 1";
     let silent = lab.run(&format!("{words} -qq --ok-undecided"));
     assert_eq!((silent.code(), silent.stdout.as_str(), silent.stderr.as_str()), (0, "", ""), "{silent:?}");
     let undecided = lab.run(&format!("{words} -qq"));
     assert_eq!((undecided.code(), undecided.stdout.as_str()), (3, ""), "{undecided:?}");
-    let failing = words.replace("--file-size 1MiB", "--file-size 900TiB");
+    let failing = words.replace("--set workload.file_size=1MiB", "--set workload.file_size=900TiB");
     let failed = lab.run(&format!("{failing} -qq --ok-undecided"));
     assert!(failed.code() > 3 && !failed.stderr.is_empty(), "{failed:?}");
 }
@@ -245,8 +245,7 @@ fn directories_of_one_filesystem_are_warned_of() {
     for name in ["a", "b"] {
         std::fs::create_dir_all(lab.path(name)).unwrap();
     }
-    let small =
-        "--workload append-fsync --file-size 1MiB --threads 1 --duration 100ms --warmup 20ms --rounds 1";
+    let small = "--workload append-fsync --set workload.file_size=1MiB --threads 1 --duration 100ms --set workload.warmup=20ms --rounds 1";
     let ended = lab.run(&format!("compare dir:a dir:b {small} --json"));
     let document = ended.document();
     let warnings = document["warnings"].to_string();

@@ -56,7 +56,7 @@ fn small(shown: &Value) -> String {
 /// their time. Any other failure fails the test.
 fn run(lab: &Lab, files: &[String], flags: &str, seen: &mut BTreeSet<String>) -> Vec<String> {
     let words = format!(
-        "compare ext4 xfs btrfs --device image:images --size 320MiB --threads 2 --rounds 1 --budget 30m --json {flags} \
+        "compare ext4 xfs btrfs --device image:images --set device.size=320MiB --threads 2 --rounds 1 --budget 30m --json {flags} \
          --workload {}",
         files.join(",")
     );

@@ -146,8 +146,7 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
 
 #[test]
 fn no_flag_makes_a_run_shorter_than_two_periods() {
-    let flags: [&[&str]; 5] =
-        [&[], &["--quick"], &["--quick", "--budget=1s"], &["--overnight"], &["--duration=2s"]];
+    let flags: [&[&str]; 4] = [&[], &["--quick"], &["--quick", "--budget=1s"], &["--duration=2s"]];
     let (mut refused, mut clocks) = (0, 0);
     for (name, flags) in preset::names().flat_map(|name| flags.map(|flags| (name, flags))) {
         let words = ["compare", "ext4", "xfs", "--workload", name];
@@ -177,5 +176,5 @@ fn no_flag_makes_a_run_shorter_than_two_periods() {
         clocks += u32::from(here.longest_period().is_some());
     }
     // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
-    assert_eq!((refused, clocks), (4, 16));
+    assert_eq!((refused, clocks), (4, 12));
 }

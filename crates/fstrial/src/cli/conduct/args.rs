@@ -27,9 +27,6 @@ pub(crate) struct ConductArgs {
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     pub(super) erase_signature: Vec<String>,
 
-    /// Folder for prepared filesystems (--state) [default: the image's folder, else the home folder].
-    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
-    pub(super) state_dir: Option<PathBuf>,
     /// Write to the disk until it is in SNIA's steady state before the trial begins, in rounds of this time (with --device
     /// disk) [default: 1m, which the specification asks for].
     #[arg(
@@ -96,7 +93,6 @@ impl ConductArgs {
             places: places.to_owned(),
             erase: permission.erase,
             erase_signature: permission.erase_signatures,
-            state_dir: None,
             precondition: None,
             dry_run: false,
             json: false,
@@ -119,12 +115,6 @@ impl ConductArgs {
                 ("--precondition", self.precondition.is_some()),
             ],
         )?;
-        if self.state_dir.is_some() && !trial.restores() {
-            return Err(ExpectedError::usage(
-                "--state-dir needs an arm with a prepared state: there is nothing to keep",
-                "leave it out, or name a state: --state aged:70%",
-            ));
-        }
         if self.tags.len() > MAX_TAGS {
             return Err(ExpectedError::usage(
                 format!("{} tags are too many: a trial has at most {MAX_TAGS}", self.tags.len()),
