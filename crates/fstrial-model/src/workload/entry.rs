@@ -1,7 +1,7 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Lap, Layout, Log,
+    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
     MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, ServerEntry,
     Sharing, SyncCall, TreeEntry, Until,
 };
@@ -100,9 +100,6 @@ keys! {
     Phase [] {
         /// Time before the clock starts: 0.25s for direct and synced workloads, 2s for buffered writes if left out.
         warmup: Nanos,
-        /// Warm up until every arm's journal or log has been full once: `pilot`, which finds out before the first round how long
-        /// the slowest arm takes, or what a pilot has found, such as 6s. Left out: no.
-        lap: Lap,
         /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
         duration: Nanos,
     }

@@ -1,6 +1,6 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
-use super::{Data, Lap, Pattern, Rate, SetName};
+use super::{Data, Pattern, Rate, SetName};
 use crate::{unit, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -17,9 +17,6 @@ pub struct Phase {
     pub until: Until,
     /// Time that runs before the clock starts; 0 with [`Until::Done`].
     pub warmup: Nanos,
-    /// Whether its warm-up is to last for a lap of every arm's journal or log. What was found is part of the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lap: Option<Lap>,
     /// Time measured. With [`Until::Done`] the longest it may take; a phase that takes longer has failed.
     pub duration: Nanos,
     /// Whether it yields results. Others prepare what comes after them.

@@ -1,8 +1,7 @@
 //! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
 
 use super::{
-    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, RateTarget, SetName, TimedProgram, Until,
-    Workload,
+    Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Workload,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -137,14 +136,6 @@ impl Entry {
         Ok(Self { threads: Some(threads), keywords: None, ..self.over_preset()? })
     }
 
-    /// Puts the lap that a pilot has found where one was asked for.
-    pub fn found_lap(&mut self, lap: Nanos) {
-        self.lap = self.lap.map(|_| Lap::Found(lap));
-        for phase in self.phases.iter_mut().flatten() {
-            phase.lap = phase.lap.map(|_| Lap::Found(lap));
-        }
-    }
-
     /// Lets every run last this long, whatever its phases say.
     pub fn lasts(&mut self, duration: Nanos) {
         self.duration = Some(duration);
@@ -203,10 +194,6 @@ impl Entry {
             ),
             Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
         };
-        let warmup = match self.lap {
-            Some(Lap::Found(lap)) => warmup.max(lap),
-            Some(Lap::Pilot) | None => warmup,
-        };
         check_times(warmup, duration)?;
         self.check_end(&groups, until, goes_on)?;
         let mut phase = Phase {
@@ -214,7 +201,6 @@ impl Entry {
             groups,
             until,
             warmup,
-            lap: self.lap,
             duration,
             measured: self.measured.unwrap_or(true),
             settle: self.settle.unwrap_or(false),
@@ -245,12 +231,6 @@ impl Entry {
                 "until",
                 "what a group of threads does here is done some time, and a phase that measures a time goes on",
                 "write until = \"done\", or leave the amount out",
-            ),
-            (
-                done && self.lap.is_some(),
-                "lap",
-                "a phase that is done some time has no warm-up",
-                "leave lap out, or until = \"done\"",
             ),
             (
                 timed && any(|group| group.figure == Figure::Time),

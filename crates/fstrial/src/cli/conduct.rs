@@ -26,7 +26,6 @@ use crate::{
         forecast::{self, Forecast},
         interrupt::Interrupt,
         look::Looks,
-        pilot::{self, PilotOutcome},
         place::{
             self, Opening, Place,
             reach::{self, Reach},
@@ -41,7 +40,6 @@ pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
-use resume::with_its_laps;
 pub(crate) use resume::{check_machine, comparable};
 use std::{path::PathBuf, time::Instant};
 
@@ -171,15 +169,12 @@ pub(crate) fn measure(
     let resumed = stored.as_ref().map(|stored| &stored.summary);
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
-    let settled = match &stored {
-        Some(stored) => with_its_laps(settled, stored),
-        None => settled,
-    };
     let plan = Plan::new(settled, seed, environment::cpus())?;
     reach::check(&args.places, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
+    lacking::check_programs(&plan)?;
     stored.iter().try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, home)?;
@@ -208,16 +203,8 @@ pub(crate) fn measure(
         }
         _ => error,
     });
-    let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
-    let answered = piloted.and_then(|laps| {
-        let plan = match laps {
-            PilotOutcome::Found(trial) => &Plan::new(*trial, seed, environment::cpus())?,
-            PilotOutcome::Unasked => &plan,
-            PilotOutcome::Interrupted => {
-                return Err(StackError::Interrupted.into());
-            }
-        };
-        let conducting = Conducting { plan, args, clock: &clock, interrupt };
+    let answered = opened.and_then(|()| {
+        let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
         conducting.answer(&mut places, &mut shown, &mut store, resumed)
     });
     // Whatever came of the trial, its devices are given up, and every one that cannot be is told.

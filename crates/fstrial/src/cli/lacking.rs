@@ -1,8 +1,17 @@
-//! What a trial needs of this host and it has not: said by a dry run, and before a claim is checked.
+//! What a trial needs of this host and it has not: said by a dry run, before a trial and before a claim is checked.
 
-use crate::run::{plan::Plan, program::install};
+use crate::{
+    error::ExpectedError,
+    run::{plan::Plan, program::install},
+};
 use fstrial_model::{
-    device::DeviceKind, filesystem::Filesystem, trial::Trial, units::Bytes, workload::Workload,
+    device::DeviceKind,
+    filesystem::Filesystem,
+    job::{FailureKind, RunFailure},
+    measurement::Stage,
+    trial::Trial,
+    units::Bytes,
+    workload::Workload,
 };
 use fstrial_stack::{StackError, command, device, host};
 
@@ -21,6 +30,7 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let programs = workloads.iter().filter(|_| here().next().is_some()).flat_map(missing_programs);
+    let programs = programs.map(|program| format!("{program} is not installed; {}", install(program)));
     let mut missing = Vec::new();
     for line in filesystems.chain(programs) {
         if !missing.contains(&line) {
@@ -46,12 +56,23 @@ pub(super) fn of_device(plan: &Plan) -> Option<String> {
     Some(error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))
 }
 
+/// Refuses a plan of which this host can run no workload for want of a program, before anything is made for it.
+pub(super) fn check_programs(plan: &Plan) -> Result<(), ExpectedError> {
+    let missing: Option<Vec<_>> = plan.workloads.iter().map(|load| missing_programs(load).next()).collect();
+    let all_lack = missing.filter(|_| plan.places == [None]).unwrap_or_default();
+    let Some((program, workload)) = all_lack.first().zip(plan.workloads.first()) else { return Ok(()) };
+    let failure = RunFailure {
+        kind: FailureKind::HostLacks,
+        stage: Stage::Load,
+        what: format!("{program} is not installed"),
+        hint: Some(install(program)),
+    };
+    Err(ExpectedError::Run { context: workload.name.clone(), failure })
+}
+
 /// Programs of a workload's commands that are not installed. A path may be one that an earlier command makes.
-fn missing_programs(workload: &Workload) -> Vec<String> {
+fn missing_programs(workload: &Workload) -> impl Iterator<Item = &str> {
     let commands = workload.program.iter().flat_map(|timed| timed.program.commands());
     let programs = commands.filter_map(|words| words.first()).filter(|word| !word.contains(['{', '/']));
-    programs
-        .filter(|program| command::find(program).is_none())
-        .map(|program| format!("{program} is not installed; {}", install(program)))
-        .collect()
+    programs.map(String::as_str).filter(|program| command::find(program).is_none())
 }

@@ -4,7 +4,6 @@ use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
     forecast::{Forecast, POWER},
     look::Looks,
-    pilot,
     place::reach::{self, Reach},
     plan::{Plan, threads_in_words},
     prepared::shared,
@@ -50,7 +49,6 @@ pub fn render(
         let _ = writeln!(out, "\nLog device\n{}", log_device(log));
     }
     out += &states(plan);
-    out += &laps(plan);
     out += &pilots.map_or_else(String::new, looked_at);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
@@ -237,20 +235,6 @@ fn program_steps(program: &Program) -> Vec<String> {
         steps.push(format!("measured: {}", typed(program, &program.command)));
     }
     steps
-}
-
-/// The pilots for a lap that workloads ask for.
-fn laps(plan: &Plan) -> String {
-    let asking = plan.workloads.iter().filter(|workload| pilot::asks(workload));
-    let line = |workload: &Workload| {
-        format!(
-            "\nPilot for {}\n   1. run it once in every arm and at every level, and see how far each log goes\n      undo: as of every run \
-             below\n   2. warm every run of it up for a lap of the slowest arm, as far as the budget has room for that\n      undo: none \
-             needed\n",
-            workload.name
-        )
-    };
-    asking.map(line).collect()
 }
 
 /// Longer runs before the first round.

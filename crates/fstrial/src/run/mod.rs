@@ -23,7 +23,6 @@ pub mod look;
 pub mod operation;
 pub mod panels;
 pub mod parts;
-pub mod pilot;
 pub mod place;
 pub mod plan;
 pub mod prepared;

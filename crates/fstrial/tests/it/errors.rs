@@ -575,7 +575,15 @@ fn a_trial_that_an_error_ended_says_which() {
     }
     let own =
         "kind = 'program'\ncommand = ['no-such-program']\n[[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
+    // Nothing is made for a program that is not there; a path may be one that an earlier command makes.
     lab.write("own.toml", own);
+    let refused = lab.run("compare dir:a dir:b --workload own.toml");
+    assert!(
+        refused.code() == 10 && refused.stderr.contains("own: no-such-program is not inst"),
+        "{refused:?}"
+    );
+    assert_eq!(lab.run("results list --json").stdout, "", "{refused:?}");
+    lab.write("own.toml", &own.replace("no-such", "/opt/no-such"));
     let failed = lab.run("compare dir:a dir:b --workload own.toml");
     assert!(failed.code() == 10 && failed.stderr.contains("no-such-program"), "{failed:?}");
     for format in ["text", "markdown", "lkml"] {

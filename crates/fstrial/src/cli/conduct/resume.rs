@@ -5,7 +5,7 @@ use crate::{
     report::plain,
     run::{environment::Environment, place::Place, round::Earlier},
 };
-use fstrial_model::{trial::Trial, units::Nanos, workload::Lap};
+use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
 /// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.
@@ -56,23 +56,6 @@ pub(super) fn check_places(
     Ok(())
 }
 
-/// Puts the laps that a stored trial's pilot has found into the trial that resumes it.
-pub(super) fn with_its_laps(mut trial: Trial, stored: &StoredTrial) -> Trial {
-    let stored =
-        Trial::parse("stored trial", &stored.toml).map(|stored| stored.workloads).unwrap_or_default();
-    for (workload, stored) in trial.workloads.iter_mut().zip(stored) {
-        let phases = stored.phases.iter().flatten().map(|phase| phase.lap);
-        let found = phases.chain([stored.lap]).flatten().find_map(|lap| match lap {
-            Lap::Found(lap) => Some(lap),
-            Lap::Pilot => None,
-        });
-        if let Some(lap) = found {
-            workload.found_lap(lap);
-        }
-    }
-    trial
-}
-
 /// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's;
 /// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
@@ -80,8 +63,6 @@ pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.seed = None;
     for workload in &mut trial.workloads {
         workload.about = None;
-        // Another session continues with what the first one's pilot has found.
-        workload.found_lap(Nanos(0));
     }
     trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
     trial
