@@ -169,10 +169,11 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     }
     args.refuse_short_runs(&trial)?;
     if args.rounds.is_none() {
-        args.conduct.notes.extend(fit::leave_out(&mut trial, args.names_workloads())?);
-        if args.budget.is_none() && !args.quick {
-            args.conduct.notes.extend(fit::extend(&mut trial)?);
-        }
+        let left_out = fit::leave_out(&mut trial, args.names_workloads())?;
+        let is_free = args.budget.is_none() && !args.quick;
+        let extended = if is_free { fit::extend(&mut trial)? } else { None };
+        let left_out = left_out.map(|left_out| left_out.words(trial.trial.budget));
+        args.conduct.notes.extend(left_out.into_iter().chain(extended));
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
     if args.rounds.is_none() && !args.anyway {

@@ -21,10 +21,24 @@ const SLACK: f64 = 1.25;
 const LONGEST: Nanos = Nanos::secs(12 * 60);
 const MINUTE: Nanos = Nanos::secs(60);
 
-/// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
+/// What was left out of a trial, and the budget of the whole.
+pub(super) struct LeftOut {
+    what: Vec<String>,
+    whole: String,
+}
+
+impl LeftOut {
+    /// In words, to fit into this budget.
+    pub(super) fn words(&self, budget: Nanos) -> String {
+        let Self { what, whole } = self;
+        format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(what))
+    }
+}
+
+/// Leaves out what does not fit, and says what it was: first every level but the middle one (the higher of two) of workloads whose
 /// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
 /// asked for; levels come back where there is room then. Keeps everything if the workloads themselves are compared.
-pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>, ExpectedError> {
+pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<LeftOut>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
         return Ok(None);
@@ -48,10 +62,9 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
             false => trial.workloads[index].threads = middle,
         }
     }
-    let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
-    let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
-    let words = || format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(&left_out));
-    Ok((!left_out.is_empty()).then(words))
+    let what: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
+    let whole = numbers::budget(whole * forecast::MARGIN);
+    Ok((!what.is_empty()).then_some(LeftOut { what, whole }))
 }
 
 /// Leaves out comparisons of arms with each other that are not with the first one, unless an arm was named for that. Says so.
@@ -154,7 +167,8 @@ mod tests {
             "[device]\nkind = \"image\"\n[[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n{text}"
         );
         let mut trial = Trial::parse("trial.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-        let words = leave_out(&mut trial, keeps_workloads).unwrap();
+        let left_out = leave_out(&mut trial, keeps_workloads).unwrap();
+        let words = left_out.map(|left_out| left_out.words(trial.trial.budget));
         assert!(trial.problem().is_none(), "{text}");
         (trial, words)
     }

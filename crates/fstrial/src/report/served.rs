@@ -19,7 +19,12 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let written = |cell: &CellReport| cell.device_bytes_per_operation.map(numbers::bytes);
         let said = [
             of_arms("written to the device while the clients ran, for each operation", cells(), written),
-            of_arms("checkpoints of the server in a run", cells(), |cell| cell.checkpoints.map(count)),
+            match cells().all(|cell| cell.checkpoints == Some(0.0)) {
+                true => Some("no run was long enough for a checkpoint of the server".into()),
+                false => {
+                    of_arms("checkpoints of the server in a run", cells(), |cell| cell.checkpoints.map(count))
+                }
+            },
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let level = if levels.len() > 1 { format!("{}: ", threads_in_words(threads)) } else { String::new() };
@@ -66,6 +71,9 @@ mod tests {
             "8 threads: written to the device while the clients ran, for each operation: xfs 8.79 KiB",
         ];
         assert_eq!(notes(&workload), lines);
+        let none = vec![cell("ext4", 1, None, Some(0.0)), cell("xfs", 1, None, Some(0.0))];
+        let none = notes(&WorkloadReport { cells: none, ..workload.clone() });
+        assert_eq!(none, ["no run was long enough for a checkpoint of the server"]);
         assert_eq!(notes(&WorkloadReport { secondary: true, ..workload.clone() }), [""; 0]);
         assert_eq!(notes(&WorkloadReport { served: None, ..workload }), [""; 0]);
     }

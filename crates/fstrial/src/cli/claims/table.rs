@@ -6,12 +6,12 @@ use crate::{
     cli::{Home, results},
     error::ExpectedError,
     exit_code,
-    report::{claim as report, document::Document, numbers, stdout},
-    run::{
-        claim::ClaimVerdict,
-        contrast::{Assay, ContrastState},
-        environment::Environment,
+    report::{
+        claim::{self as report, ClaimReport},
+        document::Document,
+        numbers, stdout,
     },
+    run::{claim::ClaimVerdict, contrast::Assay, environment::Environment},
 };
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
@@ -49,7 +49,7 @@ pub(super) enum Format {
 /// Columns of a table that is not read on a terminal, which has a width of its own.
 const WIDTH: u16 = 140;
 
-const HEADER: [&str; 6] = ["claim", "said then", "measured", "planted slowdown", "on", "verdict"];
+const HEADER: [&str; 7] = ["claim", "said then", "measured", "rounds", "planted slowdown", "on", "verdict"];
 
 pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
     let store = match &args.store {
@@ -86,6 +86,7 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
             claim.id.clone(),
             claim.said.clone(),
             told.here(),
+            rounds(&told),
             controls(&document),
             on(&document.environment, trial),
             told.answer,
@@ -119,28 +120,42 @@ fn is_of(trial: &Trial, claim: &Claim) -> bool {
     then.id == claim.id && then.fixed == claim.fixed
 }
 
-fn not_there(claim: &Claim) -> [String; 6] {
+fn not_there(claim: &Claim) -> [String; 7] {
     let needs: Vec<String> = claim.needs.iter().map(ToString::to_string).collect();
     let needs = if needs.is_empty() { String::new() } else { format!("takes {}", needs.join(", ")) };
-    let cells = [&claim.id, &claim.said, &needs, "–", "–", "not in this store"];
+    let cells = [&claim.id, &claim.said, &needs, "–", "–", "–", "not in this store"];
     cells.map(str::to_owned)
 }
 
-/// What the controls next to a claim found.
+/// Rounds that the parts of a claim rest on: `29`, `29 to 101`.
+fn rounds(told: &ClaimReport) -> String {
+    let of_parts = || told.parts.iter().map(|part| part.rounds).filter(|rounds| *rounds > 0);
+    match (of_parts().min(), of_parts().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (_, most) => most.map_or_else(|| "–".into(), |most| most.to_string()),
+    }
+}
+
+/// What the controls next to a claim found: `10% seen: 0.924×`, `10% to 30% seen in 3 of 4`.
 fn controls(document: &Document) -> String {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
-    let is = |state: &ContrastState, found| state.control.is_some_and(|control| control.found == found);
-    let seen: Vec<&ContrastState> = all().filter(|state| is(state, Assay::Seen)).collect();
-    let unseen = all().filter(|state| is(state, Assay::Unseen) || is(state, Assay::Overdosed)).count();
-    match (seen.len(), unseen) {
-        (0, 0) => "–".into(),
-        (0, _) => "not seen".into(),
-        (_, 0) => {
-            let ratios: Vec<String> =
-                seen.iter().filter_map(|state| state.ratio).map(numbers::ratio).collect();
-            format!("seen: {}", ratios.join(", "))
+    let told = all().filter_map(|state| Some((state, state.control?)));
+    let told: Vec<_> =
+        told.filter(|(_, control)| !matches!(control.found, Assay::Unasked | Assay::Unknown)).collect();
+    let seen = || told.iter().filter(|(_, control)| control.found == Assay::Seen);
+    let doses = told.iter().map(|(_, control)| control.planted);
+    let ends = doses.clone().reduce(|a, b| if b < a { b } else { a });
+    let Some((least, most)) = ends.zip(doses.reduce(|a, b| if b > a { b } else { a })) else {
+        return "–".into();
+    };
+    let dose = if least < most { format!("{least} to {most}") } else { most.to_string() };
+    match (seen().count(), told.len()) {
+        (0, _) => format!("{dose} not seen"),
+        (some, all) if some < all => format!("{dose} seen in {some} of {all}"),
+        _ => {
+            let ratios = seen().filter_map(|(state, _)| state.ratio).map(numbers::ratio);
+            format!("{dose} seen: {}", ratios.collect::<Vec<_>>().join(", "))
         }
-        (seen, unseen) => format!("seen in {seen} of {}", seen + unseen),
     }
 }
 
