@@ -75,8 +75,8 @@ pub fn require_space(folder: &Path, needed: Bytes) -> Result<(), StackError> {
             folder.display(),
             free.human()
         ),
-        hint: "use a smaller device (--set device.size=…), a state with less in it, or another folder (--device \
-               image:/some/folder, or --home)"
+        hint: "use a smaller device (its size), a state with less in it, or another folder: TMPDIR, or of an image \
+               --device image:/some/folder"
             .into(),
     })
 }

@@ -89,6 +89,9 @@ impl Entry {
         if full.period.is_some_and(|period| !(Nanos::millis(1)..=Nanos::secs(86_400)).contains(&period)) {
             return Err(entry_error("period", "period is out of range (1ms to 1d)", "write period = \"5s\""));
         }
+        if full.warmup.is_some() && matches!(full.kind, Some(Kind::Program | Kind::Operation)) {
+            return Err(entry_error("warmup", "only loads have a warm-up", "leave warmup out"));
+        }
         if full.kind == Some(Kind::Program) {
             let duration = full.duration.unwrap_or(Nanos::secs(10));
             check_times(Nanos(0), duration)?;

@@ -112,7 +112,7 @@ pub fn require_room(folder: Option<&Path>, size: Bytes, what: &str) -> Result<()
             true => Ok(()),
             false => unable(
                 format!("{what} of {size} needs more memory than is free ({})", free.human()),
-                "use a smaller device (--set device.size=…)",
+                "use a smaller device (its size)",
             ),
         };
     };
@@ -124,7 +124,7 @@ pub fn require_room(folder: Option<&Path>, size: Bytes, what: &str) -> Result<()
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     unable(
         format!("{what} of {size} does not fit in {} ({} free)", folder.display(), free.human()),
-        "use a smaller device (--set device.size=…), or another folder: --device image:/some/folder",
+        "use a smaller device (its size), or another folder: --device image:/some/folder",
     )
 }
 

@@ -96,7 +96,7 @@ fn too_little_space() {
     assert!(error.to_string().contains("does not fit"), "{error}");
     assert!(error.to_string().contains(" free)"), "{error}");
     let hint = error.hint().unwrap();
-    assert!(hint.contains("device.size") && hint.contains("another folder"), "{hint}");
+    assert!(hint.contains("its size") && hint.contains("another folder"), "{hint}");
     assert!(!called && fs::read_dir(home.path()).unwrap().next().is_none());
 }
 

@@ -24,7 +24,7 @@ use fstrial_model::{
     problem::{Problem, closest, did_you_mean},
     state::State,
     trial::{Settings, Trial, can_run},
-    units::{Bytes, Nanos, Percent},
+    units::{Nanos, Percent},
     workload::{Entry, RateTarget},
 };
 use std::path::{Path, PathBuf};
@@ -169,11 +169,8 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     }
     args.refuse_short_runs(&trial)?;
     if args.rounds.is_none() {
-        let left_out = fit::leave_out(&mut trial, args.names_workloads())?;
         let is_free = args.budget.is_none() && !args.quick;
-        let extended = if is_free { fit::extend(&mut trial)? } else { None };
-        let left_out = left_out.map(|left_out| left_out.words(trial.trial.budget));
-        args.conduct.notes.extend(left_out.into_iter().chain(extended));
+        args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
     if args.rounds.is_none() && !args.anyway {
@@ -343,7 +340,7 @@ impl CompareArgs {
 
     /// A device of the flags.
     fn device(&self, text: &str) -> Result<Device, ExpectedError> {
-        device_of(text, None, self.conduct.permission().erase)
+        device_of(text, self.conduct.permission().erase)
     }
 
     /// The workloads with the flags laid over them.
@@ -397,7 +394,11 @@ impl CompareArgs {
 
     /// The workload of a fio job file, which says everything itself.
     fn job(&self, file: &Path, mut inspection: Inspection) -> Result<Entry, ExpectedError> {
-        let flags = [("--threads", self.threads.is_some()), ("--find-rate", self.find_rate.is_some())];
+        let flags = [
+            ("--threads", self.threads.is_some()),
+            ("--find-rate", self.find_rate.is_some()),
+            ("--set workload.…", self.lines.iter().any(set::Line::is_of_a_workload)),
+        ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
                 format!(
@@ -434,25 +435,21 @@ impl CompareArgs {
 }
 
 /// The device that a flag names: `image:/some/folder`, `model:NAME`, or `disk` with the path of `--erase`.
-pub(super) fn device_of(
-    text: &str,
-    size: Option<Bytes>,
-    erase: Option<PathBuf>,
-) -> Result<Device, ExpectedError> {
+pub(super) fn device_of(text: &str, erase: Option<PathBuf>) -> Result<Device, ExpectedError> {
     let (word, rest) = match text.split_once(':') {
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
     let Some(kind) = DeviceKind::named(word) else {
         return match model_meant(text) {
-            Some(name) => device_of(&format!("model:{name}"), size, erase),
+            Some(name) => device_of(&format!("model:{name}"), erase),
             None => Err(ExpectedError::usage(format!("unknown device `{word}`"), hint_for_device(text))),
         };
     };
     if kind.is_modelled() {
         let named = rest.map(|name| model_meant(name).unwrap_or(name));
         let model = named.map(super::device::choice).transpose()?;
-        return Ok(Device { size, model, ..Device::of(kind) });
+        return Ok(Device { model, ..Device::of(kind) });
     }
     let erased = erase.filter(|_| kind.is_erased());
     let path = rest.map(PathBuf::from).or(erased);
@@ -462,7 +459,7 @@ pub(super) fn device_of(
             "add --erase /dev/disk/by-id/… with the whole device, named in full",
         ));
     }
-    Ok(Device { size, path, ..Device::of(kind) })
+    Ok(Device { path, ..Device::of(kind) })
 }
 
 /// The highest number of threads of an entry, alone.

@@ -41,7 +41,11 @@ use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::{check_machine, comparable};
-use std::{path::PathBuf, time::Instant};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// How much longer than its budget a trial may take until what it waits for is given up: its last run is begun where it is
 /// expected to end in time, and what a program or an agent does is not known before.
@@ -305,10 +309,12 @@ impl<'a> Conducting<'a> {
     }
 }
 
-/// Where prepared filesystems are kept: next to the image, with which they may share blocks; else in the home folder.
+/// Where prepared filesystems are kept: next to the image, with which they may share blocks; else where temporary files are
+/// said to go, or in the home folder.
 fn state_folder(plan: &Plan, home: &Home) -> Result<PathBuf, ExpectedError> {
-    match plan.trial.device.folder() {
-        Some(folder) => Ok(folder.to_owned()),
+    let said = || env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    match plan.trial.device.folder().map(Path::to_owned).or_else(said) {
+        Some(folder) => Ok(folder),
         None => Ok(home.make()?.path().to_owned()),
     }
 }
@@ -479,5 +485,5 @@ fn advise(document: &Document, round_seconds: f64) {
 
 /// The command line of this process, quoted for a shell.
 fn command_line() -> String {
-    std::env::args().map(|word| command::quoted(&word)).collect::<Vec<_>>().join(" ")
+    env::args().map(|word| command::quoted(&word)).collect::<Vec<_>>().join(" ")
 }

@@ -21,24 +21,28 @@ const SLACK: f64 = 1.25;
 const LONGEST: Nanos = Nanos::secs(12 * 60);
 const MINUTE: Nanos = Nanos::secs(60);
 
-/// What was left out of a trial, and the budget of the whole.
-pub(super) struct LeftOut {
-    what: Vec<String>,
-    whole: String,
-}
-
-impl LeftOut {
-    /// In words, to fit into this budget.
-    pub(super) fn words(&self, budget: Nanos) -> String {
-        let Self { what, whole } = self;
-        format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(what))
+/// Fits a trial into its budget, or into a larger one if it `is_free`, and gives words for what was done.
+pub(super) fn fit(
+    trial: &mut Trial,
+    keeps_workloads: bool,
+    is_free: bool,
+) -> Result<Vec<String>, ExpectedError> {
+    let mut whole = trial.clone();
+    let mut left_out = leave_out(trial, keeps_workloads)?;
+    let extended = if is_free { extend(trial)? } else { None };
+    if extended.is_some() {
+        // More may fit into the larger one.
+        whole.trial.budget = trial.trial.budget;
+        left_out = leave_out(&mut whole, keeps_workloads)?;
+        *trial = whole;
     }
+    Ok(left_out.into_iter().chain(extended).collect())
 }
 
-/// Leaves out what does not fit, and says what it was: first every level but the middle one (the higher of two) of workloads whose
+/// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
 /// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
 /// asked for; levels come back where there is room then. Keeps everything if the workloads themselves are compared.
-pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<LeftOut>, ExpectedError> {
+fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
         return Ok(None);
@@ -62,9 +66,10 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
             false => trial.workloads[index].threads = middle,
         }
     }
-    let what: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
-    let whole = numbers::budget(whole * forecast::MARGIN);
-    Ok((!what.is_empty()).then_some(LeftOut { what, whole }))
+    let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).chain(pairs).collect();
+    let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
+    let words = || format!("without {}, to fit into {budget}; --budget {whole} holds all", listed(&left_out));
+    Ok((!left_out.is_empty()).then(words))
 }
 
 /// Leaves out comparisons of arms with each other that are not with the first one, unless an arm was named for that. Says so.
@@ -79,7 +84,7 @@ fn only_with_the_first(trial: &mut Trial) -> Option<String> {
 }
 
 /// Raises a default budget to what a first verdict takes, up to [`LONGEST`]. Says so.
-pub(super) fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
+fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
     let (usual, needed) = (trial.trial.budget, least(trial)?);
     if needed <= usual || needed > LONGEST {
         return Ok(None);
@@ -167,8 +172,7 @@ mod tests {
             "[device]\nkind = \"image\"\n[[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n{text}"
         );
         let mut trial = Trial::parse("trial.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-        let left_out = leave_out(&mut trial, keeps_workloads).unwrap();
-        let words = left_out.map(|left_out| left_out.words(trial.trial.budget));
+        let words = leave_out(&mut trial, keeps_workloads).unwrap();
         assert!(trial.problem().is_none(), "{text}");
         (trial, words)
     }
@@ -218,6 +222,19 @@ mod tests {
         assert_eq!(budget, "9m");
         assert_eq!(words.unwrap(), "a budget of 9m, which a first verdict may take, in the place of 5m");
         assert_eq!(extended("random-write"), ("5m".to_owned(), None));
+    }
+
+    #[test]
+    fn what_is_left_out_is_said_with_the_budget_in_the_end() {
+        let (mut trial, _) = cut("[[workload]]\nuse = \"postgresql-tpcb\"\n", true);
+        trial.workloads.iter_mut().for_each(|entry| entry.threads = None);
+        let fixed = fit(&mut trial.clone(), true, false).unwrap();
+        assert!(fixed.len() == 1 && fixed[0].contains("to fit into 5m; --budget "), "{fixed:?}");
+        let free = fit(&mut trial, true, true).unwrap();
+        let budget = trial.trial.budget;
+        assert!(budget > Nanos::secs(300), "{free:?}");
+        assert!(free[0].contains(&format!("to fit into {budget}; --budget ")), "{free:?}");
+        assert!(free[1].starts_with(&format!("a budget of {budget}, which")), "{free:?}");
     }
 
     #[test]

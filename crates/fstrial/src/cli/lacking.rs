@@ -2,6 +2,7 @@
 
 use crate::{
     error::ExpectedError,
+    report::summary::listed,
     run::{plan::Plan, program::install},
 };
 use fstrial_model::{
@@ -26,7 +27,8 @@ pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
-    let here = || trial.arms.iter().filter(|arm| arm.place.is_none());
+    let is_here = |name: &String| trial.places.iter().any(|place| place.name == *name && place.is_here());
+    let here = || trial.arms.iter().filter(|arm| arm.place.as_ref().is_none_or(is_here));
     let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let programs = workloads.iter().filter(|_| here().next().is_some()).flat_map(missing_programs);
@@ -56,18 +58,22 @@ pub(super) fn of_device(plan: &Plan) -> Option<String> {
     Some(error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))
 }
 
-/// Refuses a plan of which this host can run no workload for want of a program, before anything is made for it.
+/// Refuses a plan that can run none of its workloads, for programs that are not installed here, before anything is made for it.
 pub(super) fn check_programs(plan: &Plan) -> Result<(), ExpectedError> {
     let missing: Option<Vec<_>> = plan.workloads.iter().map(|load| missing_programs(load).next()).collect();
-    let all_lack = missing.filter(|_| plan.places == [None]).unwrap_or_default();
-    let Some((program, workload)) = all_lack.first().zip(plan.workloads.first()) else { return Ok(()) };
+    let mut programs = missing.filter(|_| plan.is_here_only()).unwrap_or_default();
+    programs.sort_unstable();
+    programs.dedup();
+    let [first, ..] = programs.as_slice() else { return Ok(()) };
+    let workloads: Vec<&str> = plan.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let is = if programs.len() == 1 { "is" } else { "are" };
     let failure = RunFailure {
         kind: FailureKind::HostLacks,
         stage: Stage::Load,
-        what: format!("{program} is not installed"),
-        hint: Some(install(program)),
+        what: format!("{} {is} not installed", listed(&programs)),
+        hint: Some(install(first)),
     };
-    Err(ExpectedError::Run { context: workload.name.clone(), failure })
+    Err(ExpectedError::Run { context: workloads.join(", "), failure })
 }
 
 /// Programs of a workload's commands that are not installed. A path may be one that an earlier command makes.

@@ -5,7 +5,7 @@ use crate::run::{
     audit,
     cell::Contrast,
     claim::is_at_limit,
-    contrast::ContrastState,
+    contrast::{ContrastState, Outcome},
     coordinator::{Finished, Reason},
     environment::Environment,
     judge::Judge,
@@ -422,10 +422,13 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
     let is_file = plan.trial.device.kind.is_file();
-    let are_found = judge.states().iter().any(|state| state.holds_open && state.rounds_needed.is_some());
-    let remedy = match are_found {
-        true => "more rounds (--budget) find them here",
-        false => "more rounds would hardly find them here; longer runs (--duration) vary less",
+    // Without an interval nobody knows yet how many rounds it takes.
+    let is_hopeless = |state: &ContrastState| state.interval.is_some() && state.rounds_needed.is_none();
+    let open = judge.states().into_iter().filter(|state| state.holds_open);
+    let open: Vec<ContrastState> = open.filter(|state| state.verdict == Outcome::Undecided).collect();
+    let remedy = match !open.is_empty() && open.iter().all(is_hopeless) {
+        true => "more rounds would hardly find them here, longer runs might",
+        false => "more rounds (--budget) find them here",
     };
     (is_file && spread > NOISY).then(|| {
         format!(

@@ -20,7 +20,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let said = [
             of_arms("written to the device while the clients ran, for each operation", cells(), written),
             match cells().all(|cell| cell.checkpoints == Some(0.0)) {
-                true => Some("no run was long enough for a checkpoint of the server".into()),
+                true => Some("no run held a checkpoint of the server".into()),
                 false => {
                     of_arms("checkpoints of the server in a run", cells(), |cell| cell.checkpoints.map(count))
                 }
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(notes(&workload), lines);
         let none = vec![cell("ext4", 1, None, Some(0.0)), cell("xfs", 1, None, Some(0.0))];
         let none = notes(&WorkloadReport { cells: none, ..workload.clone() });
-        assert_eq!(none, ["no run was long enough for a checkpoint of the server"]);
+        assert_eq!(none, ["no run held a checkpoint of the server"]);
         assert_eq!(notes(&WorkloadReport { secondary: true, ..workload.clone() }), [""; 0]);
         assert_eq!(notes(&WorkloadReport { served: None, ..workload }), [""; 0]);
     }

@@ -129,7 +129,9 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
     let fewest = states.filter(is_decided).min_by_key(|state| state.rounds)?;
     let share = fewest.unseen_stalls_percent.ceil();
     let asked = match share > 10.0 {
-        true => format!("; --set trial.stalls=10% waits for the {} that would show it", rounds_to_see(0.10)),
+        true => {
+            format!("; stalls = \"10%\" in a trial waits for the {} that would show it", rounds_to_see(0.10))
+        }
         false => String::new(),
     };
     Some(format!(

@@ -117,7 +117,7 @@ struct Said {
 }
 
 /// What files hold: the same at every place, so what suits the one that can keep only that.
-pub(super) fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
+fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     let all = places.iter().map(|place| place.data());
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
 }

@@ -159,7 +159,7 @@ impl Looks {
                 let all: Vec<String> = of_it().map(one).collect();
                 format!(
                     "in a pilot of {length} of {title}, the rate went from the first third to the last: {}; runs of \
-                     {duration} show the beginning (a longer --duration shows more, or a longer warm-up: --set workload.warmup=…)",
+                     {duration} show the beginning (a longer --duration or warm-up shows more)",
                     all.join(", "),
                 )
             })

@@ -287,7 +287,7 @@ impl<'a> Run<'a> {
         let missing = last_lines.contains("No such file").then(|| hidden_folder(&finished.line)).flatten();
         let hint = match missing {
             _ if let Some(program) = not_found(&last_lines) => install(program),
-            _ if full => "use a larger device (--set device.size=…), or a smaller file_size".into(),
+            _ if full => "use a larger device (its size), or a smaller file_size".into(),
             Some(folder) => hidden_from_programs(folder),
             None => "run it by hand in an empty directory, as an ordinary user".into(),
         };
@@ -385,7 +385,7 @@ fn failure(stage: Stage, error: &StackError) -> RunFailure {
             (FailureKind::HostLacks, Some(hidden_from_programs(folder)))
         }
         StackError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            (FailureKind::LoadRefused, Some("use a larger device (--set device.size=…)".into()))
+            (FailureKind::LoadRefused, Some("use a larger device (its size)".into()))
         }
         _ => (FailureKind::Lost, error.hint()),
     };

@@ -57,7 +57,7 @@ impl Judge<'_> {
         });
         let drifting = warn(
             "the rate at the end of the measured time differs from that at its beginning",
-            "use a longer warm-up (--set workload.warmup=…), or a longer --duration where it never settles, as with copy-on-write",
+            "use a longer warm-up, or a longer --duration where it never settles, as with copy-on-write",
             drifting.collect(),
             format!("{} with enough rounds to tell", counted(checked.len(), "cell")),
         );

@@ -525,7 +525,7 @@ fn check_errors(result: &LoadResult) -> Result<(), RunFailure> {
     let first = result.first_error.as_deref().unwrap_or("unknown");
     Err(load_failure(
         format!("{} operations failed under load; the first: {first}", result.errors),
-        "see the kernel log (dmesg); `no space left` asks for a larger device (--set device.size=…) or a smaller workload",
+        "see the kernel log (dmesg); `no space left` asks for a larger device (its size) or a smaller workload",
     ))
 }
 

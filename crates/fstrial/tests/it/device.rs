@@ -286,7 +286,7 @@ fn more_than_the_memory_is_refused_before_it_is_taken() {
     let lab = Lab::new();
     let words = TRIAL.replace("320MiB", "2TiB");
     let said = error_of(&lab.run(&format!("{words} --device model:ideal")), 11);
-    assert!(said.contains("more memory than is free") && said.contains("device.size"), "{said}");
+    assert!(said.contains("more memory than is free") && said.contains("its size"), "{said}");
     lab.assert_nothing_left("too large");
 }
 

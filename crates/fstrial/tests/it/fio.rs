@@ -455,7 +455,8 @@ fn a_job_file_includes_what_lies_beside_it() {
 #[test]
 fn flags_do_not_change_a_job_file() {
     let lab = lab_with(JOBS);
-    for flag in ["--threads 4", "--find-rate p99<5ms"] {
+    let keys = ["--set workload.file_size=1MiB", "--set workload.warmup=1s"];
+    for flag in ["--threads 4", "--find-rate p99<5ms"].into_iter().chain(keys) {
         let refused = lab.run(&format!("compare dir:a dir:b --workload job.fio {flag}"));
         assert_eq!(refused.code(), 2, "{refused:?}");
         let name = flag.split(' ').next().unwrap();

@@ -145,11 +145,33 @@ fn judge_takes_no_column_of_keys_for_an_arm() {
     shows(&lab, "judge-words", 2, "words.csv");
     // One column of words and one of numbers can be nothing else.
     lab.write("two.csv", &format!("mbps,fs\n{}", "100,ext4\n120,xfs\n".repeat(8)));
-    for said in ["words.csv --arm-column fs --metric mbps", "two.csv"] {
+    let rounds: String = (0..8).map(|round| format!("{round},ext4,100\n{round},xfs,120\n")).collect();
+    lab.write("rounds.csv", &format!("round,fs,mbps\n{rounds}"));
+    lab.write("run.csv", &format!("run,fs,mbps\n{rounds}"));
+    lab.write("arm.csv", &format!("mbps,arm\n{}", "100,ext4\n120,xfs\n".repeat(8)));
+    lab.write("value.csv", &format!("fs,value\n{}", "ext4,100\nxfs,120\n".repeat(8)));
+    lab.write("errors.csv", &format!("fs,errors\n{}", "ext4,100\nxfs,120\n".repeat(8)));
+    for (said, metric) in [
+        ("words.csv --arm-column fs --metric mbps", "mbps"),
+        ("two.csv", "mbps"),
+        ("rounds.csv", "mbps"),
+        ("run.csv", "mbps"),
+        ("arm.csv", "mbps"),
+        ("value.csv", "value"),
+        ("errors.csv", "errors"),
+    ] {
         let found = verdict(&judged(&lab, 0, &format!("{said} --json")), 0);
         let figures = [&found["verdict"], &found["a"], &found["metric"]];
-        assert_eq!(figures, ["faster", "xfs", "mbps"], "{found}");
+        assert_eq!(figures, ["faster", "xfs", metric], "{said}: {found}");
     }
+    // Of times less is better, and words of which each is another name nothing.
+    for name in ["seconds", "elapsed", "p99", "ms"] {
+        lab.write("times.csv", &format!("fs,{name}\n{}", "ext4,100\nxfs,120\n".repeat(8)));
+        let found = verdict(&judged(&lab, 0, "times.csv --json"), 0);
+        assert_eq!([&found["verdict"], &found["a"]], ["slower", "xfs"], "{name}: {found}");
+    }
+    lab.write("days.csv", "day,mbps\n2026-11-01,100\n2026-11-02,101\n2026-11-03,102\n");
+    assert!(judged(&lab, 2, "days.csv").stderr.contains("is not a number"));
 }
 
 #[test]

@@ -136,8 +136,8 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     let chosen = if args.all { source::all() } else { source::choose(&args.claims)? };
     let is_alone = chosen.len() == 1;
     let machine = machine(args.quick);
-    let device =
-        args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
+    let device = args.device.as_ref().map(|text| device_of(text, args.erase.clone())).transpose()?;
+    let device = device.map(|device| Device { size: args.size, ..device });
     let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
     let planned: Vec<PendingCheck> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
     if !planned.iter().any(|plan| plan.trial.device.kind.is_erased()) {

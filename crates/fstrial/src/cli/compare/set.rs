@@ -18,6 +18,13 @@ pub(super) struct Line {
     value: Value,
 }
 
+impl Line {
+    /// Whether it is about workloads.
+    pub(super) fn is_of_a_workload(&self) -> bool {
+        self.section == "workload"
+    }
+}
+
 impl FromStr for Line {
     type Err = String;
 

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use clap::Parser;
-use fstrial_model::{measurement::Counters, preset, workload::Workload};
+use fstrial_model::{measurement::Counters, preset, units::Bytes, workload::Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -122,8 +122,7 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
             let Line { args } = Line::parse_from(["compare", "ext4", "xfs", "--workload", name]);
             let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
             assert!(trial.problem().is_none(), "{name}");
-            fit::leave_out(&mut trial, args.names_workloads()).unwrap();
-            fit::extend(&mut trial).unwrap();
+            fit::fit(&mut trial, args.names_workloads(), true).unwrap();
             let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
             for faster in [1.0, 1.2] {
                 let document = found(&plan, faster);
@@ -163,7 +162,7 @@ fn no_flag_makes_a_run_shorter_than_two_periods() {
             continue;
         }
         if args.quick {
-            fit::leave_out(&mut trial, false).unwrap();
+            fit::fit(&mut trial, false, false).unwrap();
         }
         let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
         let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());

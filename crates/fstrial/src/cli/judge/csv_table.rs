@@ -7,6 +7,7 @@ use super::builder::{Builder, RawValue, RoundName};
 use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use csv::StringRecord;
 use fstrial_model::unit;
+use std::collections::BTreeSet;
 
 /// What a table looks like, in errors.
 const COLUMNS: &str = "the first line names the columns: arm and value, with round and order if every arm was measured \
@@ -64,7 +65,7 @@ pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<
     let mut known: Vec<Option<Column>> = header.iter().map(known).collect();
     let columns = match builder.arm_column().zip(builder.metric()) {
         Some((arm, value)) => Some((named(&header, arm, name)?, named(&header, value, name)?)),
-        None => words_and_numbers(text, &known),
+        None => words_and_numbers(text, &header, &known),
     };
     if let Some((arm, value)) = columns {
         for (at, meaning) in [(arm, Column::Arm), (value, Column::Value)] {
@@ -105,21 +106,32 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
         .from_reader(text.as_bytes())
 }
 
-/// Where two columns are all that a table has without a known name, and one is of words and one of numbers: those of the arms
-/// and of the values.
-fn words_and_numbers(text: &str, known: &[Option<Column>]) -> Option<(usize, usize)> {
-    let unknown: Vec<usize> = (0..known.len()).filter(|at| known[*at].is_none()).collect();
-    let [one, other] = unknown[..] else { return None };
-    if known.iter().any(|known| matches!(known, Some(Column::Arm | Column::Value | Column::Metric))) {
-        return None;
-    }
-    let rows: Vec<StringRecord> = reader(text).into_records().collect::<Result<_, _>>().ok()?;
-    let is_number = |row: &StringRecord, at: usize| row[at].parse::<f64>().is_ok();
-    let is_one = |row: &StringRecord, (arm, value): (usize, usize)| {
-        !row[arm].is_empty() && !is_number(row, arm) && is_number(row, value)
+/// Where a table has an arm and a value column by their kind: what is left without a known name is one of words that come
+/// again and one of numbers, or the one of the two that has no such name. None otherwise.
+fn words_and_numbers(text: &str, header: &StringRecord, known: &[Option<Column>]) -> Option<(usize, usize)> {
+    let at = |column| known.iter().position(|known| *known == Some(column));
+    let is_number = |name: &str| name.is_empty() || NUMBERS.contains(&name.to_lowercase().as_str());
+    let unknown: Vec<usize> =
+        (0..known.len()).filter(|at| known[*at].is_none() && !is_number(&header[*at])).collect();
+    let mut ways = match (at(Column::Arm), at(Column::Value), unknown.as_slice()) {
+        _ if at(Column::Metric).is_some() => return None,
+        (None, None, [one, other]) => vec![(*one, *other), (*other, *one)],
+        (Some(arm), None, [value]) => vec![(arm, *value)],
+        (None, Some(value), [arm]) => vec![(*arm, value)],
+        _ => return None,
     };
-    let mut ways = [(one, other), (other, one)].into_iter();
-    ways.find(|way| !rows.is_empty() && rows.iter().all(|row| is_one(row, *way)))
+    let is_named = at(Column::Arm).is_some();
+    let (mut words, mut rows) = (BTreeSet::new(), 0_usize);
+    for row in reader(text).into_records() {
+        let row = row.ok()?;
+        let is_number = |at: usize| row[at].parse::<f64>().is_ok();
+        ways.retain(|(arm, value)| {
+            !row[*arm].is_empty() && (is_named || !is_number(*arm)) && is_number(*value)
+        });
+        words.insert(row[ways.first()?.0].to_owned());
+        rows += 1;
+    }
+    ways.first().copied().filter(|_| words.len() < rows)
 }
 
 /// Where the column of this name is.
@@ -327,7 +339,9 @@ fn asked<'r>(builder: &Builder<'_>, rows: &Rows<'r>, cell: &impl Fn(Column) -> &
     }
     let (metric, unit) = (rows.value.unwrap_or_else(|| cell(Column::Metric)), cell(Column::Unit));
     let less_is_better = builder.is_less_better() || is_less_better(metric, unit);
-    let is_main = metric.is_empty() || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
+    let is_main = rows.value.is_some()
+        || metric.is_empty()
+        || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
     (Quantity { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
 }
 
@@ -344,10 +358,16 @@ const OF_EXPORTS: [&str; 9] = [
     "generator_share_of_core",
 ];
 
+/// What columns of times are called.
+const TIMES: [&str; 7] = ["time", "elapsed", "real", "wall", "wall_time", "runtime", "duration"];
+
 /// Times and costs.
 fn is_less_better(metric: &str, unit: &str) -> bool {
-    let is_time = ["s", "ms", "us", "µs", unit::TIME, "seconds"].contains(&unit);
-    is_time || metric.contains("latency") || metric.ends_with("_per_operation")
+    let (name, units) =
+        (metric.to_lowercase(), ["s", "ms", "us", "µs", unit::TIME, "sec", "secs", "seconds"]);
+    let is_quantile = name.strip_prefix('p').is_some_and(|digits| digits.parse::<f64>().is_ok());
+    let is_time = units.contains(&unit) || units.contains(&name.as_str()) || TIMES.contains(&name.as_str());
+    is_time || is_quantile || name.contains("latency") || name.ends_with("_per_operation")
 }
 
 /// A column for each arm, and a row for each round.

@@ -126,7 +126,7 @@ pub(crate) fn draw(chart: &Chart) -> Markup {
     let bottom = chart.x.axis.ticks(WIDTH - RIGHT - room.left, |words| width(words) + 2.0 * COLUMN);
     let across =
         ticks.iter().map(|(at, _)| format!("M{} {}H{}", px(room.left), px(below - at), px(WIDTH - RIGHT)));
-    let down = bottom.iter().map(|(at, _)| format!("M{} {}v4", px(room.left + at), px(below)));
+    let down = bottom.iter().map(|(at, _)| format!("M{} {}v4", px((room.left + at).round()), px(below)));
     let lines: String = across.chain(down).collect();
     // Where all series have the same places, these are written once.
     let mut places: Vec<String> = chart.series.iter().map(|series| values(series, |point| point.0)).collect();

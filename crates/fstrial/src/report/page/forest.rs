@@ -235,7 +235,7 @@ fn lines(text: &str, room: f64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::PICTURES, *};
     use proptest::prelude::*;
 
     fn row(label: &str, value: f64, interval: Option<(f64, f64)>) -> Row {
@@ -285,6 +285,8 @@ mod tests {
                 words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
             let place = |name| of(head, name).parse::<f64>().expect("a number");
             // Those of the axis are in a group without a class of their own, and the style sheet ends a figure where it is placed.
+            assert!(PICTURES.contains("svg .figure {\n  text-anchor: end;\n}"));
+            assert!(svg.contains("<g class=\"axis\" text-anchor=\"middle\">"), "{svg}");
             let anchor = match head.contains("class=").then(|| of(head, "class")).as_deref() {
                 None => "middle",
                 Some("figure") => "end",

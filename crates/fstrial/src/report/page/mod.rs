@@ -101,7 +101,7 @@ fn document(title: &str, body: &Markup) -> String {
     // Elements of a drawing that hold nothing may end in themselves.
     ["path", "circle", "rect", "line"]
         .into_iter()
-        .fold(page.into_string(), |page, name| page.replace(&format!("></{name}>"), "/>"))
+        .fold(page.into_string(), |page, name| page.replace(&format!("\"></{name}>"), "\"/>"))
 }
 
 /// Without comments and what only indents.
@@ -144,6 +144,24 @@ fn list(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
             ul { @for line in lines { li { (line) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_style_and_script_is_all_of_their_code() {
+        for text in [PICTURES, STYLE, SCRIPT] {
+            let code = compact(text);
+            assert!(!code.contains("/*") && !code.contains("*/"), "{code}");
+            for pair in [['{', '}'], ['(', ')'], ['[', ']']] {
+                let [opened, closed] = pair.map(|sign| code.matches(sign).count());
+                assert_eq!(opened, closed, "{pair:?}");
+            }
+            assert!(code.len() * 10 > text.len() * 7, "{} of {} bytes are left", code.len(), text.len());
         }
     }
 }

@@ -93,7 +93,7 @@ impl Coordinator<'_, '_, '_> {
                     needed.human(),
                     available.human()
                 ),
-                "use a larger device (--set device.size=…), smaller files (--set workload.file_size=…), or a state with more room",
+                "use a larger device (its size), smaller files (file_size), or a state with more room",
             )),
             _ => Ok(()),
         }

@@ -223,8 +223,7 @@ impl Run<'_> {
         if !fits(&size, &device) {
             let what =
                 format!("a filesystem of {size} on a device of {device} leaves no room for it to change");
-            return Err(self
-                .refused(&what, "use a larger device (--set device.size=…), or a smaller filesystem_size"));
+            return Err(self.refused(&what, "use a larger device (its size), or a smaller filesystem_size"));
         }
         Ok(size)
     }

@@ -19,7 +19,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     if unclean == Unclean::Image && size.0.saturating_mul(2) > device.0 {
         return Err(run.refused(
             &format!("{size} of filesystem and a copy of it do not fit on a device of {device}"),
-            "use a larger device (--set device.size=…), or a smaller filesystem_size",
+            "use a larger device (its size), or a smaller filesystem_size",
         ));
     }
     run.rebuild(size)?;

@@ -124,11 +124,11 @@ impl Modelled {
     ) -> Result<Self, ExpectedError> {
         if size < MIN_SIZE {
             let what = format!("a modelled device of {size} is smaller than can be modelled ({MIN_SIZE})");
-            return Err(unable(what, "use a larger device (--set device.size=…)").into());
+            return Err(unable(what, "use a larger device (its size)").into());
         }
         if size > MAX_SIZE {
             let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
-            return Err(unable(what, "use a smaller device (--set device.size=…)").into());
+            return Err(unable(what, "use a smaller device (its size)").into());
         }
         require_room(folder.as_deref(), size, "a modelled device")?;
         // Loop devices are found by the name of their file, so no two files may have the same.
@@ -242,7 +242,7 @@ fn unexpected(said: &Reply) -> StackError {
             "try `modprobe fuse`; a container needs /dev/fuse and the right to mount",
         ),
         Reply::Failed { why } => {
-            unable(format!("no modelled device: {why}"), "use a smaller device (--set device.size=…)")
+            unable(format!("no modelled device: {why}"), "use a smaller device (its size)")
         }
         other => unable(format!("the device's process said {other:?}"), "please report it"),
     }

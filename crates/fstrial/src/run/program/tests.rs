@@ -84,7 +84,7 @@ fn failures_say_whose_fault_they_are() {
     assert_eq!((error.kind, error.stage), (FailureKind::ArmFailed, Stage::Load));
     assert!(error.what.contains("broken"), "{error}");
     let error = failing("true", "echo dd: No space left on device >&2; exit 1");
-    assert!(error.hint.unwrap().contains("device.size"));
+    assert!(error.hint.unwrap().contains("its size"));
 }
 
 #[test]
