@@ -250,6 +250,7 @@ each('changes with the colours that are asked for, and prints light', async (pat
   const pdf = await page.pdf({ format: 'A4' });
   assert.equal(pdf.subarray(0, 5).toString(), '%PDF-');
   assert.equal(await page.locator('.take:visible').count(), 0, 'buttons are not printed');
+  assert.equal(await page.locator('details:not([open]):visible').count(), 0, 'what is folded is not printed');
   assert.deepEqual(await faultsOf(opened), []);
 });
 

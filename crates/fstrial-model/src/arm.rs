@@ -673,6 +673,8 @@ impl Arm {
             self.mkfs.extend(split_unescaped(item, ' ').into_iter().filter(|word| !word.is_empty()));
         } else if let Some(flag) = self.row().and_then(|row| row.mkfs_flag_of(item)) {
             self.mkfs.extend([flag.to_owned(), item.to_owned()]);
+        } else if self.row().is_some_and(|row| row.mkfs_flag_of(&format!("{item}=")).is_some()) {
+            return Err(format!("`{item}` is a word of mkfs that takes a value, such as {item}=1"));
         } else {
             self.mount.push(item.to_owned());
         }

@@ -173,6 +173,9 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
+    if !args.conduct.is_dry_run() {
+        fit::check_programs(&trial)?;
+    }
     if args.rounds.is_none() && !args.anyway {
         match fit::check(&trial) {
             Err(refused) if args.conduct.is_dry_run() => {
@@ -478,7 +481,9 @@ fn model_meant(word: &str) -> Option<&'static str> {
 
 /// What to write instead of a word that is not a kind of device: a model and a disk have a word before their name.
 fn hint_for_device(text: &str) -> String {
-    let model = closest(text, MODELS.iter().map(|(name, _)| *name));
+    // A model may be named by its beginning.
+    let begun = MODELS.iter().filter_map(|(name, _)| Some(name.split_once('-')?.0));
+    let model = closest(text, MODELS.iter().map(|(name, _)| *name).chain(begun));
     if Path::new(text).is_absolute() {
         return format!("to use the whole disk, which every run erases: --device disk --erase {text}");
     }

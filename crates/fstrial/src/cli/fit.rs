@@ -1,5 +1,6 @@
 //! Fits a trial into its budget before anything is measured: leaves out what no flag asked for, and makes no run shorter.
 
+use super::lacking;
 use crate::{
     error::ExpectedError,
     numbers,
@@ -12,7 +13,7 @@ use crate::{
 use fstrial_model::{
     trial::{Compare, Trial},
     units::Nanos,
-    workload::{Entry, Workload},
+    workload::{Entry, Program, Workload},
 };
 
 /// Rounds may be shorter than they are estimated by this factor.
@@ -111,20 +112,33 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
         0 => format!("not even one round fits into a budget of {budget}"),
         rounds => format!("a budget of {budget} has room for about {}", verdict::rounds_in_words(rounds)),
     };
-    let fewer = [
-        ("arms", trial.arms.len() > 2),
-        ("workloads", trial.workloads.len() > 1),
-        ("thread counts", plan.workloads.iter().any(|workload| workload.threads.len() > 1)),
-    ];
-    let fewer: Vec<&str> = fewer.into_iter().filter_map(|(what, is_more)| is_more.then_some(what)).collect();
-    let is_timed = |workload: &Workload| workload.is_load() && workload.longest_period().is_none();
+    let fewer = forecast::fewer(&plan);
+    let is_timed = |workload: &Workload| workload.longest_period().is_none() && takes_a_duration(workload);
     let mut ways = vec![format!("give it --budget {}", numbers::budget(needed * forecast::MARGIN))];
     ways.extend(plan.workloads.iter().any(is_timed).then(|| "a shorter --duration".into()));
     ways.extend((!fewer.is_empty()).then(|| format!("fewer {}", fewer.join(", "))));
+    let anyway = if fit < 1.0 { "" } else { "; --anyway measures figures without a verdict" };
     Err(ExpectedError::usage(
         format!("{room}, and no verdict comes before {least}"),
-        format!("{}; --anyway measures figures without a verdict", ways.join(", or ")),
+        format!("{}{anyway}", ways.join(", or ")),
     ))
+}
+
+/// Whether `--duration` says how long a run of it is: of a load, and of a program that is told, as fio by its job.
+fn takes_a_duration(workload: &Workload) -> bool {
+    let is_told = |program: &Program| {
+        let words = program.commands().flatten().chain(program.inputs.values());
+        words.into_iter().any(|word| word.contains("{duration") || word.contains("\nruntime="))
+    };
+    workload.is_load() || workload.program.as_ref().is_some_and(|timed| is_told(&timed.program))
+}
+
+/// Refuses a trial of which this host has the programs of no workload.
+///
+/// # Errors
+/// It has none.
+pub(super) fn check_programs(trial: &Trial) -> Result<(), ExpectedError> {
+    lacking::check_programs(&planned(trial)?)
 }
 
 fn planned(trial: &Trial) -> Result<Plan, ExpectedError> {

@@ -315,13 +315,15 @@ fn with_the_key(mut error: clap::Error) -> clap::Error {
     };
     let is_erase = |value: &ContextValue| value.to_string().contains("--erase");
     let key = compare::set::of_key(&unknown);
+    // What clap would have instead is an arm of that name.
+    error.remove(ContextKind::Suggested);
     if key.is_some() || error.get(ContextKind::SuggestedArg).is_some_and(is_erase) {
         for hint in [ContextKind::SuggestedArg, ContextKind::Suggested, ContextKind::Usage] {
             error.remove(hint);
         }
     }
     if let Some(key) = key {
-        let hint = vec![format!("of `compare` it is --set {key}=…, as in a trial file").into()];
+        let hint = vec![format!("`fstrial compare` takes it as --set {key}=…").into()];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hint));
     }
     error

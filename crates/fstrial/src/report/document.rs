@@ -252,7 +252,7 @@ impl Document {
 
     /// The command that shows everything; none where nothing is stored.
     pub fn report_command(&self) -> Option<String> {
-        self.trial_id.map(|id| format!("fstrial report {id}{}", self.home_again))
+        self.trial_id.map(|id| format!("fstrial report {id} --format text{}", self.home_again))
     }
 
     /// That the trial is not at its end, in words; none of one that is.

@@ -6,6 +6,7 @@
 use super::{
     claim::ClaimReport,
     document::{CellReport, Document, WorkloadReport},
+    numbers,
 };
 use crate::run::plan::threads_in_words;
 use fstrial_model::units::Bytes;
@@ -20,7 +21,10 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let cells = || workload.cells.iter();
     let writes = cells().any(|cell| cell.device_bytes_per_operation.is_some())
         || cells().all(|cell| cell.device_share.is_none());
-    laps(&arms).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
+    // Of work that is done some time nobody knows how long a warm-up takes.
+    let timed =
+        workload.duration_seconds.filter(|_| workload.warmup_seconds.is_some_and(|warmup| warmup > 0.0));
+    laps(&arms, timed).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
 }
 
 /// The claim that a trial was there for, with how far its runs came.
@@ -47,13 +51,18 @@ pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
     arms
 }
 
-/// How far runs came in the log, of all arms that have one, if any run ended in its first lap.
-fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
+/// How far runs came in the log, of all arms that have one, if any run ended in its first lap; with the warm-up that leaves it behind
+/// where a run measures that many seconds.
+fn laps(arms: &[Vec<&CellReport>], seconds: Option<f64>) -> Option<String> {
     let is_first = |cell: &CellReport| {
         cell.log_laps.map(|within| within + cell.log_laps_before.unwrap_or_default() < 1.0)
     };
     let cells = || arms.iter().flatten();
-    cells().find(|cell| is_first(cell) == Some(true) && cell.log_laps.is_some_and(|within| within >= FEW))?;
+    let firsts = cells().filter(|cell| is_first(cell) == Some(true)).filter_map(|cell| cell.log_laps);
+    let least = firsts.filter(|within| *within >= FEW).reduce(f64::min)?;
+    let remedy = seconds.map_or_else(String::new, |seconds| {
+        format!("; a warm-up of about {} leaves that behind", numbers::wait(seconds / least))
+    });
     // Of the levels that are in their first lap, or past it; which levels, where an arm has both.
     let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
         let said = arms.iter().filter_map(|cells| {
@@ -72,11 +81,11 @@ fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
     let filled = format!("a run fills {}", first.join(", "));
     Some(if past.is_empty() {
         format!(
-            "runs are too short to fill the journal, and what a full one costs is not in their figures: {filled}"
+            "runs are too short to fill the journal, and what a full one costs is not in their figures: {filled}{remedy}"
         )
     } else {
         format!(
-            "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: {filled}, but past the first lap it goes round {}",
+            "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: {filled}, but past the first lap it goes round {}{remedy}",
             past.join(", ")
         )
     })
@@ -160,6 +169,10 @@ mod tests {
         assert_eq!(told(levels.to_vec()), [line]);
         let line = "runs are too short to fill the journal, and what a full one costs is not in their figures: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
         assert_eq!(told(levels[..3].to_vec()), [line]);
+        let timed = WorkloadReport { cells: levels[..3].to_vec(), ..WorkloadReport::default() };
+        let timed = WorkloadReport { warmup_seconds: Some(0.25), duration_seconds: Some(1.0), ..timed };
+        // A lap of ext4 with one thread takes 25 times as long as a run.
+        assert_eq!(notes(&timed), [format!("{line}; a warm-up of about 25 s leaves that behind")]);
         let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
         assert_eq!(told(past.to_vec()), Vec::<String>::new());
         assert_eq!(told(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]), [""; 0]);

@@ -189,6 +189,9 @@ fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
         "command,mean,stddev,median,user,system,min,max\na,1,0.1,1,1,1,1,1\nb,2,0.1,2,2,2,2,2\n",
     );
     shows(&lab, "judge-hyperfine-csv", 2, "summary.csv");
+    lab.write("summary.md", "| Command | Mean [s] |\n|:---|---:|\n| `a` | 1.2 |\n");
+    let refused = judged(&lab, 2, "summary.md");
+    assert!(refused.stderr.contains("hyperfine --export-json"), "{refused:?}");
 }
 
 #[test]

@@ -217,8 +217,18 @@ fn unread(error: &csv::Error, name: &str) -> ExpectedError {
     ExpectedError::usage(words, COLUMNS)
 }
 
+fn one_number_each(name: &str, what: &str) -> ExpectedError {
+    ExpectedError::usage(
+        format!("{name} looks like {what}, which has one number for each command"),
+        "judge its JSON, which has all runs: hyperfine --export-json FILE",
+    )
+}
+
 /// Refuses what names no columns, or not those that are needed.
 fn check_header(header: &StringRecord, known: &[Option<Column>], name: &str) -> Result<(), ExpectedError> {
+    if header.iter().next().is_some_and(|cell| cell.starts_with("| Command")) {
+        return Err(one_number_each(name, "a Markdown table of hyperfine's"));
+    }
     if header.iter().any(|cell| cell.parse::<f64>().is_ok()) {
         let line = shortened(&header.iter().collect::<Vec<_>>().join(","));
         return Err(ExpectedError::usage(
@@ -231,10 +241,7 @@ fn check_header(header: &StringRecord, known: &[Option<Column>], name: &str) -> 
     let is_hyperfine =
         ["command", "mean", "stddev"].iter().all(|name| header.iter().any(|cell| cell == *name));
     if is_hyperfine {
-        return Err(ExpectedError::usage(
-            format!("{name} looks like hyperfine's CSV, which has one number for each command"),
-            "judge its JSON, which has all runs: hyperfine --export-json FILE",
-        ));
+        return Err(one_number_each(name, "hyperfine's CSV"));
     }
     match (has(Column::Arm), has(Column::Value)) {
         (true, false) => {

@@ -494,7 +494,7 @@ fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
         ('=', format!("equal{band}{level}")),
         ('<', if less { "less" } else { "slower" }.to_owned()),
         ('>', if less { "more" } else { "faster" }.to_owned()),
-        ('~', "near enough for either".to_owned()),
+        ('~', "near enough for either (90 %)".to_owned()),
         ('?', "open".to_owned()),
         ('-', "cannot tell here".to_owned()),
     ];

@@ -7,16 +7,18 @@ use fstrial_model::units::Percent;
 
 /// Trials of each kind.
 const TRIALS: u64 = 60;
+/// Trials of each kind that ask one question: they are short.
+const SHORT_TRIALS: u64 = 120;
 
-/// Most of `TRIALS` trials that may go wrong of which `rate` do: so many or fewer in 999 of 1000.
+/// Most of so many trials that may go wrong of which `rate` do: so many or fewer in 999 of 1000.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "small"
 )]
-fn most(rate: f64) -> usize {
-    let mean = rate * TRIALS as f64;
+fn most(rate: f64, trials: u64) -> usize {
+    let mean = rate * trials as f64;
     (mean + 3.1 * (mean * (1.0 - rate)).sqrt()).ceil() as usize
 }
 
@@ -37,7 +39,11 @@ fn ended(levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize 
         let told = simulate(&plan, &world(*seed), none);
         told.states().iter().any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
     };
-    (0..TRIALS).filter(is_wrong).count()
+    (0..trials_of(levels)).filter(is_wrong).count()
+}
+
+fn trials_of(levels: u16) -> u64 {
+    if levels == 1 { SHORT_TRIALS } else { TRIALS }
 }
 
 const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
@@ -46,7 +52,7 @@ const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
 fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     for shape in [Shape::TwoPoint, Shape::Growing, Shape::Settling] {
         let alarms = ended(1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
-        assert!(alarms <= most(0.05), "{shape:?}: {alarms} of {TRIALS}");
+        assert!(alarms <= most(0.05, SHORT_TRIALS), "{shape:?}: {alarms} of {SHORT_TRIALS}");
     }
 }
 
@@ -59,7 +65,7 @@ fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
             World { seed, noise: 1.0, shape, ..World::default() }
         };
         let alarms = ended(1, world, &DIFFERENT);
-        assert!(alarms <= most(0.05), "{trial}: {alarms} of {TRIALS}");
+        assert!(alarms <= most(0.05, SHORT_TRIALS), "{trial}: {alarms} of {SHORT_TRIALS}");
     }
 }
 
@@ -69,7 +75,7 @@ fn the_more_is_asked_the_less_each_question_may_err() {
     for levels in [6, 18] {
         let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..World::default() };
         let alarms = ended(levels, world, &DIFFERENT);
-        assert!(alarms <= most(0.05), "{levels} questions: {alarms} of {TRIALS}");
+        assert!(alarms <= most(0.05, TRIALS), "{levels} questions: {alarms} of {TRIALS}");
     }
 }
 
@@ -81,7 +87,7 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
         let arms = || vec![("b", Character { speed, stalls: (0.29, 0.1), ..ORDINARY })];
         let world = |seed| World { seed, noise, arms: arms(), ..World::default() };
         let alarms = ended(1, world, &DIFFERENT);
-        assert!(alarms <= most(0.11), "noise {noise}: {alarms} of {TRIALS}");
+        assert!(alarms <= most(0.11, SHORT_TRIALS), "noise {noise}: {alarms} of {SHORT_TRIALS}");
     }
 }
 
@@ -113,6 +119,6 @@ fn what_rare_stalls_lose_is_said_or_seen() {
             assert!(!is_unseen || *is_said, "{gain} {often} {part}");
         }
         let asked = praised(Some(Percent(10.0))).len();
-        assert!(asked <= most(0.10), "{gain} {often} {part}: {asked} of {TRIALS}");
+        assert!(asked <= most(0.10, TRIALS), "{gain} {often} {part}: {asked} of {TRIALS}");
     }
 }
