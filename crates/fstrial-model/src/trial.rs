@@ -330,6 +330,11 @@ impl Trial {
         self.arms.iter().filter_map(|arm| self.memory_of(arm)).min().or(self.trial.memory)
     }
 
+    /// Whether a place is on the host where fstrial was started: that of an arm that names none, or another device of it.
+    pub fn is_here(&self, place: Option<&String>) -> bool {
+        place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
+    }
+
     /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every
     /// run finds a device with the same writes behind it.
     pub fn restores(&self) -> bool {

@@ -84,14 +84,8 @@ const WORDS: &str = "compare a=ext4 b=ext4 --workload random-write --set workloa
 
 /// An option is refused before anything is touched.
 pub(super) fn option(lab: &Lab, option: &str) -> Result<(), String> {
-    let mut command = lab.fstrial("compare ext4");
-    command.arg(format!("x={option}")).args([
-        "--set",
-        "device.size=640MiB",
-        "--device",
-        "image:images",
-        "--dry-run",
-    ]);
+    let mut command = lab.fstrial("compare ext4 --set device.size=640MiB --device image:images --dry-run");
+    command.arg(format!("x={option}"));
     said_no(&child::run(&mut command, crate::lab::PATIENCE))
 }
 

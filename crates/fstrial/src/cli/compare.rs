@@ -173,9 +173,6 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
-    if !args.conduct.is_dry_run() {
-        fit::check_programs(&trial)?;
-    }
     if args.rounds.is_none() && !args.anyway {
         match fit::check(&trial) {
             Err(refused) if args.conduct.is_dry_run() => {

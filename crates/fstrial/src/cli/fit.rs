@@ -100,13 +100,14 @@ fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
 /// Refuses a budget in which not even the rounds of a first verdict fit.
 ///
 /// # Errors
-/// They do not.
+/// They do not; or for want of programs none would ever.
 pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     let (plan, budget) = (planned(trial)?, trial.trial.budget);
     let (least, needed) = (forecast::least_rounds(&plan), forecast::least_seconds(&plan));
     if least == 0 || is_within(trial, needed / SLACK) {
         return Ok(());
     }
+    lacking::check_programs(&plan)?;
     let fit = budget.as_secs_f64() * f64::from(least) / needed;
     let room = match fit as usize {
         0 => format!("not even one round fits into a budget of {budget}"),
@@ -124,21 +125,14 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     ))
 }
 
-/// Whether `--duration` says how long a run of it is: of a load, and of a program that is told, as fio by its job.
+/// Whether `--duration` sets the length of its runs: those of a load, and those of a program that is told one or has a job of fio's
+/// with a time.
 fn takes_a_duration(workload: &Workload) -> bool {
     let is_told = |program: &Program| {
-        let words = program.commands().flatten().chain(program.inputs.values());
-        words.into_iter().any(|word| word.contains("{duration") || word.contains("\nruntime="))
+        program.told_time(Nanos(0)).is_some()
+            || program.inputs.values().any(|input| input.contains("\nruntime="))
     };
     workload.is_load() || workload.program.as_ref().is_some_and(|timed| is_told(&timed.program))
-}
-
-/// Refuses a trial of which this host has the programs of no workload.
-///
-/// # Errors
-/// It has none.
-pub(super) fn check_programs(trial: &Trial) -> Result<(), ExpectedError> {
-    lacking::check_programs(&planned(trial)?)
 }
 
 fn planned(trial: &Trial) -> Result<Plan, ExpectedError> {

@@ -27,8 +27,7 @@ pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
-    let is_here = |name: &String| trial.places.iter().any(|place| place.name == *name && place.is_here());
-    let here = || trial.arms.iter().filter(|arm| arm.place.as_ref().is_none_or(is_here));
+    let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
     let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let programs = workloads.iter().filter(|_| here().next().is_some()).flat_map(missing_programs);

@@ -422,7 +422,7 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
     let is_file = plan.trial.device.kind.is_file();
-    // Without an interval nobody knows yet how many rounds it takes.
+    // Without an interval it is not known yet how many rounds it takes.
     let is_hopeless = |state: &ContrastState| state.interval.is_some() && state.rounds_needed.is_none();
     let open = judge.states().into_iter().filter(|state| state.holds_open);
     let open: Vec<ContrastState> = open.filter(|state| state.verdict == Outcome::Undecided).collect();

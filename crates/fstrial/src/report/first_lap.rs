@@ -21,7 +21,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let cells = || workload.cells.iter();
     let writes = cells().any(|cell| cell.device_bytes_per_operation.is_some())
         || cells().all(|cell| cell.device_share.is_none());
-    // Of work that is done some time nobody knows how long a warm-up takes.
+    // Work with an end of its own has no warm-up.
     let timed =
         workload.duration_seconds.filter(|_| workload.warmup_seconds.is_some_and(|warmup| warmup > 0.0));
     laps(&arms, timed).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()

@@ -355,7 +355,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let asked = self.plan.trial.trial.rounds;
         let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
-        let warning = forecast::too_few(self.plan, fit, asked, least, round_seconds);
+        let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
         self.tell(&Event::FirstRoundTimed { asked, fit, round_seconds, least, warning: warning.as_deref() })
     }
 

@@ -90,18 +90,18 @@ impl Forecast {
             least_rounds: least,
             questions: rule.as_ref().map_or(0, |rule| rule.questions),
             differences: rule.map_or_else(Vec::new, |rule| rule.differences(rounds)),
-            warning: too_few(plan, rounds, settings.rounds, least, round.as_secs_f64()),
+            warning: too_few(rounds, settings.rounds, least, round.as_secs_f64(), &fewer(plan)),
         }
     }
 }
 
-/// Why so few rounds cannot decide anything, with the remedy; none if they can.
+/// Why so few rounds cannot decide anything, with the remedy; none if they can. `fewer`: of what there could be fewer.
 pub fn too_few(
-    plan: &Plan,
     rounds: u32,
     asked: Option<u32>,
     least: u32,
     round_seconds: f64,
+    fewer: &[&str],
 ) -> Option<String> {
     if rounds >= least {
         return None;
@@ -115,10 +115,8 @@ pub fn too_few(
     let remedy = match asked {
         Some(asked) if asked < least && asked <= rounds => format!("{least} rounds or more"),
         Some(asked) if asked < least => format!("{least} rounds or more, and --budget {needed}"),
-        _ => match fewer(plan).as_slice() {
-            [] => format!("--budget {needed}"),
-            all => format!("--budget {needed}, or fewer {}", all.join(", ")),
-        },
+        _ if fewer.is_empty() => format!("--budget {needed}"),
+        _ => format!("--budget {needed}, or fewer {}", fewer.join(", ")),
     };
     Some(format!(
         "{have}: a verdict takes at least {least}. Give it {remedy}; else there will be figures only"
@@ -246,7 +244,6 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{trial::Trial, workload::Entry};
 
     const SINGLE: Rule = Rule { questions: 1, equivalence: true, least: 0 };
 
@@ -272,19 +269,14 @@ mod tests {
 
     #[test]
     fn too_few_rounds_are_told_with_a_remedy() {
-        let of = |arms: &[&str]| {
-            let arms = arms.iter().map(|arm| arm.parse().unwrap()).collect();
-            let one = Entry { threads: Some(vec![1]), ..Entry::of_preset("random-write") };
-            Plan::new(Trial { arms, workloads: vec![one], ..Trial::default() }, 1, 1).unwrap()
-        };
-        let (two, three) = (of(&["ext4", "xfs"]), of(&["ext4", "xfs", "btrfs"]));
-        assert_eq!(too_few(&two, 4, None, 4, 10.0), None);
-        let said = |rounds, asked| too_few(&three, rounds, asked, 8, 60.0).unwrap();
-        assert!(too_few(&two, 3, None, 8, 60.0).unwrap().contains("Give it --budget 12m; else"));
+        let more = ["arms", "workloads"];
+        assert_eq!(too_few(4, None, 4, 10.0, &more), None);
+        let said = |rounds, asked| too_few(rounds, asked, 8, 60.0, &more).unwrap();
+        assert!(too_few(3, None, 8, 60.0, &[]).unwrap().contains("Give it --budget 12m; else"));
         assert!(
             said(0, None).starts_with("not even one round fits into the budget: a verdict takes at least 8")
         );
-        assert!(said(3, None).contains("--budget 12m, or fewer arms; else"));
+        assert!(said(3, None).contains("--budget 12m, or fewer arms, workloads; else"));
         assert!(said(3, Some(3)).contains("Give it 8 rounds or more;"));
         assert!(said(2, Some(3)).contains("8 rounds or more, and --budget 12m"));
     }

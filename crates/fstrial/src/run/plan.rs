@@ -138,18 +138,12 @@ impl Plan {
 
     /// Whether anything is built on this host.
     pub fn is_here(&self) -> bool {
-        self.places.iter().any(|place| self.has_here(place.as_ref()))
+        self.places.iter().any(|place| self.trial.is_here(place.as_ref()))
     }
 
     /// Whether everything is.
     pub fn is_here_only(&self) -> bool {
-        self.places.iter().all(|place| self.has_here(place.as_ref()))
-    }
-
-    fn has_here(&self, place: Option<&String>) -> bool {
-        let is_it =
-            |name: &String| self.trial.places.iter().any(|place| place.name == *name && place.is_here());
-        place.is_none_or(is_it)
+        self.places.iter().all(|place| self.trial.is_here(place.as_ref()))
     }
 
     /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one block, so

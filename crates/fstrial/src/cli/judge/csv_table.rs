@@ -106,13 +106,13 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
         .from_reader(text.as_bytes())
 }
 
-/// Where a table has an arm and a value column by their kind: what is left without a known name is one of words that come
-/// again and one of numbers, or the one of the two that has no such name. None otherwise.
+/// The columns of the arms and of the values where their names do not say so but what they hold does: of all columns without a
+/// known name one has words, which come again, and one has numbers. One of the two may have its known name.
 fn words_and_numbers(text: &str, header: &StringRecord, known: &[Option<Column>]) -> Option<(usize, usize)> {
     let at = |column| known.iter().position(|known| *known == Some(column));
-    let is_number = |name: &str| name.is_empty() || NUMBERS.contains(&name.to_lowercase().as_str());
+    let counts_rows = |name: &str| name.is_empty() || NUMBERS.contains(&name.to_lowercase().as_str());
     let unknown: Vec<usize> =
-        (0..known.len()).filter(|at| known[*at].is_none() && !is_number(&header[*at])).collect();
+        (0..known.len()).filter(|at| known[*at].is_none() && !counts_rows(&header[*at])).collect();
     let mut ways = match (at(Column::Arm), at(Column::Value), unknown.as_slice()) {
         _ if at(Column::Metric).is_some() => return None,
         (None, None, [one, other]) => vec![(*one, *other), (*other, *one)],

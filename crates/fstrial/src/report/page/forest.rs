@@ -278,6 +278,8 @@ mod tests {
             let (_, rest) = part.split_once(&format!(" {name}=\"")).expect("an attribute");
             rest.split('"').next().expect("its value").to_owned()
         };
+        assert!(PICTURES.contains("svg .figure {\n  text-anchor: end;\n}"));
+        assert!(svg.contains("<g class=\"axis\" text-anchor=\"middle\">"), "{svg}");
         let parts = svg.split("<text").skip(1).map(|part| {
             let (head, rest) = part.split_once('>').expect("a start tag");
             let words = rest.split('<').next().expect("words");
@@ -285,8 +287,6 @@ mod tests {
                 words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
             let place = |name| of(head, name).parse::<f64>().expect("a number");
             // Those of the axis are in a group without a class of their own, and the style sheet ends a figure where it is placed.
-            assert!(PICTURES.contains("svg .figure {\n  text-anchor: end;\n}"));
-            assert!(svg.contains("<g class=\"axis\" text-anchor=\"middle\">"), "{svg}");
             let anchor = match head.contains("class=").then(|| of(head, "class")).as_deref() {
                 None => "middle",
                 Some("figure") => "end",

@@ -10,7 +10,7 @@ const TRIALS: u64 = 60;
 /// Trials of each kind that ask one question: they are short.
 const SHORT_TRIALS: u64 = 120;
 
-/// Most of so many trials that may go wrong of which `rate` do: so many or fewer in 999 of 1000.
+/// How many of `trials` may go wrong where a share of `rate` does: no more do in 999 of 1000 cases.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -32,18 +32,14 @@ fn asked(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     })
 }
 
-/// How many of the trials end with one of these verdicts on any of what was asked.
-fn ended(levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
+/// How many of so many trials end with one of these verdicts on any of what was asked.
+fn ended(trials: u64, levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
     let is_wrong = |seed: &u64| {
         let plan = asked(levels, *seed, |_| {});
         let told = simulate(&plan, &world(*seed), none);
         told.states().iter().any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
     };
-    (0..trials_of(levels)).filter(is_wrong).count()
-}
-
-fn trials_of(levels: u16) -> u64 {
-    if levels == 1 { SHORT_TRIALS } else { TRIALS }
+    (0..trials).filter(is_wrong).count()
 }
 
 const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
@@ -51,7 +47,8 @@ const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
 #[test]
 fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     for shape in [Shape::TwoPoint, Shape::Growing, Shape::Settling] {
-        let alarms = ended(1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
+        let alarms =
+            ended(SHORT_TRIALS, 1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
         assert!(alarms <= most(0.05, SHORT_TRIALS), "{shape:?}: {alarms} of {SHORT_TRIALS}");
     }
 }
@@ -64,7 +61,7 @@ fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
             let shape = Shape::Recorded { trial, from: usize::try_from(seed).unwrap() * 7 };
             World { seed, noise: 1.0, shape, ..World::default() }
         };
-        let alarms = ended(1, world, &DIFFERENT);
+        let alarms = ended(SHORT_TRIALS, 1, world, &DIFFERENT);
         assert!(alarms <= most(0.05, SHORT_TRIALS), "{trial}: {alarms} of {SHORT_TRIALS}");
     }
 }
@@ -74,7 +71,7 @@ fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
 fn the_more_is_asked_the_less_each_question_may_err() {
     for levels in [6, 18] {
         let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..World::default() };
-        let alarms = ended(levels, world, &DIFFERENT);
+        let alarms = ended(TRIALS, levels, world, &DIFFERENT);
         assert!(alarms <= most(0.05, TRIALS), "{levels} questions: {alarms} of {TRIALS}");
     }
 }
@@ -86,7 +83,7 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
     for (noise, speed) in [(0.003, 1.0072), (0.01, 1.0237)] {
         let arms = || vec![("b", Character { speed, stalls: (0.29, 0.1), ..ORDINARY })];
         let world = |seed| World { seed, noise, arms: arms(), ..World::default() };
-        let alarms = ended(1, world, &DIFFERENT);
+        let alarms = ended(SHORT_TRIALS, 1, world, &DIFFERENT);
         assert!(alarms <= most(0.11, SHORT_TRIALS), "noise {noise}: {alarms} of {SHORT_TRIALS}");
     }
 }
