@@ -66,9 +66,11 @@ pub struct Verdict {
     pub rounds_needed: Option<(usize, usize)>,
     /// Undecided only because the ratio of all that was done does not bear out the typical one.
     pub waits_for_total: bool,
-    /// The narrowest of the [`LADDER`]'s bands inside which an undecided difference was shown to lie, a fraction; none if it
-    /// was not even the widest, or the question has no band.
+    /// The narrowest of the [`LADDER`]'s bands inside which an undecided difference is shown to lie, a fraction; none if it
+    /// is not even the widest, or the question has no band.
     pub within: Option<f64>,
+    /// The interval of level 1−2α that lies inside that band.
+    pub interval_within: Option<(f64, f64)>,
     /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band):
     /// it would have been decided as the only question.
     pub excludes_zero_undecided: bool,
@@ -274,17 +276,14 @@ impl Panel {
         }
     }
 
-    /// Notes what is shown of those that are not decided. The bands are nested: for any of these statements to be wrong the one
+    /// Notes what the rounds show, now, of those that are not decided. The bands are nested: for any of these statements to be wrong the one
     /// about the widest band that does not hold the truth must be, so that all of them together keep α, as *equivalent* does.
     fn climb(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
             let (contrast, schedule) = (&entry.contrast, &self.equivalence);
             let is_shown = |fraction: &&f64| contrast.is_within(libm::log1p(**fraction), schedule);
-            if contrast.question.equivalence
-                && let Some(narrowest) = LADDER.iter().rev().find(is_shown)
-            {
-                entry.within = Some(entry.within.map_or(*narrowest, |known| known.min(*narrowest)));
-            }
+            let has_bands = contrast.question.equivalence;
+            entry.within = LADDER.iter().rev().find(is_shown).copied().filter(|_| has_bands);
         }
     }
 
@@ -382,6 +381,7 @@ impl Panel {
         Verdict {
             futile: *futile,
             within: *within,
+            interval_within: contrast.interval(equivalence).filter(|_| within.is_some()),
             rounds_needed: contrast.rounds_needed(directional, equivalence, self.stricter(), total),
             waits_for_total: contrast.waits_for_total(&self.directional, &self.equivalence),
             excludes_zero_undecided: contrast.side(&self.directional).is_some(),
@@ -425,6 +425,7 @@ fn known(contrast: &Contrast, schedule: &Schedule, total: Option<Ratio>) -> Verd
         rounds_needed: None,
         waits_for_total: false,
         within: None,
+        interval_within: None,
         excludes_zero_undecided: false,
     }
 }

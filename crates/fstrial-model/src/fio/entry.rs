@@ -11,6 +11,7 @@ use crate::{
     workload::{
         Better, DURATIONS, Entry, Kind, MetricEntry,
         metric::{MAX_METRICS, OneOrMany, Take},
+        program::JOB_FILE,
     },
 };
 use std::collections::BTreeSet;
@@ -70,7 +71,7 @@ fn program(jobs: &Jobs) -> Entry {
     // The program works in its own directory.
     let mut command = vec!["fio".to_owned()];
     command.extend(Jobs::options("."));
-    command.push("{input:job.fio}".into());
+    command.push(format!("{{input:{JOB_FILE}}}"));
     Entry {
         kind: Some(Kind::Program),
         threads: Some(vec![jobs.threads]),
@@ -79,7 +80,7 @@ fn program(jobs: &Jobs) -> Entry {
         file_size: jobs.space.filter(|space| space.0 > 0),
         version: Some(words(&["fio", "--version"])),
         command: Some(command),
-        inputs: Some([("job.fio".to_owned(), input)].into()),
+        inputs: Some([(JOB_FILE.to_owned(), input)].into()),
         metrics: Some(metrics(jobs)),
         ..Entry::default()
     }

@@ -187,6 +187,14 @@ pub enum Pick {
     Measure(Measure),
 }
 
+impl Pick {
+    /// The job whose figure this is in fio's answer: its number there, or `*` for all together.
+    pub(super) fn job_of_fio(&self) -> Option<&str> {
+        let Self::Pointer(pointers) = self else { return None };
+        pointers.first()?.strip_prefix("/jobs/")?.split('/').next()
+    }
+}
+
 /// What a command left behind, as far as it was kept.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Output {

@@ -26,6 +26,8 @@ use std::{
 const MAX_INPUTS: usize = 16;
 /// Most parameters.
 const MAX_PARAMETERS: usize = 64;
+/// The input that is a job file of fio's.
+pub(crate) const JOB_FILE: &str = "job.fio";
 /// Most bytes of one input.
 const MAX_INPUT_BYTES: usize = 256 << 10;
 /// A program that is run on an arm.
@@ -172,6 +174,17 @@ fn with_letter(bytes: Bytes) -> String {
 }
 
 impl Program {
+    /// Whether a metric is judged from the rounds that another one needs: of a server that is the first of all, and of fio the first
+    /// of the same job.
+    pub fn is_secondary(&self, metric: usize) -> bool {
+        if self.server.is_some() {
+            return metric > 0;
+        }
+        let job = self.metrics.get(metric).and_then(|rule| rule.pick.job_of_fio());
+        let is_of_it = |earlier: &MetricRule| [job, Some("*")].contains(&earlier.pick.job_of_fio());
+        job.is_some() && self.inputs.contains_key(JOB_FILE) && self.metrics[..metric].iter().any(is_of_it)
+    }
+
     /// The words of a command with the placeholders replaced.
     ///
     /// # Errors

@@ -171,6 +171,7 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     if args.rounds.is_none() {
         let is_free = args.budget.is_none() && !args.quick;
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
+        args.conduct.longest = is_free.then_some(fit::LONGEST);
     }
     args.conduct.notes.iter().for_each(|note| args.note(note));
     if args.rounds.is_none() && !args.anyway {

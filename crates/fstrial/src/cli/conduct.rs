@@ -295,6 +295,7 @@ impl<'a> Conducting<'a> {
             listener: &mut listeners,
             interrupt: self.interrupt,
             deadline: Nanos(self.plan.trial.trial.budget.0 + unbudgeted),
+            longest: self.args.longest,
         };
         let limit = context.deadline.0.saturating_add(OVERTIME.0);
         let limit = Nanos(limit.saturating_sub(self.clock.now().0));

@@ -16,11 +16,8 @@ use fstrial_model::{
     workload::{Entry, Program, Workload},
 };
 
-/// Rounds may be shorter than they are estimated by this factor.
-const SLACK: f64 = 1.25;
 /// The largest budget that is chosen without a flag.
-const LONGEST: Nanos = Nanos::secs(12 * 60);
-const MINUTE: Nanos = Nanos::secs(60);
+pub(super) const LONGEST: Nanos = Nanos::secs(12 * 60);
 
 /// Fits a trial into its budget, or into a larger one if it `is_free`, and gives words for what was done.
 pub(super) fn fit(
@@ -90,11 +87,8 @@ fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
     if needed <= usual || needed > LONGEST {
         return Ok(None);
     }
-    trial.trial.budget = Nanos::secs(needed.0.div_ceil(MINUTE.0) * 60);
-    Ok(Some(format!(
-        "a budget of {}, which a first verdict may take, in the place of {usual}",
-        trial.trial.budget
-    )))
+    trial.trial.budget = forecast::whole_minutes(needed);
+    Ok(Some(forecast::raised(trial.trial.budget, usual)))
 }
 
 /// Refuses a budget in which not even the rounds of a first verdict fit.
@@ -104,7 +98,7 @@ fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
 pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     let (plan, budget) = (planned(trial)?, trial.trial.budget);
     let (least, needed) = (forecast::least_rounds(&plan), forecast::least_seconds(&plan));
-    if least == 0 || is_within(trial, needed / SLACK) {
+    if least == 0 || is_within(trial, needed / forecast::SLACK) {
         return Ok(());
     }
     lacking::check_programs(&plan)?;

@@ -138,6 +138,7 @@ fn compare_with_itself(
         listener: &mut Silent,
         interrupt,
         deadline: plan.trial.trial.budget,
+        longest: None,
     };
     let finished = Coordinator::new(&plan, context, Earlier::default()).run();
     let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);

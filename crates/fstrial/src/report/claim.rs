@@ -359,7 +359,7 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
     Some(said.join("; "))
 }
 
-/// That levels were compared next to other work.
+/// That levels were compared, or an amount was measured, next to other work.
 fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
     let taken = (0..plan.parts.len()).filter_map(|part| judge.lost_to_others(part));
     let share = taken.max_by(f64::total_cmp)?;

@@ -1,6 +1,9 @@
 //! The final document of a trial: everything a script might ask, with a schema version.
 
-use super::claim::{self, ClaimReport};
+use super::{
+    claim::{self, ClaimReport},
+    verdict,
+};
 use crate::run::{
     audit,
     cell::Contrast,
@@ -45,6 +48,9 @@ pub struct Document {
     pub ended: &'static str,
     /// Rounds begun.
     pub rounds: u32,
+    /// Whether the last of them ended before all its runs were made.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_short: bool,
     /// Whether every cell was run once: before that there is no answer.
     #[serde(skip)]
     pub has_begun: bool,
@@ -255,6 +261,16 @@ impl Document {
         self.trial_id.map(|id| format!("fstrial report {id} --format text{}", self.home_again))
     }
 
+    /// `6 rounds`, `6 rounds, the last one cut short`.
+    pub fn rounds_in_words(&self) -> String {
+        let rounds = verdict::rounds_in_words(self.rounds as usize);
+        match self.is_cut_short {
+            true if self.rounds == 1 => format!("{rounds}, which was cut short"),
+            true => format!("{rounds}, the last one cut short"),
+            false => rounds,
+        }
+    }
+
     /// That the trial is not at its end, in words; none of one that is.
     pub fn not_at_its_end(&self) -> Option<String> {
         let go_on =
@@ -318,6 +334,7 @@ pub fn document(
             Reason::BudgetEnded => "budget-ended",
         },
         rounds: finished.rounds,
+        is_cut_short: finished.all.is_cut_short(),
         has_begun: finished.all.has_begun(),
         seed: format!("{:#x}", plan.seed),
         compare: settings.compare,
@@ -499,11 +516,11 @@ fn section_report(
     let controls = states.iter().enumerate().filter(|(n, _)| is_control(*n));
     let controls = controls.map(|(_, state)| state.clone()).collect();
     let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
-    let verdict = |(_, state): (usize, &ContrastState)| VerdictReport {
+    let report = |(_, state): (usize, &ContrastState)| VerdictReport {
         contrast: state.clone(),
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
     };
-    let (leads, verdicts) = states.map(verdict).partition(|report: &VerdictReport| report.contrast.is_lead);
+    let (leads, verdicts) = states.map(report).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     let program = plan.workloads[index].program.as_ref().filter(|timed| timed.program.server.is_some());
     let served = program.map(|timed| Served { durable: timed.program.durable() });

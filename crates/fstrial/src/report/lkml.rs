@@ -4,7 +4,7 @@
 use super::{
     USUAL_COLUMNS, claim,
     document::{Document, WorkloadReport},
-    markdown, plain, shortened, summary, table, verdict, wrapped,
+    markdown, plain, shortened, summary, table, wrapped,
 };
 use comfy_table::{CellAlignment, Table, presets};
 use std::{collections::BTreeSet, fmt::Write};
@@ -35,7 +35,7 @@ pub fn render(document: &Document) -> String {
     if !tools.is_empty() {
         field(&mut out, "Tools:", &tools);
     }
-    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let rounds = document.rounds_in_words();
     let method = format!(
         "fstrial {}, randomised controlled trials of filesystems: {rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios compare \
          arms within a round; intervals hold for stopping at any time.",

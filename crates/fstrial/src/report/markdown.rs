@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{Document, WorkloadReport},
-    numbers, plain, plain_lines, summary, table, verdict,
+    numbers, plain, plain_lines, summary, table,
 };
 use fstrial_model::trial::Compare;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub fn render(document: &Document) -> String {
     conditions.extend(document.machines_in_words());
     conditions.push(format!(
         "{}, seed {}; differences of less than {} % count as no difference",
-        verdict::rounds_in_words(document.rounds as usize),
+        document.rounds_in_words(),
         document.seed,
         numbers::plain(document.practical_percent)
     ));

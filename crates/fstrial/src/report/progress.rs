@@ -265,7 +265,7 @@ impl Listener for Progress {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
             Event::Preparing { line } => self.say(line),
-            Event::Looked { lines } => lines.iter().for_each(|line| self.say(line)),
+            Event::Noted { lines } => lines.iter().for_each(|line| self.say(line)),
             Event::DeviceProgress { done, total } => {
                 self.draw(&format!("preparing the device: {} of {}", done.human(), total.human()));
             }
@@ -285,9 +285,11 @@ impl Listener for Progress {
             Event::FirstRoundTimed { asked, fit, round_seconds, warning, .. } => {
                 budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
-            Event::RoundStarted { round, runs, .. } => {
+            Event::RoundStarted { round, runs, left } => {
                 self.round = *round;
                 self.runs = *runs;
+                // It may have been raised.
+                self.budget = Nanos(left.0 + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0));
             }
             Event::RunStarted { slot, arm, workload, threads, .. } => {
                 self.current =

@@ -8,7 +8,7 @@ use super::{
     remarks::{controls_in_short, remarks},
     served,
     stdout::folded,
-    summary, verdict,
+    summary,
 };
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
@@ -53,7 +53,7 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
 
 /// What was measured, in a line: `8 rounds; runs of 1 s; Linux 6.18.44, image file; seed 0x7`.
 fn conditions(document: &Document) -> String {
-    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let rounds = document.rounds_in_words();
     // Of a rate that is looked for it is the time of each that is offered.
     let timed = document.workloads.iter().filter(|workload| workload.promise.is_none());
     let lengths = timed.filter_map(|workload| workload.duration_seconds);

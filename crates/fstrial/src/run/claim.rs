@@ -1,7 +1,7 @@
 //! What the rounds so far say of a claim and its parts.
 
 use super::{
-    cell::{Cell, Contrast},
+    cell::{Cell, Contrast, Of},
     contrast::{Assay, less_is_better},
     judge::Judge,
     parts::ClaimPart,
@@ -184,28 +184,30 @@ impl Judge<'_> {
         !is_of_winners || self.decision(contrast).0 == Decision::Equivalent
     }
 
-    /// The share of the processors that others took from a part which compares levels, where it matters: a neighbour on one of
-    /// two processors takes nothing from one thread and half of two.
+    /// The share of the processors that others took from a part which they may have decided: one that compares levels, as a
+    /// neighbour on one of two processors takes nothing from one thread and half of two, or one about an amount.
     pub fn lost_to_others(&self, index: usize) -> Option<f64> {
         let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
-        let between_levels = |contrast: &&Contrast| {
+        let is_uneven = |contrast: &&Contrast| {
             let first = self.workers((contrast.a, contrast.result_a));
-            contrast.figures().any(|figure| self.workers(figure) != first)
+            contrast.of == Of::Amount || contrast.figures().any(|figure| self.workers(figure) != first)
         };
-        let cells: Vec<(usize, usize)> =
-            contrasts.filter(between_levels).flat_map(Contrast::figures).collect();
+        let cells: Vec<(usize, usize)> = contrasts.filter(is_uneven).flat_map(Contrast::figures).collect();
         let samples = cells.iter().flat_map(|(cell, result)| self.samples(*cell, *result));
         let shares: Vec<f64> = samples.filter_map(Sample::taken_by_others).collect();
         spread::median(&shares).filter(|share| *share > NEIGHBOURS)
     }
 
-    /// Whether a finding about levels is so although others took much of the processors: also if all of that was taken from the one
-    /// level, or all from the other.
+    /// Whether a finding is so although others took much of the processors: of levels also if all of that was taken from the one
+    /// level, or all from the other, and of an amount with all of it given back.
     fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
         let bound = match part.asked {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,
             ClaimQuestion::Better { .. } => Bound::Above(1.0),
+            ClaimQuestion::Amount { bound, .. } => {
+                return self.is_amount_without_others(contrasts[0], bound, found);
+            }
             _ => return false,
         };
         // The other way round is told by the question about the direction.
@@ -222,6 +224,27 @@ impl Judge<'_> {
             (ClaimVerdict::Reversed, Bound::Within(share)) => low > 1.0 + share || high < 1.0 / (1.0 + share),
             (ClaimVerdict::Reversed, Bound::Above(bound)) => high < bound.min(1.0),
             (ClaimVerdict::Reversed, Bound::Below(bound)) => low > bound.max(1.0),
+            _ => false,
+        }
+    }
+
+    /// The same of an amount, of which others can only have taken: it may have been more, and a time less.
+    fn is_amount_without_others(&self, contrast: usize, bound: Bound, found: ClaimVerdict) -> bool {
+        let Some((low, high)) = self.standing(contrast).1 else { return false };
+        let Contrast { a, result_a, .. } = self.plan.contrasts[contrast];
+        let kept = 1.0 - self.most_taken(a, result_a);
+        let (low, high) = if less_is_better(self.plan, &self.plan.contrasts[contrast]) {
+            (low * kept, high)
+        } else {
+            (low, high / kept)
+        };
+        match (found, bound) {
+            (ClaimVerdict::Holds, Bound::Above(bound)) | (ClaimVerdict::Reversed, Bound::Below(bound)) => {
+                low > bound
+            }
+            (ClaimVerdict::Holds, Bound::Below(bound)) | (ClaimVerdict::Reversed, Bound::Above(bound)) => {
+                high < bound
+            }
             _ => false,
         }
     }

@@ -45,6 +45,8 @@ pub struct Context<'a, 'w> {
     pub interrupt: &'a Interrupt,
     /// When the budget ends, by the clock.
     pub deadline: Nanos,
+    /// What a budget that nobody gave may be raised to, once the first round was timed.
+    pub longest: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,6 +352,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Tells what the time of the first complete round means for the budget.
     fn tell_time(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
+        self.extend(round_time)?;
         let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
         let fit = affordable.saturating_add(self.round);
         let asked = self.plan.trial.trial.rounds;
@@ -357,6 +360,25 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
         let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
         self.tell(&Event::FirstRoundTimed { asked, fit, round_seconds, least, warning: warning.as_deref() })
+    }
+
+    /// Raises a budget that nobody gave, where rounds like the first are too long for a verdict in it, and where one comes soon.
+    fn extend(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
+        let Some(longest) = self.context.longest.filter(|_| self.plan.trial.trial.rounds.is_none()) else {
+            return Ok(());
+        };
+        let budget = self.plan.trial.trial.budget;
+        let gone = budget.0.saturating_sub(self.left().0);
+        let more = round_time.as_secs_f64() * f64::from(forecast::least_rounds(self.plan).saturating_sub(1));
+        let ends = |factor: f64| Nanos(gone + (more * factor * 1e9) as u64);
+        if ends(1.0) > longest || ends(forecast::SLACK) <= budget {
+            return Ok(());
+        }
+        let raised = forecast::whole_minutes(ends(forecast::MARGIN)).min(longest);
+        let by = Nanos(raised.0.saturating_sub(budget.0));
+        self.context.deadline.0 += by.0;
+        self.context.interrupt.end_later(by.duration());
+        self.tell(&Event::Noted { lines: &[forecast::raised(raised, budget)] })
     }
 
     /// Runs one cell; false if interrupted.

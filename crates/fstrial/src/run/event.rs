@@ -65,8 +65,8 @@ pub enum Event<'a> {
         /// One line for each difference.
         lines: &'a [String],
     },
-    /// What pilots have seen beyond the length of a run: warnings of the answer.
-    Looked {
+    /// What was seen, or changed, on the way: warnings of the answer.
+    Noted {
         lines: &'a [String],
     },
     /// The first round is over, and its time tells how many there will be.

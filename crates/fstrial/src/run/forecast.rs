@@ -38,6 +38,8 @@ const SIMULATED_ROUNDS: u32 = 60;
 const LAYOUT_GUESS: u64 = 400_000;
 /// A budget that is advised is this many times the estimate, as rounds take longer than they are estimated.
 pub const MARGIN: f64 = 1.5;
+/// Rounds may be shorter than they are estimated by this factor, and longer than the first one.
+pub const SLACK: f64 = 1.25;
 /// No number of questions takes more rounds than this for a first verdict.
 const MAX_LEAST: u32 = 60;
 
@@ -121,6 +123,16 @@ pub fn too_few(
     Some(format!(
         "{have}: a verdict takes at least {least}. Give it {remedy}; else there will be figures only"
     ))
+}
+
+/// A budget to name: the next whole minute.
+pub fn whole_minutes(time: Nanos) -> Nanos {
+    Nanos::secs(time.0.div_ceil(Nanos::secs(60).0) * 60)
+}
+
+/// That a budget which nobody gave was raised.
+pub fn raised(to: Nanos, from: Nanos) -> String {
+    format!("a budget of {to}, which a first verdict may take, in the place of {from}")
 }
 
 /// Of what a plan has enough that it could do with fewer.

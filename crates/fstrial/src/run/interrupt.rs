@@ -68,6 +68,11 @@ impl Interrupt {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = moment;
     }
 
+    /// Raises it later than it was to be, by this time.
+    pub fn end_later(&self, by: Duration) {
+        self.end_at(self.end().and_then(|end| end.checked_add(by)));
+    }
+
     fn end(&self) -> Option<Instant> {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,7 +8,7 @@ use super::{
         Assay, ContrastState, Outcome, is_near, less_is_better, paired, ratio, ratio_interval, slope_weights,
         weighted_sum,
     },
-    panels::Panels,
+    panels::{ALPHA, Panels},
     plan::Plan,
     round::{Round, RunOutcome},
     sample::Sample,
@@ -35,6 +35,9 @@ pub struct Judge<'a> {
     tails: Vec<Option<Tail>>,
     /// By contrast: the logarithm that the last round gave.
     latest: Vec<Option<f64>>,
+    /// Runs of the round that is on its way.
+    ran: usize,
+    is_cut_short: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -61,7 +64,14 @@ impl<'a> Judge<'a> {
             failures: Vec::new(),
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             latest: vec![None; plan.contrasts.len()],
+            ran: 0,
+            is_cut_short: false,
         }
+    }
+
+    /// Whether the last round ended before all its cells were run.
+    pub const fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     /// Whether every cell but those of controls was run once: before that there is no answer.
@@ -85,6 +95,7 @@ impl<'a> Judge<'a> {
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
         self.cells[cell].tried = true;
+        self.ran += 1;
         match outcome {
             Ok(_) => {
                 self.cells[cell].lost = 0;
@@ -128,6 +139,11 @@ impl<'a> Judge<'a> {
 
     /// The round is over: what it decides is settled.
     pub fn end_round(&mut self) {
+        let asked = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
+        // Of a round without a run nothing is kept.
+        if let ran @ 1.. = std::mem::take(&mut self.ran) {
+            self.is_cut_short = ran < asked;
+        }
         let round = std::mem::take(&mut self.present);
         if round.is_resumed {
             self.panels.reopen();
@@ -311,10 +327,23 @@ impl<'a> Judge<'a> {
             return (None, None);
         }
         let less = less_is_better(self.plan, &self.plan.contrasts[index]);
-        (
-            verdict.estimate.map(|log| ratio(log, less)),
-            verdict.interval.map(|logs| ratio_interval(logs, less)),
-        )
+        // What lies within a band is shown by an interval of the level that *equivalent* has.
+        let interval = if self.is_near(index, verdict) { verdict.interval_within } else { verdict.interval };
+        (verdict.estimate.map(|log| ratio(log, less)), interval.map(|logs| ratio_interval(logs, less)))
+    }
+
+    /// The band within which an undecided difference is shown to lie, where that is licensed.
+    fn within(&self, index: usize, verdict: &Verdict) -> Option<f64> {
+        let is_licensed = || matches!(self.assay(index), Assay::Unasked | Assay::Seen);
+        let shown = self.has_ratio(index, verdict.decision) && !self.is_control(index);
+        verdict.within.filter(|_| shown && is_licensed())
+    }
+
+    /// Whether that is so near that either will do, and 1 is not excluded.
+    fn is_near(&self, index: usize, verdict: &Verdict) -> bool {
+        let band = self.plan.contrasts[index].metric.band(self.plan.trial.trial.practical.fraction());
+        self.within(index, verdict).is_some_and(|within| is_near(within, band))
+            && verdict.interval.is_none_or(|(low, high)| low <= 0.0 && high >= 0.0)
     }
 
     /// Whether a ratio is shown of a contrast: none of one whose cells failed or cannot be done, nor while operations are
@@ -360,9 +389,7 @@ impl<'a> Judge<'a> {
             decision => decision.into(),
         };
         let (a, b) = self.plan.names(contrast);
-        let is_licensed = matches!(assay, Assay::Unasked | Assay::Seen);
-        let within = verdict.within.filter(|_| shown && is_licensed && !self.is_control(index));
-        let practical = self.plan.trial.trial.practical.fraction();
+        let is_near = self.is_near(index, &verdict);
         ContrastState {
             a,
             b,
@@ -375,7 +402,7 @@ impl<'a> Judge<'a> {
             verdict: outcome,
             ratio,
             interval,
-            interval_level: verdict.interval_level,
+            interval_level: if is_near { 1.0 - 2.0 * ALPHA } else { verdict.interval_level },
             rounds,
             open: self.is_open(index),
             holds_open: contrast.holds_open,
@@ -386,9 +413,8 @@ impl<'a> Judge<'a> {
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
-            within_percent: within.map(|within| within * 100.0),
-            near: within.is_some_and(|within| is_near(within, contrast.metric.band(practical)))
-                && interval.is_none_or(|(low, high)| low <= 1.0 && high >= 1.0),
+            within_percent: self.within(index, &verdict).map(|within| within * 100.0),
+            near: is_near,
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent && assay == Assay::Unknown,
             total_ratio,

@@ -321,11 +321,11 @@ impl Plan {
         }
     }
 
-    /// Whether a result is told with another one: of a server all but the first, which is its transactions. It holds nothing
-    /// open, unless it is a latency that the trial decides on.
+    /// Whether a result is told with another one: of a server all but the first, which is its transactions, and of a job of fio's all
+    /// but its first. It holds nothing open, unless it is a latency that the trial decides on.
     pub fn is_secondary(&self, workload: usize, result: usize) -> bool {
         let program = self.workloads[workload].program.as_ref();
-        result > 0 && program.is_some_and(|timed| timed.program.server.is_some())
+        program.is_some_and(|timed| timed.program.is_secondary(result))
     }
 
     /// Whether it is a latency that a program measured, and that the trial decides on.

@@ -39,7 +39,7 @@ impl Listener for Recorder<'_> {
         match event {
             Event::RunEnded(run) => self.record(run),
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
-            Event::Looked { lines } => Ok(self.store.warn(self.trial, lines)?),
+            Event::Noted { lines } => Ok(self.store.warn(self.trial, lines)?),
             // What could not be kept need not be measured.
             Event::RunStarted { .. } => Ok(self.store.check_there()?),
             Event::DeviceProgress { .. }

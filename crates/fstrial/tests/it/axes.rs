@@ -333,7 +333,7 @@ fn a_pilot_looks_beyond_the_length_of_a_run() {
     while let Some(event) = running.event() {
         match event["event"].as_str() {
             Some("preparing") => lines.push(event["line"].as_str().unwrap().to_owned()),
-            Some("looked") => seen.extend(event["lines"].as_array().unwrap().iter().map(Value::to_string)),
+            Some("noted") => seen.extend(event["lines"].as_array().unwrap().iter().map(Value::to_string)),
             Some("run-ended") => running.signal(Signal::INT),
             _ => {}
         }

@@ -14,6 +14,10 @@ pub(crate) struct ConductArgs {
     #[arg(skip)]
     pub(in crate::cli) notes: Vec<String>,
 
+    /// What the budget may be raised to where the first round takes longer than it was estimated.
+    #[arg(skip)]
+    pub(in crate::cli) longest: Option<Nanos>,
+
     /// The whole device that every run may erase, named in full (with --device disk).
     #[arg(long, value_name = "DEVICE")]
     pub(super) erase: Option<PathBuf>,
@@ -90,6 +94,7 @@ impl ConductArgs {
     pub(crate) fn of(permission: Permission, places: &[Reach], quiet: bool) -> Self {
         Self {
             notes: Vec::new(),
+            longest: None,
             places: places.to_owned(),
             erase: permission.erase,
             erase_signature: permission.erase_signatures,

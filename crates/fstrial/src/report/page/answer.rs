@@ -125,7 +125,7 @@ fn ended(document: &Document) -> String {
     if document.rounds == 0 {
         return "No round was measured.".into();
     }
-    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let rounds = document.rounds_in_words();
     let ended = match document.ended {
         "decided" => "It ended because no comparison was open any more",
         "interrupted" => "It is not at its end, so some of it may be open",
@@ -145,7 +145,7 @@ fn promise(document: &Document) -> String {
     };
     format!(
         "In each round every configuration that was still in question was made afresh and measured, in an order drawn at \
-         random. Intervals are in brackets: 95 % (90 % where arms are equivalent, 99 % and more where few rounds were plain \
+         random. Intervals are in brackets: 95 % (90 % where arms are equivalent or near enough, 99 % and more where few rounds were plain \
          enough), and looking after every round was paid for; {promise}. Differences in throughput of less than {} % count as \
          no difference.",
         numbers::plain(document.practical_percent)
@@ -211,7 +211,7 @@ fn open_questions(document: &Document) -> Vec<String> {
         lines.push(format!(
             "{} are too few for most questions: differences that are plain to the eye may be chance, and ranges of fewer than \
              six runs are not intervals.",
-            verdict::rounds_in_words(document.rounds as usize)
+            document.rounds_in_words()
         ));
     }
     let is_main = |state: &ContrastState| state.metric == Metric::Throughput && state.holds_open;

@@ -235,9 +235,10 @@ impl Pair<'_> {
         let ratio = numbers::ratio_digits(turn(self.state.ratio?));
         let interval = self.state.interval.map_or_else(String::new, |(low, high)| {
             let ends = if self.is_turned { (turn(high), turn(low)) } else { (low, high) };
-            // Of verdicts of equivalence all have one level, which the legend says.
+            // Of what is equal, or near enough, all have one level, which the legend says.
             let level = match self.state.verdict {
                 Outcome::Equivalent => String::new(),
+                _ if self.state.near => String::new(),
                 _ => verdict::of_level(self.state.interval_level),
             };
             format!(" {}{level}", numbers::ratio_interval(ends))
@@ -484,17 +485,18 @@ fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
     let is_of =
         |wanted: char| signs.iter().filter(move |(sign, _)| *sign == wanted).map(|(_, pair)| pair.state);
     let less = signs.iter().any(|(_, pair)| pair.state.less_is_better);
-    let level = is_of('=').next().map_or_else(String::new, |state| verdict::of_level(state.interval_level));
+    let level_of =
+        |sign| is_of(sign).next().map_or_else(String::new, |state| verdict::of_level(state.interval_level));
     // Latencies have bands of their own.
     let band = match is_of('=').all(|state| state.metric.row().band.is_none()) {
         true => format!(" within {} %", numbers::plain(practical)),
         false => String::new(),
     };
     let meanings = [
-        ('=', format!("equal{band}{level}")),
+        ('=', format!("equal{band}{}", level_of('='))),
         ('<', if less { "less" } else { "slower" }.to_owned()),
         ('>', if less { "more" } else { "faster" }.to_owned()),
-        ('~', "near enough for either (90 %)".to_owned()),
+        ('~', format!("near enough for either{}", level_of('~'))),
         ('?', "open".to_owned()),
         ('-', "cannot tell here".to_owned()),
     ];

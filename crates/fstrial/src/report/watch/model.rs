@@ -239,7 +239,7 @@ impl Model {
         let mut now = None;
         match event {
             Event::Preparing { line } => now = Some(plain(line)),
-            Event::Looked { lines } => lines.iter().for_each(|line| self.say(line)),
+            Event::Noted { lines } => lines.iter().for_each(|line| self.say(line)),
             Event::DeviceProgress { done, total } => {
                 now = Some(format!("preparing the device: {} of {}", done.human(), total.human()));
             }

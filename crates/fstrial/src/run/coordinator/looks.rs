@@ -43,7 +43,7 @@ impl Coordinator<'_, '_, '_> {
             let workload = &self.plan.workloads[looks.longer.cells[cells[0]].workload];
             let lines = looks.lines(workload.phases[0].duration, &seen);
             if !lines.is_empty() {
-                self.tell(&Event::Looked { lines: &lines })?;
+                self.tell(&Event::Noted { lines: &lines })?;
             } else if is_whole {
                 self.tell(&Event::Preparing { line: &looks.nothing(&seen) })?;
             }

@@ -21,13 +21,17 @@ fn claimed(expectations: &str, seed: u64) -> Plan {
 }
 
 pub(super) fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
+    claimed_of("use = \"random-write\"\nthreads = [1, 2, 4, 16]\n", budget, expectations, seed)
+}
+
+fn claimed_of(workload: &str, budget: &str, expectations: &str, seed: u64) -> Plan {
     let mut text = format!(
         "[claim]\nid = \"x\"\nstatement = \"it is so\"\n{expectations}\n[trial]\nbudget = \"{budget}\"\n"
     );
     for name in ["a", "b", "c"] {
         let _ = write!(text, "[[arm]]\nname = \"{name}\"\nfilesystem = \"ext4\"\n");
     }
-    text += "[[workload]]\nuse = \"random-write\"\nthreads = [1, 2, 4, 16]\n";
+    let _ = write!(text, "[[workload]]\n{workload}");
     let machine = Machine { cpus: CPUS, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick: false };
     let mut trial = Trial::read_claim("claim", &text).unwrap();
     trial.fit(&machine, &Rules::shipped()).unwrap();
@@ -237,6 +241,45 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.4")), (ClaimVerdict::Reversed, true));
     assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.8")), (ClaimVerdict::CannotTell, true));
     assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
+}
+
+/// Phases of one level can have threads of their own.
+#[test]
+fn phases_with_other_threads_are_not_compared_where_others_take_the_processors() {
+    let phase = |name: &str, workers: u16| {
+        let words = "access = \"random\"\nreads = \"0%\"\nsharing = \"shared\"";
+        format!("[[workload.phase]]\nname = \"{name}\"\nworkers = {workers}\n{words}\n")
+    };
+    let of = |others_ppm: u64, second: u16| {
+        let phases = format!("{}{}", phase("one", 1), phase("next", second));
+        let workload = format!("use = \"random-write\"\nthreads = [1]\n{phases}");
+        let line = expect("ratio = [\"a : next\", \"a : one\"]\nabove = 1.6");
+        let plan = claimed_of(&workload, "1h", &line, 7);
+        reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none)).verdict
+    };
+    assert_eq!(of(0, 4), ClaimVerdict::Holds, "2 times by four threads");
+    assert_eq!(of(100_000, 4), ClaimVerdict::CannotTell);
+    assert_eq!(of(0, 1), of(100_000, 1), "as many threads lose as much");
+}
+
+/// A neighbour can only make an amount smaller, and a time longer: what is enough next to one is enough.
+#[test]
+fn an_amount_that_others_may_have_made_too_small_tells_nothing() {
+    let of = |others_ppm: u64, line: &str| {
+        let plan = claimed(&expect(line), 7);
+        let report = reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none));
+        (report.verdict, report.notes.iter().any(|note| note.contains("other programs took")))
+    };
+    // About 525 thousand a second by one thread, which may have lost 40 % to 10 % of four processors; 2 µs each.
+    let (enough, too_few) = ("amount = \"a @ 1\"\nabove = 400000", "amount = \"a @ 1\"\nabove = 700000");
+    assert_eq!(of(40_000, too_few), (ClaimVerdict::Reversed, false));
+    assert_eq!(of(100_000, enough), (ClaimVerdict::Holds, true));
+    assert_eq!(of(100_000, too_few), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(100_000, &too_few.replace("700000", "2000000")), (ClaimVerdict::Reversed, true));
+    let slow = "amount = \"a @ 1\"\nmetric = \"p50\"\nbelow = \"1500ns\"";
+    assert_eq!(of(0, slow), (ClaimVerdict::Reversed, false));
+    assert_eq!(of(100_000, slow), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(100_000, &slow.replace("1500ns", "1ms")), (ClaimVerdict::Holds, true));
 }
 
 /// Of what was planted and does not show nothing is concluded, whatever else is found.

@@ -2,7 +2,8 @@
 //! what loses in all must not be praised. With so few trials only a gross failure shows; `fstrial-stats/tests/calibration.rs` has
 //! the same with thousands, of the rule alone.
 
-use super::{trials::throughput, *};
+use super::{claims::claimed_within, trials::throughput, *};
+use crate::run::claim::ClaimVerdict;
 use fstrial_model::units::Percent;
 
 /// Trials of each kind.
@@ -51,6 +52,40 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
             ended(SHORT_TRIALS, 1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
         assert!(alarms <= most(0.05, SHORT_TRIALS), "{shape:?}: {alarms} of {SHORT_TRIALS}");
     }
+}
+
+/// A disturbance of every second run, where a round has an odd number of them: it falls on each arm in turn.
+#[test]
+fn equal_arms_are_seldom_told_apart_where_every_second_run_is_disturbed() {
+    let is_wrong = |seed: &u64| {
+        let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], *seed, |settings| {
+            (settings.rounds, settings.decide_on) = (Some(24), vec![Metric::Throughput]);
+        });
+        let told = simulate(&plan, &World { seed: *seed, second: 0.9, ..World::default() }, none);
+        told.states()
+            .iter()
+            .any(|state| state.metric == Metric::Throughput && DIFFERENT.contains(&state.verdict))
+    };
+    let alarms = (0..TRIALS).filter(is_wrong).count();
+    assert!(alarms <= most(0.05, TRIALS), "{alarms} of {TRIALS}");
+}
+
+/// A machine that comes to its speed in the first runs, where one level is asked about three arms and others about one.
+#[test]
+fn equal_arms_are_seldom_told_apart_where_levels_have_different_numbers_of_runs() {
+    let lines =
+        ["order = [\"b @ 1\", \"a @ 1\"]", "amount = \"a @ 4\"\nabove = 1", "amount = \"c @ 16\"\nabove = 1"];
+    let lines = lines.map(|line| format!("[[claim.expect]]\n{line}")).join("\n");
+    let is_wrong = |seed: &u64| {
+        let plan = claimed_within("2m", &lines, *seed);
+        let world = World { seed: *seed, noise: 0.1, shape: Shape::Settling, ..World::default() };
+        let told = simulate(&plan, &world, none);
+        let judge = told.finished().judge().unwrap();
+        assert!(judge.part(1) == ClaimVerdict::Holds, "{:?}", judge.part(1));
+        matches!(judge.part(0), ClaimVerdict::Holds | ClaimVerdict::Reversed)
+    };
+    let alarms = (0..TRIALS).filter(is_wrong).count();
+    assert!(alarms <= most(0.05, TRIALS), "{alarms} of {TRIALS}");
 }
 
 /// Noise as it was on real machines, in which runs that follow each other are alike, and some are far from all others.

@@ -21,7 +21,7 @@ use crate::error::ExpectedError;
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{FailureKind, Job, Load, RunFailure, StateStep, StateTask, WorkerMessage},
+    job::{FailureKind, Job, Load, RunFailure, StateStep, StateTask, Task, WorkerMessage},
     measurement::{
         ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
     },
@@ -160,6 +160,8 @@ struct World {
     rise: f64,
     /// The share of the processors that others take, in millionths.
     others_ppm: u64,
+    /// What the budget may be raised to.
+    longest: Option<Nanos>,
     /// Arms that are not ordinary, by name.
     arms: Vec<(&'static str, Character)>,
 }
@@ -175,6 +177,7 @@ impl Default for World {
             second: 1.0,
             rise: 1.0,
             others_ppm: 0,
+            longest: None,
             arms: Vec::new(),
         }
     }
@@ -292,7 +295,6 @@ impl Place for SimulatedPlace<'_> {
         hear(&WorkerMessage::Facts { facts: facts(), commands, space });
         say_prepared(job, hear);
         let Some(task) = &job.task else { return JobOutcome::Measured(None) };
-        let load = &task.phases[0].groups[0].load;
         hear(&WorkerMessage::Stage { stage: Stage::Load, deadline: asked_for });
         self.clock.pass(asked_for);
         if fault == Some(Fault::Silent) {
@@ -300,7 +302,7 @@ impl Place for SimulatedPlace<'_> {
         }
         let of_cell = self.runs[&(job.arm.name.clone(), task.threads)];
         let moment = Moment { run: self.run, of_cell, fault };
-        JobOutcome::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, moment))))
+        JobOutcome::Measured(Some(Box::new(measurement(self.world, &job.arm.name, task, moment))))
     }
 }
 
@@ -414,26 +416,39 @@ fn fraction(random: &mut ChaCha8Rng) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A measurement of an arm under a load: a function of the world, the arm and the load's seed.
+/// A measurement of an arm: of each result that is wanted, a function of the world, the arm and the load's seed.
+fn measurement(world: &World, arm: &str, task: &Task, moment: Moment) -> Measurement {
+    let groups = task.phases.iter().flat_map(|phase| &phase.groups);
+    let wanted = groups.filter_map(|group| Some((group.result.clone()?, &group.load)));
+    Measurement {
+        results: wanted.map(|(name, load)| result(world, arm, name, load, moment)).collect(),
+        facts: facts(),
+        commands: Vec::new(),
+        stages: vec![(Stage::Mkfs, world.character(arm).overhead)],
+        space_left: Bytes::gib(1),
+        output: None,
+    }
+}
+
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "small numbers"
 )]
-fn measurement(world: &World, arm: &str, load: &Load, moment: Moment) -> Measurement {
+fn result(world: &World, arm: &str, name: String, load: &Load, moment: Moment) -> PhaseResult {
     let fault = moment.fault;
     let place = if moment.run.is_multiple_of(2) { world.second } else { 1.0 };
     let character = world.character(arm);
-    let name = arm
+    let of_arm = arm
         .bytes()
         .fold(u64::from(load.threads), |hash, byte| hash.wrapping_mul(257).wrapping_add(u64::from(byte)));
-    let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ name.rotate_left(40));
+    let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ of_arm.rotate_left(40));
     // What disturbs the whole round disturbs its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
     let scale = f64::from(load.threads).powf(character.growth);
     let (often, part) = character.stalls;
-    let stalls = fraction(&mut ChaCha8Rng::seed_from_u64(load.seed.rotate_left(20) ^ name)) < often;
+    let stalls = fraction(&mut ChaCha8Rng::seed_from_u64(load.seed.rotate_left(20) ^ of_arm)) < often;
     let disturbance = world.shape.draw(arm, load, moment, &mut random);
     let speed = character.speed * if stalls { 1.0 - part } else { 1.0 };
     let rate = world.rate * speed * place * drift * scale * (world.noise * disturbance).exp();
@@ -472,21 +487,14 @@ fn measurement(world: &World, arm: &str, load: &Load, moment: Moment) -> Measure
         cpu_system: Nanos::millis(300),
         clock: ClockSource::Monotonic,
     };
-    Measurement {
-        results: vec![PhaseResult {
-            name: String::new(),
-            reading: Reading::Load(Figure::Operations, Box::new(load)),
-            counters: Counters::from_iter([
-                (Counter::CpuMachine, Some(900_000_000)),
-                (Counter::OthersPpm, Some(world.others_ppm)),
-                (Counter::DeviceWritten, character.written.map(|each| each * operations)),
-            ]),
-        }],
-        facts: facts(),
-        commands: Vec::new(),
-        stages: vec![(Stage::Mkfs, character.overhead)],
-        space_left: Bytes::gib(1),
-        output: None,
+    PhaseResult {
+        name,
+        reading: Reading::Load(Figure::Operations, Box::new(load)),
+        counters: Counters::from_iter([
+            (Counter::CpuMachine, Some(900_000_000)),
+            (Counter::OthersPpm, Some(world.others_ppm)),
+            (Counter::DeviceWritten, character.written.map(|each| each * operations)),
+        ]),
     }
 }
 
@@ -526,6 +534,7 @@ enum Heard {
     StatePrepared(String),
     ArmInspected(String),
     Audited(usize),
+    Noted(Vec<String>),
     FirstRoundTimed(u32),
     RoundStarted { round: u32, runs: usize, left: Nanos },
     RunStarted { round: u32, slot: usize, cell: usize },
@@ -548,7 +557,8 @@ impl Listener for Log<'_> {
             Event::DeviceProgress { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
-            Event::Preparing { .. } | Event::Looked { .. } => unreachable!("no simulated trial has a pilot"),
+            Event::Preparing { .. } => unreachable!("no simulated trial has a pilot"),
+            Event::Noted { lines } => Heard::Noted(lines.to_vec()),
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
             Event::StatePreparing { arm, state } => Heard::StatePreparing(format!("{state} for {arm}")),
             Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
@@ -565,7 +575,7 @@ impl Listener for Log<'_> {
             Event::RunEnded(run) => {
                 let &RunEnded { round, slot, cell, arm, workload, threads, .. } = run;
                 assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
-                assert_eq!(run.outcome.is_ok(), run.rates.len() == 1);
+                assert_eq!(run.outcome.is_ok(), !run.rates.is_empty());
                 Heard::RunEnded {
                     round,
                     slot,
@@ -652,6 +662,7 @@ fn session<'p>(
             listener: &mut listeners,
             interrupt: &interrupt,
             deadline: plan.trial.trial.budget,
+            longest: world.longest,
         };
         Coordinator::new(plan, context, earlier).run()
     };
@@ -800,6 +811,7 @@ impl Check<'_> {
             | Heard::StatePrepared(_)
             | Heard::ArmInspected(_)
             | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
+            Heard::Noted(lines) => assert_eq!((lines.len(), self.round), (1, Some(1)), "{heard:?}"),
             Heard::FirstRoundTimed(fit) => assert!(*fit > 0 && self.states.is_empty()),
             Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
             Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),

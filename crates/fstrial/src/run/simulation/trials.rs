@@ -33,6 +33,7 @@ fn rendered(told: &SimulatedTrial<'_>) -> String {
             Heard::ArmInspected(arm) => format!("inspected {arm}"),
             Heard::WorkerReplaced(arm) => format!("another worker for {arm}"),
             Heard::Audited(lines) => format!("audited: {lines} differences"),
+            Heard::Noted(lines) => format!("noted: {}", lines.join("; ")),
             Heard::FirstRoundTimed(fit) => format!("  {fit} rounds fit"),
             Heard::RoundStarted { round, runs, left } => format!("round {round}: {runs} runs, {left} left"),
             Heard::RunStarted { slot, cell, .. } => format!("  {slot}. {}", told.plan.cell_name(*cell)),
@@ -194,6 +195,36 @@ fn an_interruption_while_a_state_is_made_ends_the_trial() {
 fn warned(seed: u64, world: &World) -> Vec<String> {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.rounds = Some(20));
     simulate(&plan, world, none).finished().judge().unwrap().warnings()
+}
+
+/// Where the first round takes longer than anybody could know before, a budget that nobody gave is raised once, and one that was
+/// given is not; nor is one that would have to be raised too far.
+#[test]
+fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
+    let of = |overhead: u64, longest: Option<Nanos>| {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], 7, |_| {});
+        let slow = |speed: f64| Character { overhead: Nanos::secs(overhead), ..faster(speed) };
+        let world = World { arms: vec![("a", slow(1.0)), ("b", slow(1.3))], longest, ..World::default() };
+        let told = session(&plan, &world, none, Earlier::default(), None, None);
+        let noted: Vec<String> = told
+            .heard
+            .iter()
+            .filter_map(|heard| match heard {
+                Heard::Noted(lines) => Some(lines.join("; ")),
+                _ => None,
+            })
+            .collect();
+        (noted.join("; "), throughput(&told, "b", "a").verdict, told.ended_at)
+    };
+    let budget = Settings::default().budget;
+    let (noted, verdict, ended) = of(25, Some(Nanos::secs(720)));
+    assert!(noted.starts_with("a budget of ") && noted.ends_with("in the place of 5m"), "{noted}");
+    assert_eq!(verdict, Outcome::Faster);
+    assert!(ended > budget && ended <= Nanos::secs(720), "{ended}");
+    for (overhead, longest) in [(25, None), (2, Some(Nanos::secs(720))), (50, Some(Nanos::secs(720)))] {
+        let (noted, _, ended) = of(overhead, longest);
+        assert!(noted.is_empty() && ended <= budget, "{overhead}: {noted} {ended}");
+    }
 }
 
 #[test]
@@ -824,9 +855,8 @@ fn a_verdict_of_single_rounds_stays_when_later_ones_have_few_operations() {
     let mut p99 = |round: u32, world: &World| {
         let sample = |cell: usize| {
             let task = plan.task(cell, round, Data::Random);
-            let load = &task.phases[0].groups[0].load;
-            let measured =
-                measurement(world, plan.arm_name(cell), load, Moment { run: 1, of_cell: 1, fault: None });
+            let moment = Moment { run: 1, of_cell: 1, fault: None };
+            let measured = measurement(world, plan.arm_name(cell), &task, moment);
             (cell, Ok(Sample::all(round, cell + 1, &measured).unwrap()))
         };
         judge.take(Round { number: round, is_resumed: false, runs: vec![sample(0), sample(1)] });
