@@ -41,6 +41,7 @@ pub const CLAIMS: &[(&str, &str)] = claims![
     "rm-2009-ext4-solid",
     "rm-2009-fsck-time",
     "rm-2009-it-depends",
+    "rm-2009-jfs-deadline-blocks",
     "rm-2009-jfs-lags",
     "rm-2009-reiser-small-files",
     "rm-2009-xfs-large-files",

@@ -36,7 +36,7 @@ use crate::{
 };
 use anstyle::{AnsiColor, Style};
 use clap::{
-    Args, Parser, Subcommand,
+    Args, CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use fstrial_stack::{StackError, command, host, ledger::Ledger, private_dir::PrivateDir};
@@ -305,7 +305,7 @@ fn of_home(error: StackError) -> ExpectedError {
     }
 }
 
-/// An unknown flag that is a key of a trial file: `--set` takes it. What erases is never suggested.
+/// An unknown flag that is a key of a trial file, which `--set` takes, or that another command has. What erases is never suggested.
 fn with_the_key(mut error: clap::Error) -> clap::Error {
     let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
@@ -314,19 +314,30 @@ fn with_the_key(mut error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let is_erase = |value: &ContextValue| value.to_string().contains("--erase");
-    let key = compare::set::of_key(&unknown);
+    let known =
+        compare::set::of_key(&unknown).map(|key| format!("`fstrial compare` takes it as --set {key}=…"));
+    let known = known.or_else(|| whose(&unknown).map(|command| format!("`fstrial {command}` takes it")));
     // What clap would have instead is an arm of that name.
     error.remove(ContextKind::Suggested);
-    if key.is_some() || error.get(ContextKind::SuggestedArg).is_some_and(is_erase) {
+    if known.is_some() || error.get(ContextKind::SuggestedArg).is_some_and(is_erase) {
         for hint in [ContextKind::SuggestedArg, ContextKind::Suggested, ContextKind::Usage] {
             error.remove(hint);
         }
     }
-    if let Some(key) = key {
-        let hint = vec![format!("`fstrial compare` takes it as --set {key}=…").into()];
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hint));
+    if let Some(hint) = known {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
+}
+
+/// The one command that has a flag.
+fn whose(flag: &str) -> Option<String> {
+    let command = Cli::command();
+    let mut all = command
+        .get_subcommands()
+        .filter(|command| command.get_arguments().any(|argument| argument.get_long() == Some(flag)));
+    let found = all.next().filter(|_| flag != "erase")?;
+    all.next().is_none().then(|| found.get_name().to_owned())
 }
 
 /// Parses the command line, runs the command and returns the exit code.
@@ -345,7 +356,7 @@ pub fn main() -> u8 {
         }
         // Help and version are not errors.
         Ok(Err(answer)) => {
-            print(&answer.render().ansi().to_string());
+            print(&compact(&answer.render().ansi().to_string()));
             Ok(exit_code::VERDICT)
         }
     };
@@ -356,6 +367,19 @@ pub fn main() -> u8 {
             error.exit_code()
         }
     }
+}
+
+/// Help without the empty lines between options.
+fn compact(help: &str) -> String {
+    let is_option = |line: &str| line.starts_with("  ") && line.trim_start().starts_with(['-', '\u{1b}']);
+    let mut lines = help.split_inclusive('\n').peekable();
+    let mut all = String::with_capacity(help.len());
+    while let Some(line) = lines.next() {
+        if !line.trim().is_empty() || !lines.peek().is_some_and(|next| is_option(next)) {
+            all += line;
+        }
+    }
+    all
 }
 
 /// Hears the signal for a file beyond the limit on its size (`ulimit -f`) instead of dying of it, so that the write fails

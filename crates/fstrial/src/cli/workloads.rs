@@ -87,14 +87,18 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
         None => list::list(args.word.as_deref(), false)?,
         Some(Action::List { word, json }) => list::list(word.as_deref(), *json)?,
         Some(Action::Show { word, json, toml }) => match named(word)? {
-            Named::Set(application) => {
+            Named::Set(application) if *toml => {
                 return Err(ExpectedError::usage(
                     format!("`{word}` is several workloads: {}", application.presets().join(", ")),
-                    format!(
-                        "show one of them; `fstrial workloads {}` says what each models",
-                        application.name()
-                    ),
+                    "name one of them: a workload file holds one",
                 ));
+            }
+            Named::Set(application) => {
+                for name in application.presets() {
+                    let text =
+                        preset::PRESETS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+                    show(&Entry::of_preset(name), text, *json, false)?;
+                }
             }
             Named::Job { file, inspection } => job::show(&file, inspection, *json, *toml)?,
             Named::Written { entry, text } => show(&entry, &text, *json, *toml)?,

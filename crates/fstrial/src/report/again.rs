@@ -82,9 +82,12 @@ pub fn judged<T>(
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
     let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);
     for warning in warnings.filter(|line| !line.starts_with(ENDED_BY)) {
-        // Another session may have had the same to say.
-        if !document.warnings.contains(warning) {
-            document.warnings.push(warning.clone());
+        // Another session may have had the same to say, or the same with other shares: then the largest counts.
+        match document.warnings.iter_mut().find(|known| without_shares(known).0 == without_shares(warning).0)
+        {
+            Some(known) if without_shares(known).1 < without_shares(warning).1 => known.clone_from(warning),
+            Some(_) => {}
+            None => document.warnings.push(warning.clone()),
         }
     }
     Ok(tell(JudgedTrial {
@@ -96,4 +99,12 @@ pub fn judged<T>(
         plan: &plan,
         document,
     }))
+}
+
+/// A line without shares, such as `12 %`, and the sum of them.
+fn without_shares(line: &str) -> (String, f64) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let share = |at: usize| words[at].parse::<f64>().ok().filter(|_| words.get(at + 1) == Some(&"%"));
+    let rest = (0..words.len()).filter(|at| share(*at).is_none()).map(|at| words[at]).collect();
+    (rest, (0..words.len()).filter_map(share).sum())
 }

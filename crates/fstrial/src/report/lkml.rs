@@ -38,7 +38,7 @@ pub fn render(document: &Document) -> String {
     let rounds = document.rounds_in_words();
     let method = format!(
         "fstrial {}, randomised controlled trials of filesystems: {rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios compare \
-         arms within a round; intervals hold for stopping at any time.",
+         arms within a round; brackets hold intervals of 95 %, or of the level that is named, which hold for stopping at any time.",
         document.environment.fstrial, document.seed
     );
     field(&mut out, "Method:", &method);

@@ -46,10 +46,11 @@ pub struct Progress {
     said: Option<Instant>,
 }
 
-/// How many comparisons have a verdict, and how many were given up.
+/// How many comparisons have a verdict, how many are near enough for either to do, and how many were given up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     decided: usize,
+    near: usize,
     given_up: usize,
     all: usize,
 }
@@ -57,6 +58,9 @@ struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} decided", self.decided, self.all)?;
+        if self.near > 0 {
+            write!(f, ", {} near enough for either", self.near)?;
+        }
         if self.given_up > 0 {
             write!(f, ", {} given up as out of reach", self.given_up)?;
         }
@@ -156,7 +160,8 @@ impl Progress {
         let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
         let closed = || holding.iter().filter(|state| !state.open);
         let given_up = closed().filter(|state| state.given_up).count();
-        let counts = Counts { decided: closed().count() - given_up, given_up, all: holding.len() };
+        let near = holding.iter().filter(|state| state.near && !state.given_up).count();
+        let counts = Counts { decided: closed().count() - given_up, near, given_up, all: holding.len() };
         let is_new = std::mem::replace(&mut self.counts, counts) != counts;
         // Where lines stay, most rounds are no news.
         let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());

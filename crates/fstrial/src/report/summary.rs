@@ -52,8 +52,9 @@ pub enum Among {
     Equivalent,
     /// The same, and they all ran at the limit of the modelled device.
     AtLimit,
-    /// Every two are the same or so near to each other that either will do: within this many percent.
-    Near(f64),
+    /// Every two are the same or so near to each other that either will do: within this many percent. Whether they all ran at
+    /// the limit of the modelled device.
+    Near(f64, bool),
     /// Some pair is not decided.
     Open,
 }
@@ -306,6 +307,7 @@ fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&st
     let pairs: Vec<_> = verdicts.iter().filter(between).collect();
     let all = leading.len() * (leading.len() - 1) / 2;
     let is_same = |state: &ContrastState| state.verdict == Outcome::Equivalent;
+    let are_at_limit = || leading.iter().all(|arm| is_at_limit(arm));
     // Verdicts of some rounds may contradict each other; one that was found ahead of nobody leads nothing.
     if leading.len() == 1 && verdicts.iter().any(|state| is_ahead(leading[0], state)) {
         Among::Alone
@@ -314,8 +316,8 @@ fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&st
     } else if !pairs.iter().all(|state| is_same(state)) {
         let near = pairs.iter().filter(|state| !is_same(state)).map(|state| near_percent(state));
         let widest = near.reduce(|one, other| Some(one?.max(other?))).flatten();
-        widest.map_or(Among::Open, Among::Near)
-    } else if leading.iter().all(|arm| is_at_limit(arm)) {
+        widest.map_or(Among::Open, |widest| Among::Near(widest, are_at_limit()))
+    } else if are_at_limit() {
         Among::AtLimit
     } else {
         Among::Equivalent
@@ -452,8 +454,9 @@ impl<'a> Standing<'a> {
                     "{names} are equivalent, at the device's limit: on this volume the choice does not matter"
                 )
             }
-            Among::Near(percent) => {
-                format!("{} will do: at most {percent:.0} % apart", either(&self.leading))
+            Among::Near(percent, at_limit) => {
+                let limit = if at_limit { ", at the device's limit" } else { "" };
+                format!("{} will do: at most {percent:.0} % apart{limit}", either(&self.leading))
             }
             Among::Open => match self.open.iter().find(|pair| self.is_within(pair)) {
                 Some(Open { why: Why::Blind(_), .. }) => format!("cannot tell {names} apart"),
@@ -480,7 +483,7 @@ impl<'a> Standing<'a> {
             pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
         // Of two arms that lead, the first words of the line say it.
         let is_said = |pair: &Open<'_>| match pair.why {
-            Why::Within(_) => matches!(self.among, Among::Near(_)) && self.is_within(pair),
+            Why::Within(_) => matches!(self.among, Among::Near(..)) && self.is_within(pair),
             _ => self.leading.len() == 2 && self.is_within(pair),
         };
         let said = |pair: &&Open<'_>| pair.words(is_said(pair));
@@ -543,8 +546,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide: for as long as
-/// half of what is open is likely to need.
+/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide, and where not either will
+/// do: for as long as half of what is open is likely to need.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     if document.rounds_are_done {
@@ -558,7 +561,9 @@ pub fn go_on(document: &Document) -> Option<String> {
     }
     let states =
         document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
-    let held = states.map(|report| &report.contrast).filter(|state| state.holds_open);
+    // Where either will do, nobody waits for which; a claim asks for more.
+    let will_do = |state: &ContrastState| state.near && document.claim.is_none();
+    let held = states.map(|report| &report.contrast).filter(|state| state.holds_open && !will_do(state));
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
     let more = held.filter_map(|state| match state.interval {
         None if state.verdict == Outcome::Undecided => {

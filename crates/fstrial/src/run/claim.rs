@@ -21,7 +21,7 @@ const CEILING_SHARE: f64 = 0.95;
 /// Share of the processors that others may take from runs at levels that are compared.
 const NEIGHBOURS: f64 = 0.05;
 /// Rounds in which a workload must be done before it is said that it works.
-const WORKING_ROUNDS: usize = 5;
+pub(super) const WORKING_ROUNDS: usize = 5;
 
 /// What is found about a claim, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,6 +105,13 @@ fn needs_processors(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     }
 }
 
+/// The share that others took of the runs: the median, or the mean where a neighbour in fewer of them took more.
+#[expect(clippy::cast_precision_loss, reason = "a number of runs")]
+fn taken(shares: &[f64]) -> Option<f64> {
+    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    spread::median(shares).map(|median| median.max(mean))
+}
+
 /// What the verdicts of its parts make of a claim: nothing before all are known, except that it holds in part, which no verdict on
 /// the others could change; *no difference* and *reversed* only if it is that of all that are known; *less* also of parts without
 /// a difference. None without parts.
@@ -185,23 +192,29 @@ impl Judge<'_> {
     }
 
     /// The share of the processors that others took from a part which they may have decided: one that compares levels, as a
-    /// neighbour on one of two processors takes nothing from one thread and half of two, or one about an amount.
+    /// neighbour on one of two processors takes nothing from one thread and half of two, or one about an amount or about the machine's processor time.
     pub fn lost_to_others(&self, index: usize) -> Option<f64> {
         let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
         let is_uneven = |contrast: &&Contrast| {
             let first = self.workers((contrast.a, contrast.result_a));
-            contrast.of == Of::Amount || contrast.figures().any(|figure| self.workers(figure) != first)
+            contrast.of == Of::Amount
+                || contrast.metric == Metric::CpuTime
+                || contrast.figures().any(|figure| self.workers(figure) != first)
         };
         let cells: Vec<(usize, usize)> = contrasts.filter(is_uneven).flat_map(Contrast::figures).collect();
         let samples = cells.iter().flat_map(|(cell, result)| self.samples(*cell, *result));
         let shares: Vec<f64> = samples.filter_map(Sample::taken_by_others).collect();
-        spread::median(&shares).filter(|share| *share > NEIGHBOURS)
+        taken(&shares).filter(|share| *share > NEIGHBOURS)
     }
 
     /// Whether a finding is so although others took much of the processors: of levels also if all of that was taken from the one
     /// level, or all from the other, and of an amount with all of it given back.
     fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
+        // The machine's processor time has theirs in it, whatever they took.
+        if part.metric == Metric::CpuTime {
+            return false;
+        }
         let bound = match part.asked {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,
             ClaimQuestion::Better { .. } => Bound::Above(1.0),
@@ -230,8 +243,8 @@ impl Judge<'_> {
 
     /// The same of an amount, of which others can only have taken: it may have been more, and a time less.
     fn is_amount_without_others(&self, contrast: usize, bound: Bound, found: ClaimVerdict) -> bool {
-        let Some((low, high)) = self.standing(contrast).1 else { return false };
         let Contrast { a, result_a, .. } = self.plan.contrasts[contrast];
+        let Some((low, high)) = self.standing(contrast).1 else { return false };
         let kept = 1.0 - self.most_taken(a, result_a);
         let (low, high) = if less_is_better(self.plan, &self.plan.contrasts[contrast]) {
             (low * kept, high)
@@ -272,7 +285,7 @@ impl Judge<'_> {
     /// has threads for.
     fn most_taken(&self, cell: usize, result: usize) -> f64 {
         let samples = self.samples(cell, result);
-        let share = spread::median(&samples.iter().filter_map(Sample::taken_by_others).collect::<Vec<_>>());
+        let share = taken(&samples.iter().filter_map(Sample::taken_by_others).collect::<Vec<_>>());
         let (threads, cpus) = (self.workers((cell, result)).max(1), self.plan.cpus.max(1));
         (share.unwrap_or(0.0) * f64::from(cpus) / f64::from(threads.min(cpus))).min(0.99)
     }

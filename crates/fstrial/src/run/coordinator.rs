@@ -163,6 +163,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         };
         let lines = audit::differences(&self.plan.trial.arms, &facts);
         self.tell(&Event::Audited { lines: &lines })?;
+        if let Some(line) = audit::on_one_filesystem(&self.plan.trial.arms, &facts) {
+            self.tell(&Event::Noted { lines: &[line] })?;
+        }
         let reason = if self.look()? { self.rounds()? } else { self.stopped() };
         Ok(self.finish(facts, lines, reason))
     }
@@ -376,6 +379,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         }
         let raised = forecast::whole_minutes(ends(forecast::MARGIN)).min(longest);
         let by = Nanos(raised.0.saturating_sub(budget.0));
+        if by == Nanos(0) {
+            return Ok(());
+        }
         self.context.deadline.0 += by.0;
         self.context.interrupt.end_later(by.duration());
         self.tell(&Event::Noted { lines: &[forecast::raised(raised, budget)] })

@@ -2,6 +2,7 @@
 
 use super::{
     cell::Contrast,
+    claim::WORKING_ROUNDS,
     contrast::{less_is_better, question},
     panels::{self, ALPHA},
     plan::Plan,
@@ -83,7 +84,7 @@ impl Forecast {
         let affordable = u32::try_from(left / round.0.max(1)).unwrap_or(u32::MAX);
         let rounds = affordable.min(settings.rounds.unwrap_or(MAX_ROUNDS));
         let rule = Rule::of(plan);
-        let least = rule.as_ref().map_or(0, Rule::least_rounds);
+        let least = least_rounds(plan);
         Forecast {
             rounds,
             round_seconds: round.as_secs_f64(),
@@ -145,9 +146,11 @@ pub fn fewer(plan: &Plan) -> Vec<&'static str> {
     all.into_iter().filter_map(|(what, is_more)| is_more.then_some(what)).collect()
 }
 
-/// The least rounds with which this plan has any verdict; 0 where nothing is compared.
+/// The least rounds with which this plan has any verdict; 0 where nothing is compared or watched.
 pub fn least_rounds(plan: &Plan) -> u32 {
-    Rule::of(plan).map_or(0, |rule| rule.least_rounds())
+    let is_watched = plan.parts.iter().any(|part| !part.watched.is_empty());
+    let works = plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS).min(WORKING_ROUNDS as u32);
+    Rule::of(plan).map_or(0, |rule| rule.least_rounds()).max(if is_watched { works } else { 0 })
 }
 
 /// About how many seconds the least rounds take with which this plan has a verdict; of one round where nothing is compared.

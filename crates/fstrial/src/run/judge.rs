@@ -35,8 +35,9 @@ pub struct Judge<'a> {
     tails: Vec<Option<Tail>>,
     /// By contrast: the logarithm that the last round gave.
     latest: Vec<Option<f64>>,
-    /// Runs of the round that is on its way.
+    /// Runs of the round that is on its way, and those that it was to have.
     ran: usize,
+    asked: usize,
     is_cut_short: bool,
 }
 
@@ -65,6 +66,7 @@ impl<'a> Judge<'a> {
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             latest: vec![None; plan.contrasts.len()],
             ran: 0,
+            asked: 0,
             is_cut_short: false,
         }
     }
@@ -87,13 +89,18 @@ impl<'a> Judge<'a> {
 
     /// Takes a round that was run before.
     pub fn take(&mut self, round: Round) {
-        self.present.is_resumed = round.is_resumed;
+        if round.is_resumed {
+            self.reopen();
+        }
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
         self.end_round();
     }
 
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
+        if self.ran == 0 {
+            self.asked = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
+        }
         self.cells[cell].tried = true;
         self.ran += 1;
         match outcome {
@@ -139,10 +146,9 @@ impl<'a> Judge<'a> {
 
     /// The round is over: what it decides is settled.
     pub fn end_round(&mut self) {
-        let asked = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
         // Of a round without a run nothing is kept.
         if let ran @ 1.. = std::mem::take(&mut self.ran) {
-            self.is_cut_short = ran < asked;
+            self.is_cut_short = ran < self.asked;
         }
         let round = std::mem::take(&mut self.present);
         if round.is_resumed {
@@ -327,9 +333,10 @@ impl<'a> Judge<'a> {
             return (None, None);
         }
         let less = less_is_better(self.plan, &self.plan.contrasts[index]);
-        // What lies within a band is shown by an interval of the level that *equivalent* has.
-        let interval = if self.is_near(index, verdict) { verdict.interval_within } else { verdict.interval };
-        (verdict.estimate.map(|log| ratio(log, less)), interval.map(|logs| ratio_interval(logs, less)))
+        (
+            verdict.estimate.map(|log| ratio(log, less)),
+            verdict.interval.map(|logs| ratio_interval(logs, less)),
+        )
     }
 
     /// The band within which an undecided difference is shown to lie, where that is licensed.
@@ -390,6 +397,8 @@ impl<'a> Judge<'a> {
         };
         let (a, b) = self.plan.names(contrast);
         let is_near = self.is_near(index, &verdict);
+        // What lies within a band is shown by an interval of the level that *equivalent* has.
+        let within = verdict.interval_within.filter(|_| is_near).map(|logs| ratio_interval(logs, less));
         ContrastState {
             a,
             b,
@@ -401,7 +410,7 @@ impl<'a> Judge<'a> {
             less_is_better: less,
             verdict: outcome,
             ratio,
-            interval,
+            interval: within.or(interval),
             interval_level: if is_near { 1.0 - 2.0 * ALPHA } else { verdict.interval_level },
             rounds,
             open: self.is_open(index),

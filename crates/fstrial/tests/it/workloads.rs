@@ -192,6 +192,11 @@ fn an_application_names_its_workloads() {
         names.iter().all(|preset| preset["keywords"].as_array().unwrap().contains(&"mysql".into())),
         "{names:?}"
     );
+    let shown = lab.run("workloads show mysql --json").json();
+    assert_eq!(
+        shown.iter().map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["random-mixed", "innodb-flush"]
+    );
     let planned = lab.run("compare ext4 xfs -w mysql,random-mixed --dry-run");
     assert_eq!(planned.code(), 0, "{planned:?}");
     assert!(planned.stderr.contains("mysql: random-mixed, innodb-flush"), "{planned:?}");
@@ -199,7 +204,7 @@ fn an_application_names_its_workloads() {
     for (words, hint) in [
         ("workloads postgras", "did you mean `postgres`?"),
         ("compare ext4 xfs -w postgras", "`fstrial workloads WORD`"),
-        ("workloads show postgres", "`fstrial workloads postgresql`"),
+        ("workloads show postgres --toml", "a workload file holds one"),
         ("workloads zzz", "`fstrial workloads` lists all of them"),
     ] {
         let refused = lab.run(words);

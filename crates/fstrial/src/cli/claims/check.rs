@@ -217,10 +217,11 @@ impl CheckArgs {
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
             None => {}
         }
-        // A quick check has fewer rounds, not shorter runs: at least those with which there is a verdict.
-        if self.quick && self.budget.is_none() {
+        // Nobody said how long: at least the rounds with which there is a verdict. A quick check has no more, and no shorter runs.
+        if self.budget.is_none() {
             let quick = source::claim(&trial).quick.unwrap_or(QUICK);
-            trial.trial.budget = quick.max(fit::least(&trial).unwrap_or_default());
+            let budget = if self.quick { quick } else { trial.trial.budget };
+            trial.trial.budget = budget.max(fit::least(&trial).unwrap_or_default());
         }
         Ok(PendingCheck { trial, ready, quick })
     }

@@ -51,14 +51,12 @@ pub(crate) struct ConductArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Show no progress.
-    ///
-    /// Given twice (-qq) it shows nothing at all unless something failed.
+    /// Show no progress; given twice (-qq) nothing at all unless something failed.
     #[arg(short, long, action = ArgAction::Count)]
     pub(super) quiet: u8,
 
     /// Exit with 0 where the budget ended with something undecided.
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(super) ok_undecided: bool,
 
     /// Leave no page in HOME/reports at the end.
@@ -69,8 +67,8 @@ pub(crate) struct ConductArgs {
     #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
     pub(super) watch: bool,
 
-    /// Exit with code 4 if any decided throughput comparison has this result.
-    #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
+    /// Exit with code 4 if any decided throughput comparison has this result: slower, faster, or different (either).
+    #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true, hide_possible_values = true)]
     pub(super) fail_if: Option<FailIf>,
 
     /// A word to find the trial by later, such as nightly (repeatable); `fstrial results tag` changes them.
@@ -81,11 +79,8 @@ pub(crate) struct ConductArgs {
 /// What makes `--fail-if` end with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailIf {
-    /// An arm is slower than the one it is compared with.
     Slower,
-    /// An arm is faster than the one it is compared with.
     Faster,
-    /// Either of them.
     Different,
 }
 

@@ -216,7 +216,7 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     let words = |among: Among| match among {
         Among::Alone => "leads",
         Among::Equivalent | Among::AtLimit => "are equivalent",
-        Among::Near(_) => "are near each other",
+        Among::Near(..) => "are near each other",
         Among::Open => "are not told apart",
     };
     for kind in ["are equivalent", "are near each other", "are not told apart"] {

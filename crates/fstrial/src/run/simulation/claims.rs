@@ -21,13 +21,15 @@ fn claimed(expectations: &str, seed: u64) -> Plan {
 }
 
 pub(super) fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
-    claimed_of("use = \"random-write\"\nthreads = [1, 2, 4, 16]\n", budget, expectations, seed)
+    claimed_of(LEVELS, &format!("budget = \"{budget}\""), expectations, seed)
 }
 
-fn claimed_of(workload: &str, budget: &str, expectations: &str, seed: u64) -> Plan {
-    let mut text = format!(
-        "[claim]\nid = \"x\"\nstatement = \"it is so\"\n{expectations}\n[trial]\nbudget = \"{budget}\"\n"
-    );
+pub(super) const LEVELS: &str = "use = \"random-write\"\nthreads = [1, 2, 4, 16]\n";
+
+/// A plan of a workload, with these lines about the trial.
+pub(super) fn claimed_of(workload: &str, settings: &str, expectations: &str, seed: u64) -> Plan {
+    let mut text =
+        format!("[claim]\nid = \"x\"\nstatement = \"it is so\"\n{expectations}\n[trial]\n{settings}\n");
     for name in ["a", "b", "c"] {
         let _ = write!(text, "[[arm]]\nname = \"{name}\"\nfilesystem = \"ext4\"\n");
     }
@@ -241,6 +243,16 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.4")), (ClaimVerdict::Reversed, true));
     assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.8")), (ClaimVerdict::CannotTell, true));
     assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
+    // A neighbour in some runs only, and processor time, which has theirs in it.
+    let some = |others_in_ten: u32, line: &str| {
+        let plan = claimed(&expect(line), 7);
+        let world = World { others_ppm: 200_000, others_in_ten, ..world(1) };
+        reported(&plan, &simulate(&plan, &world, none)).verdict
+    };
+    let found = [8, 4, 0].map(|often| some(often, &levels.replace("1.2", "1.6")));
+    assert_eq!(found, [ClaimVerdict::CannotTell, ClaimVerdict::CannotTell, ClaimVerdict::Holds]);
+    let time = "ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 1\nmetric = \"cpu-time\"";
+    assert_eq!([0, 8].map(|often| some(often, time)), [ClaimVerdict::Holds, ClaimVerdict::CannotTell]);
 }
 
 /// Phases of one level can have threads of their own.
@@ -254,7 +266,7 @@ fn phases_with_other_threads_are_not_compared_where_others_take_the_processors()
         let phases = format!("{}{}", phase("one", 1), phase("next", second));
         let workload = format!("use = \"random-write\"\nthreads = [1]\n{phases}");
         let line = expect("ratio = [\"a : next\", \"a : one\"]\nabove = 1.6");
-        let plan = claimed_of(&workload, "1h", &line, 7);
+        let plan = claimed_of(&workload, "budget = \"1h\"", &line, 7);
         reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none)).verdict
     };
     assert_eq!(of(0, 4), ClaimVerdict::Holds, "2 times by four threads");

@@ -2,7 +2,11 @@
 //! what loses in all must not be praised. With so few trials only a gross failure shows; `fstrial-stats/tests/calibration.rs` has
 //! the same with thousands, of the rule alone.
 
-use super::{claims::claimed_within, trials::throughput, *};
+use super::{
+    claims::{LEVELS, claimed_of},
+    trials::throughput,
+    *,
+};
 use crate::run::claim::ClaimVerdict;
 use fstrial_model::units::Percent;
 
@@ -10,6 +14,9 @@ use fstrial_model::units::Percent;
 const TRIALS: u64 = 60;
 /// Trials of each kind that ask one question: they are short.
 const SHORT_TRIALS: u64 = 120;
+
+/// Trials of each kind where the rule that was once deceived was so in one of seven.
+const MANY_TRIALS: u64 = 300;
 
 /// How many of `trials` may go wrong where a share of `rate` does: no more do in 999 of 1000 cases.
 #[expect(
@@ -54,38 +61,42 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     }
 }
 
-/// A disturbance of every second run, where a round has an odd number of them: it falls on each arm in turn.
+/// A disturbance of every third run, where a round has two: it falls on one arm, the other, or none, as one of every second run does
+/// where a round has three.
 #[test]
-fn equal_arms_are_seldom_told_apart_where_every_second_run_is_disturbed() {
-    let is_wrong = |seed: &u64| {
-        let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], *seed, |settings| {
-            (settings.rounds, settings.decide_on) = (Some(24), vec![Metric::Throughput]);
-        });
-        let told = simulate(&plan, &World { seed: *seed, second: 0.9, ..World::default() }, none);
-        told.states()
-            .iter()
-            .any(|state| state.metric == Metric::Throughput && DIFFERENT.contains(&state.verdict))
-    };
-    let alarms = (0..TRIALS).filter(is_wrong).count();
+fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
+    let alarms =
+        ended(MANY_TRIALS, 1, |seed| World { seed, every: (3, 0.9), ..World::default() }, &DIFFERENT);
+    assert!(alarms <= most(0.05, MANY_TRIALS), "{alarms} of {MANY_TRIALS}");
+}
+
+/// The last run of every round is slower, and one level has one arm where the other has three. Were the order drawn within levels,
+/// it would be one of the level with one arm in half of all rounds.
+#[test]
+fn equal_levels_are_seldom_told_apart_where_they_have_different_numbers_of_runs() {
+    let open = |arm: &str| format!("[[claim.expect]]\namount = \"{arm} @ 4\"\nabove = 510000");
+    let lines = format!("[[claim.expect]]\norder = [\"a @ 4\", \"a @ 1\"]\n{}\n{}", open("b"), open("c"));
+    let level = Character { growth: 0.0, ..ORDINARY };
+    let arms = || ["a", "b", "c"].map(|arm| (arm, level)).to_vec();
+    let alarms = claimed_wrongly(TRIALS, &lines, |seed| World {
+        seed,
+        every: (4, 0.9),
+        arms: arms(),
+        ..World::default()
+    });
     assert!(alarms <= most(0.05, TRIALS), "{alarms} of {TRIALS}");
 }
 
-/// A machine that comes to its speed in the first runs, where one level is asked about three arms and others about one.
-#[test]
-fn equal_arms_are_seldom_told_apart_where_levels_have_different_numbers_of_runs() {
-    let lines =
-        ["order = [\"b @ 1\", \"a @ 1\"]", "amount = \"a @ 4\"\nabove = 1", "amount = \"c @ 16\"\nabove = 1"];
-    let lines = lines.map(|line| format!("[[claim.expect]]\n{line}")).join("\n");
+/// In how many of so many trials the first part of a claim that is about nothing is decided.
+fn claimed_wrongly(trials: u64, lines: &str, world: impl Fn(u64) -> World) -> usize {
     let is_wrong = |seed: &u64| {
-        let plan = claimed_within("2m", &lines, *seed);
-        let world = World { seed: *seed, noise: 0.1, shape: Shape::Settling, ..World::default() };
-        let told = simulate(&plan, &world, none);
+        let plan = claimed_of(LEVELS, "budget = \"2m\"\nstalls = \"30%\"", lines, *seed);
+        let told = simulate(&plan, &world(*seed), none);
         let judge = told.finished().judge().unwrap();
-        assert!(judge.part(1) == ClaimVerdict::Holds, "{:?}", judge.part(1));
+        assert!(told.finished().rounds > 9, "rounds enough for verdicts");
         matches!(judge.part(0), ClaimVerdict::Holds | ClaimVerdict::Reversed)
     };
-    let alarms = (0..TRIALS).filter(is_wrong).count();
-    assert!(alarms <= most(0.05, TRIALS), "{alarms} of {TRIALS}");
+    (0..trials).filter(is_wrong).count()
 }
 
 /// Noise as it was on real machines, in which runs that follow each other are alike, and some are far from all others.
@@ -124,33 +135,53 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
 }
 
 /// Stalls so rare that the rounds of a verdict need not have had one: what a verdict of arms that lose by them rests on is
-/// said, and where stalls as rare were asked for, they were seen.
+/// said, and where stalls as rare were asked for, they were seen. The lines are the worst of docs/statistics.md.
 #[test]
 fn what_rare_stalls_lose_is_said_or_seen() {
-    for (gain, often, part) in [(1.04, 0.1, 0.9), (1.0, 0.1, 0.9)] {
-        let praised = |stalls: Option<Percent>| {
-            let of = |seed: u64| {
-                let plan = asked(1, seed, |settings| {
-                    // More than the 29 that show stalls of one run in ten.
-                    (settings.stalls, settings.rounds) = (stalls, Some(32));
-                });
-                let arms = vec![("b", Character { speed: gain, stalls: (often, part), ..ORDINARY })];
-                let world = World { seed, noise: 0.005, arms, ..World::default() };
-                let state = throughput(&simulate(&plan, &world, none), "b", "a");
-                let is_praised = matches!(state.verdict, Outcome::Faster | Outcome::Equivalent);
-                // No stall in its rounds: then so many stalls could have stayed away.
-                let is_unseen = state.total_ratio.unwrap() > 0.97 * gain;
-                let is_said = state.unseen_stalls_percent >= 100.0 * often;
-                (is_praised, is_unseen, is_said)
-            };
-            (0..TRIALS).map(of).filter(|(is_praised, ..)| *is_praised).collect::<Vec<_>>()
-        };
-        let unasked = praised(None);
-        assert!(!unasked.is_empty(), "{gain} {often} {part}: no test of what is said");
-        for (_, is_unseen, is_said) in &unasked {
-            assert!(!is_unseen || *is_said, "{gain} {often} {part}");
+    for (gain, often, part, wrong) in [
+        (1.04, 0.10, 0.9, 0.10),
+        (1.04, 0.10, 0.6, 0.15),
+        (1.10, 0.15, 0.9, 0.10),
+        (1.0, 0.05, 0.7, 0.06),
+        (1.0, 0.10, 0.9, 0.05),
+        (1.0, 0.10, 0.4, 0.09),
+    ] {
+        let praised = |stalls: Option<f64>| praised(gain, (often, part), stalls);
+        let (unasked, limit) = (praised(None), most(wrong, TRIALS));
+        for state in &unasked {
+            // No stall in its rounds: then so many stalls could have stayed away.
+            let is_said = state.unseen_stalls_percent >= 100.0 * often;
+            assert!(state.total_ratio.unwrap() <= 0.97 * gain || is_said, "{gain} {often} {part}: {state:?}");
         }
-        let asked = praised(Some(Percent(10.0))).len();
-        assert!(asked <= most(0.10, TRIALS), "{gain} {often} {part}: {asked} of {TRIALS}");
+        let asked = praised(Some(100.0 * often)).len();
+        let unasked = unasked.len();
+        assert!(
+            asked <= limit && 2 * asked < unasked,
+            "{gain} {often} {part}: {asked} of {TRIALS}, {unasked} unasked"
+        );
     }
+}
+
+/// Stalls in half of the runs are in the rounds of every verdict.
+#[test]
+fn what_frequent_stalls_lose_is_seldom_praised() {
+    for (gain, often, part) in [(1.06, 0.45, 0.4), (1.10, 0.5, 0.5)] {
+        let wrong = praised(gain, (often, part), None).len();
+        assert!(wrong <= most(0.05, TRIALS), "{gain} {often} {part}: {wrong} of {TRIALS}");
+    }
+}
+
+/// What is called faster or equivalent of an arm that does `gain` whenever it does not stall.
+fn praised(gain: f64, stalls: (f64, f64), asked_percent: Option<f64>) -> Vec<ContrastState> {
+    let of = |seed: u64| {
+        let plan = asked(1, seed, |settings| {
+            // More than the 29 and the 59 that show stalls of one run in ten, and in twenty.
+            settings.rounds = Some(if stalls.0 < 0.1 { 62 } else { 32 });
+            settings.stalls = asked_percent.map(Percent);
+        });
+        let arms = vec![("b", Character { speed: gain, stalls, ..ORDINARY })];
+        throughput(&simulate(&plan, &World { seed, noise: 0.005, arms, ..World::default() }, none), "b", "a")
+    };
+    let is_praise = |state: &ContrastState| matches!(state.verdict, Outcome::Faster | Outcome::Equivalent);
+    (0..TRIALS).map(of).filter(is_praise).collect()
 }

@@ -154,12 +154,13 @@ struct World {
     shape: Shape,
     /// Standard deviation of the log of a run's slowest latencies.
     tail_noise: f64,
-    /// The rate of every second run, as a factor: of the later one of two arms.
-    second: f64,
+    /// The rate of every so many-th run, as a factor: of two, of the later one of two arms.
+    every: (u32, f64),
     /// By which factor the rate rises in the course of a run, from its first window to its last.
     rise: f64,
-    /// The share of the processors that others take, in millionths.
+    /// The share of the processors that others take, in millionths, of so many runs in ten.
     others_ppm: u64,
+    others_in_ten: u32,
     /// What the budget may be raised to.
     longest: Option<Nanos>,
     /// Arms that are not ordinary, by name.
@@ -174,9 +175,10 @@ impl Default for World {
             noise: 0.01,
             shape: Shape::Normal,
             tail_noise: 0.03,
-            second: 1.0,
+            every: (2, 1.0),
             rise: 1.0,
             others_ppm: 0,
+            others_in_ten: 10,
             longest: None,
             arms: Vec::new(),
         }
@@ -438,7 +440,7 @@ fn measurement(world: &World, arm: &str, task: &Task, moment: Moment) -> Measure
 )]
 fn result(world: &World, arm: &str, name: String, load: &Load, moment: Moment) -> PhaseResult {
     let fault = moment.fault;
-    let place = if moment.run.is_multiple_of(2) { world.second } else { 1.0 };
+    let place = if moment.run.is_multiple_of(world.every.0) { world.every.1 } else { 1.0 };
     let character = world.character(arm);
     let of_arm = arm
         .bytes()
@@ -492,7 +494,10 @@ fn result(world: &World, arm: &str, name: String, load: &Load, moment: Moment) -
         reading: Reading::Load(Figure::Operations, Box::new(load)),
         counters: Counters::from_iter([
             (Counter::CpuMachine, Some(900_000_000)),
-            (Counter::OthersPpm, Some(world.others_ppm)),
+            (
+                Counter::OthersPpm,
+                Some(if moment.run % 10 < world.others_in_ten { world.others_ppm } else { 0 }),
+            ),
             (Counter::DeviceWritten, character.written.map(|each| each * operations)),
         ]),
     }

@@ -168,10 +168,9 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
             Heard::VerdictsUpdated { round, contrasts } => {
                 for ((course, state), contrast) in courses.iter().zip(contrasts).zip(&plan.contrasts) {
                     let point = course.rounds[seen];
-                    assert_eq!(
-                        (point.round, point.estimate, point.interval),
-                        (*round, state.ratio, state.interval)
-                    );
+                    assert_eq!((point.round, point.estimate), (*round, state.ratio));
+                    // Of what is near enough an interval of another level is told.
+                    assert!(point.interval == state.interval || state.near, "{point:?} {state:?}");
                     if state.metric == Metric::Throughput {
                         let pair = [contrast.a, contrast.b].map(|cell| rates.get(&(*round, cell)));
                         let expected = if let [Some(a), Some(b)] = pair { Some(a / b) } else { None };

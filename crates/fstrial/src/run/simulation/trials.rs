@@ -229,7 +229,7 @@ fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
 
 #[test]
 fn an_order_that_matters_is_said_and_decides_nothing() {
-    let world = World { second: 0.9, ..World::default() };
+    let world = World { every: (2, 0.9), ..World::default() };
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 5, |settings| settings.rounds = Some(20));
     let told = simulate(&plan, &world, none);
     assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Undecided);
@@ -324,6 +324,23 @@ fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
             assert!(licensed <= 1, "{passes} passes, noise {noise}: {licensed} of 10");
         }
     }
+}
+
+/// What no control mends: where a fifth of everything shows, and the handicap costs eight times what was planted, it looks like the
+/// right dose. The answer says what was planted and what it cost.
+#[test]
+fn a_control_that_costs_more_than_it_says_can_look_right() {
+    let shown = |factor: f64| faster(factor.powf(0.2));
+    let licensed = (0..10).filter(|seed| {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], *seed, |settings| settings.control = true);
+        let arms = vec![("b", shown(1.062)), ("control", shown(1.0 / 1.48))];
+        let told = simulate(&plan, &World { seed: *seed, arms, ..World::default() }, none);
+        let is_licensed = throughput(&told, "b", "a").verdict == Outcome::Equivalent;
+        let control = crate::report::verdict::control_line(&throughput(&told, "control", "a"));
+        assert!(!is_licensed || control.as_ref().is_some_and(|line| line.contains("planted")), "{control:?}");
+        is_licensed
+    });
+    assert!(licensed.count() > 4, "docs/statistics.md says so");
 }
 
 /// Where the load's handicap does not show, the device is made slower; a cost of as much licenses what rests on it.
