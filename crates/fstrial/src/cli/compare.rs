@@ -173,13 +173,16 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
         args.conduct.longest = is_free.then_some(fit::LONGEST);
     }
-    args.conduct.notes.iter().for_each(|note| args.note(note));
-    if args.rounds.is_none() && !args.anyway {
-        match fit::check(&trial) {
-            Err(refused) if args.conduct.is_dry_run() => {
-                args.note(&format!("without --dry-run this is refused: {refused}"));
-            }
-            checked => checked?,
+    let checked = if args.rounds.is_none() && !args.anyway { fit::check(&trial) } else { Ok(()) };
+    match checked {
+        Err(refused) if args.conduct.is_dry_run() => {
+            args.conduct.notes.iter().for_each(|note| args.note(note));
+            args.note(&format!("without --dry-run this is refused: {refused}"));
+        }
+        // What was left out of a trial that does not run is of no interest.
+        checked => {
+            checked?;
+            args.conduct.notes.iter().for_each(|note| args.note(note));
         }
     }
     if let Some(path) = &args.save {

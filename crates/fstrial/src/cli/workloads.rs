@@ -95,6 +95,9 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
             }
             Named::Set(application) => {
                 for name in application.presets() {
+                    if !*json {
+                        super::print(&format!("# {name}\n"));
+                    }
                     let text =
                         preset::PRESETS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
                     show(&Entry::of_preset(name), text, *json, false)?;

@@ -287,14 +287,14 @@ impl Listener for Progress {
                     self.say(&format!("  {line}"));
                 }
             }
-            Event::FirstRoundTimed { asked, fit, round_seconds, warning, .. } => {
+            Event::FirstRoundTimed { asked, fit, round_seconds, left, warning, .. } => {
+                let gone = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0);
+                self.budget = Nanos(left.0.saturating_add(gone));
                 budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
-            Event::RoundStarted { round, runs, left } => {
+            Event::RoundStarted { round, runs, .. } => {
                 self.round = *round;
                 self.runs = *runs;
-                // It may have been raised.
-                self.budget = Nanos(left.0 + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0));
             }
             Event::RunStarted { slot, arm, workload, threads, .. } => {
                 self.current =

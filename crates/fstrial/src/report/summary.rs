@@ -13,6 +13,7 @@ use crate::run::{
 };
 pub use bottom::{bottom_line, count};
 use fstrial_model::metric::Metric;
+use fstrial_stats::panel::LADDER;
 
 /// A difference that an interval rules out is worth telling up to this size.
 const NARROW: f64 = 0.15;
@@ -156,6 +157,7 @@ pub fn headline(document: &Document) -> Option<String> {
 pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     let standings = standings(document);
     let mut further = leads_in_words(document);
+    further.extend(told_along(document));
     // What the trial is to decide may be something else alone.
     let held = |report: &&VerdictReport| report.contrast.holds_open;
     let is_other = |report: &VerdictReport| report.contrast.metric != Metric::Throughput;
@@ -183,6 +185,33 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
         open.push("…".into());
     }
     std::iter::once(bottom).chain(open).chain(further).collect()
+}
+
+/// What was found of figures that are told along, where what decides is open: else nobody would hear of it.
+fn told_along(document: &Document) -> Vec<String> {
+    let is_found = |report: &&VerdictReport| {
+        report.contrast.metric == Metric::Throughput
+            && matches!(report.contrast.verdict, Outcome::Faster | Outcome::Slower)
+    };
+    let (along, main): (Vec<_>, Vec<_>) = document.workloads.iter().partition(|workload| workload.secondary);
+    if main.iter().flat_map(|workload| &workload.verdicts).any(|report| is_found(&report)) {
+        return Vec::new();
+    }
+    let words = |workload: &WorkloadReport| {
+        let found: Vec<&VerdictReport> = workload.verdicts.iter().filter(is_found).collect();
+        found
+            .into_iter()
+            .map(|report| {
+                let state = &report.contrast;
+                let ratio = state.ratio.map_or_else(String::new, numbers::ratio);
+                let interval = state
+                    .interval
+                    .map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
+                format!("{}: {} is {ratio} {}{interval}", workload.title(), state.a, state.b)
+            })
+            .collect::<Vec<_>>()
+    };
+    along.into_iter().flat_map(words).collect()
 }
 
 /// Whether an arm leads by more at one place than at another, where that was asked.
@@ -401,7 +430,8 @@ impl Open<'_> {
         let figures = self.ratio.map_or_else(String::new, |(ratio, interval)| {
             let interval =
                 interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
-            format!(" {}{interval}", numbers::ratio(ratio))
+            let less = if self.less_is_better { " (less is better)" } else { "" };
+            format!(" {}{less}{interval}", numbers::ratio(ratio))
         });
         format!("{} / {}{figures}", self.a, self.b)
     }
@@ -414,7 +444,12 @@ impl Open<'_> {
                 format!("probably {}{}", self.likely(), would_take(more, "; "))
             }
             Why::Narrow(share) => {
-                format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
+                let found =
+                    format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil());
+                // The interval alone would say that either will do.
+                let typical =
+                    if share <= LADDER[0] { " in typical rounds, nor shown of all together" } else { "" };
+                format!("{found}{typical}")
             }
             Why::Rounds(more) => {
                 format!("open: a decision would take {}", verdict::more_in_words(more, None))
@@ -576,6 +611,13 @@ pub fn go_on(document: &Document) -> Option<String> {
     more.sort_unstable_by(f64::total_cmp);
     let seconds = more.get(more.len() / 2)? * document.round_seconds?;
     Some(format!("fstrial resume {id}{again} --budget {}", numbers::budget(seconds)))
+}
+
+/// Whether anything is open that the trial was to decide, and where not either will do.
+pub fn is_open(document: &Document) -> bool {
+    let mut states =
+        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    states.any(|state| state.holds_open && state.verdict == Outcome::Undecided && !state.near)
 }
 
 /// `ext4, xfs and btrfs`.

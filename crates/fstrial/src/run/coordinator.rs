@@ -362,7 +362,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
         let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
-        self.tell(&Event::FirstRoundTimed { asked, fit, round_seconds, least, warning: warning.as_deref() })
+        let left = self.left();
+        self.tell(&Event::FirstRoundTimed {
+            asked,
+            fit,
+            round_seconds,
+            least,
+            left,
+            warning: warning.as_deref(),
+        })
     }
 
     /// Raises a budget that nobody gave, where rounds like the first are too long for a verdict in it, and where one comes soon.

@@ -79,6 +79,8 @@ pub enum Event<'a> {
         round_seconds: f64,
         /// Fewer rounds than this decide nothing.
         least: u32,
+        /// At most this much time is left in the trial: a budget that nobody gave may have been raised.
+        left: Nanos,
         /// Why those that fit cannot decide anything, and what helps.
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,

@@ -179,6 +179,13 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
             json_lines::print(&outcome);
         } else {
             crate::cli::print_folded(&format!("{}\n", report::render(&outcome.report)));
+            if outcome.report.verdict == ClaimVerdict::Undecided {
+                let more = numbers::budget(2.0 * plan.trial.trial.budget.as_secs_f64());
+                crate::cli::say(&format!(
+                    "  to go on: fstrial claims check {} --budget {more}\n",
+                    outcome.report.id
+                ));
+            }
         }
         outcomes.push(outcome);
     }
