@@ -394,6 +394,7 @@ proptest! {
                 },
                 estimate: back.estimate.map(|e| -e),
                 interval: back.interval.map(|(low, high)| (-high, -low)),
+                interval_within: back.interval_within.map(|(low, high)| (-high, -low)),
                 ..*back
             };
             prop_assert_eq!(*there, mirrored);
