@@ -9,12 +9,12 @@ use crate::{
     exit_code,
     report::{
         again,
-        document::{Document, VerdictReport},
+        document::Document,
         json_lines::{self, JsonLines},
         numbers,
         page::TrialPage,
         screen::{self, Remarked},
-        stdout, steps,
+        stdout, steps, summary,
         watch::listener::Display,
     },
     run::{
@@ -454,17 +454,9 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         Some(FailIf::Faster) => any(Outcome::Faster),
         Some(FailIf::Different) => any(Outcome::Slower) || any(Outcome::Faster),
     };
-    let is_open = |verdict: &&VerdictReport| {
-        let state = &verdict.contrast;
-        state.holds_open && state.verdict == Outcome::Undecided && !state.near
-    };
-    let all =
-        || document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
     // A claim, and a condition, ask for more than that either will do.
-    let will_do = document.claim.is_none()
-        && fail_if.is_none()
-        && document.has_begun
-        && !all().any(|verdict| is_open(&verdict));
+    let will_do =
+        document.claim.is_none() && fail_if.is_none() && document.has_begun && !summary::is_open(document);
     match (met, finished.is_decided() || will_do) {
         (true, _) => exit_code::FAIL_IF_MET,
         (false, true) => exit_code::VERDICT,

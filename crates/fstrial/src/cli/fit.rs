@@ -119,8 +119,8 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     ))
 }
 
-/// Whether `--duration` sets the length of its runs: those of a load, and those of a program that is told one or has a job of fio's
-/// with a time.
+/// Whether `--duration` sets the length of its runs: those of a load, of a program whose command has a duration, and of a fio job
+/// with a runtime.
 fn takes_a_duration(workload: &Workload) -> bool {
     let is_told = |program: &Program| {
         program.told_time(Nanos(0)).is_some()

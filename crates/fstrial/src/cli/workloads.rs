@@ -98,9 +98,8 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
                     if !*json {
                         super::print(&format!("# {name}\n"));
                     }
-                    let text =
-                        preset::PRESETS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-                    show(&Entry::of_preset(name), text, *json, false)?;
+                    let (entry, text) = of_preset(name)?;
+                    show(&entry, text, *json, false)?;
                 }
             }
             Named::Job { file, inspection } => job::show(&file, inspection, *json, *toml)?,
@@ -149,14 +148,20 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     if let Some(application) = set_of(word) {
         return Ok(Named::Set(application));
     }
+    let (entry, text) = of_preset(word)?;
+    Ok(Named::Written { entry: Box::new(entry), text: text.to_owned() })
+}
+
+/// A preset and its text.
+fn of_preset(word: &str) -> Result<(Entry, &'static str), ExpectedError> {
     let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {
-        let hint = match file.is_file() {
+        let hint = match Path::new(word).is_file() {
             true => "the name of a workload file ends in .toml, that of a fio job file in .fio".into(),
             false => preset::hint_for_unknown(word),
         };
         ExpectedError::usage(format!("there is no workload `{word}`"), hint)
     })?;
-    Ok(Named::Written { entry: Box::new(Entry::of_preset(word)), text: (*text).to_owned() })
+    Ok((Entry::of_preset(word), text))
 }
 
 /// The workload of a workload file.

@@ -87,11 +87,8 @@ fn next(document: &Document, is_whole: bool) -> Vec<String> {
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
     let is_open = document.ended == "budget-ended" && document.has_begun && summary::is_open(document);
-    let in_vain = || {
-        is_open
-            .then(|| "More rounds would hardly decide it; a quieter machine or longer runs may.".to_owned())
-    };
-    let go_on = go_on.or_else(in_vain);
+    let in_vain = "More rounds would hardly decide it; a quieter machine or longer runs may.";
+    let go_on = go_on.or_else(|| is_open.then(|| in_vain.to_owned()));
     let all = format!("All of it: {all}");
     document
         .not_at_its_end()

@@ -187,7 +187,7 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     std::iter::once(bottom).chain(open).chain(further).collect()
 }
 
-/// What was found of figures that are told along, where what decides is open: else nobody would hear of it.
+/// Findings on the figures next to those that decide, where these are open: else nobody would read of them.
 fn told_along(document: &Document) -> Vec<String> {
     let is_found = |report: &&VerdictReport| {
         report.contrast.metric == Metric::Throughput
@@ -198,20 +198,18 @@ fn told_along(document: &Document) -> Vec<String> {
         return Vec::new();
     }
     let words = |workload: &WorkloadReport| {
-        let found: Vec<&VerdictReport> = workload.verdicts.iter().filter(is_found).collect();
-        found
-            .into_iter()
-            .map(|report| {
-                let state = &report.contrast;
-                let ratio = state.ratio.map_or_else(String::new, numbers::ratio);
-                let interval = state
-                    .interval
-                    .map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
-                format!("{}: {} is {ratio} {}{interval}", workload.title(), state.a, state.b)
-            })
-            .collect::<Vec<_>>()
+        let line = |state: &ContrastState| {
+            let ratio = state.ratio.map_or_else(String::new, numbers::ratio);
+            format!("{}: {} is {ratio} {}{}", workload.title(), state.a, state.b, spaced(state.interval))
+        };
+        workload.verdicts.iter().filter(is_found).map(|report| line(&report.contrast)).collect::<Vec<_>>()
     };
     along.into_iter().flat_map(words).collect()
+}
+
+/// An interval after something, if there is one.
+fn spaced(interval: Option<(f64, f64)>) -> String {
+    interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)))
 }
 
 /// Whether an arm leads by more at one place than at another, where that was asked.
@@ -428,10 +426,8 @@ impl Open<'_> {
 
     fn figures(&self) -> String {
         let figures = self.ratio.map_or_else(String::new, |(ratio, interval)| {
-            let interval =
-                interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
             let less = if self.less_is_better { " (less is better)" } else { "" };
-            format!(" {}{less}{interval}", numbers::ratio(ratio))
+            format!(" {}{less}{}", numbers::ratio(ratio), spaced(interval))
         });
         format!("{} / {}{figures}", self.a, self.b)
     }
@@ -581,8 +577,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide, and where not either will
-/// do: for as long as half of what is open is likely to need.
+/// How to resume a trial that is not at its end, or in which more rounds would decide what is awaited: for as long as half of that is
+/// likely to need.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     if document.rounds_are_done {
@@ -594,13 +590,8 @@ pub fn go_on(document: &Document) -> Option<String> {
         "interrupted" | "killed" => return Some(format!("fstrial resume {id}{again}")),
         _ => {}
     }
-    let states =
-        document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
-    // Where either will do, nobody waits for which; a claim asks for more.
-    let will_do = |state: &ContrastState| state.near && document.claim.is_none();
-    let held = states.map(|report| &report.contrast).filter(|state| state.holds_open && !will_do(state));
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
-    let more = held.filter_map(|state| match state.interval {
+    let more = awaited(document).filter_map(|state| match state.interval {
         None if state.verdict == Outcome::Undecided => {
             ROUNDS_OF_A_DECISION.checked_sub(state.rounds as u64).map(|more| more as f64)
         }
@@ -613,11 +604,16 @@ pub fn go_on(document: &Document) -> Option<String> {
     Some(format!("fstrial resume {id}{again} --budget {}", numbers::budget(seconds)))
 }
 
-/// Whether anything is open that the trial was to decide, and where not either will do.
+/// What a trial was to decide, without pairs of which either will do; a claim asks for more than that.
+fn awaited(document: &Document) -> impl Iterator<Item = &ContrastState> {
+    let all = document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
+    let will_do = |state: &ContrastState| state.near && document.claim.is_none();
+    all.map(|report| &report.contrast).filter(move |state| state.holds_open && !will_do(state))
+}
+
+/// Whether anything of that is open.
 pub fn is_open(document: &Document) -> bool {
-    let mut states =
-        document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
-    states.any(|state| state.holds_open && state.verdict == Outcome::Undecided && !state.near)
+    awaited(document).any(|state| state.verdict == Outcome::Undecided)
 }
 
 /// `ext4, xfs and btrfs`.

@@ -339,20 +339,6 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// The band within which an undecided difference is shown to lie, where that is licensed.
-    fn within(&self, index: usize, verdict: &Verdict) -> Option<f64> {
-        let is_licensed = || matches!(self.assay(index), Assay::Unasked | Assay::Seen);
-        let shown = self.has_ratio(index, verdict.decision) && !self.is_control(index);
-        verdict.within.filter(|_| shown && is_licensed())
-    }
-
-    /// Whether that is so near that either will do, and 1 is not excluded.
-    fn is_near(&self, index: usize, verdict: &Verdict) -> bool {
-        let band = self.plan.contrasts[index].metric.band(self.plan.trial.trial.practical.fraction());
-        self.within(index, verdict).is_some_and(|within| is_near(within, band))
-            && verdict.interval.is_none_or(|(low, high)| low <= 0.0 && high >= 0.0)
-    }
-
     /// Whether a ratio is shown of a contrast: none of one whose cells failed or cannot be done, nor while operations are
     /// too few.
     fn has_ratio(&self, index: usize, decision: Decision) -> bool {
@@ -396,9 +382,13 @@ impl<'a> Judge<'a> {
             decision => decision.into(),
         };
         let (a, b) = self.plan.names(contrast);
-        let is_near = self.is_near(index, &verdict);
+        let is_licensed = matches!(assay, Assay::Unasked | Assay::Seen);
+        let within = verdict.within.filter(|_| shown && is_licensed && !self.is_control(index));
+        let band = contrast.metric.band(self.plan.trial.trial.practical.fraction());
+        let near = within.is_some_and(|within| is_near(within, band))
+            && interval.is_none_or(|(low, high)| low <= 1.0 && high >= 1.0);
         // What lies within a band is shown by an interval of the level that *equivalent* has.
-        let within = verdict.interval_within.filter(|_| is_near).map(|logs| ratio_interval(logs, less));
+        let interval_within = verdict.interval_within.filter(|_| near).map(|logs| ratio_interval(logs, less));
         ContrastState {
             a,
             b,
@@ -410,8 +400,8 @@ impl<'a> Judge<'a> {
             less_is_better: less,
             verdict: outcome,
             ratio,
-            interval: within.or(interval),
-            interval_level: if is_near { 1.0 - 2.0 * ALPHA } else { verdict.interval_level },
+            interval: interval_within.or(interval),
+            interval_level: if near { 1.0 - 2.0 * ALPHA } else { verdict.interval_level },
             rounds,
             open: self.is_open(index),
             holds_open: contrast.holds_open,
@@ -422,8 +412,8 @@ impl<'a> Judge<'a> {
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
-            within_percent: self.within(index, &verdict).map(|within| within * 100.0),
-            near: is_near,
+            within_percent: within.map(|within| within * 100.0),
+            near,
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent && assay == Assay::Unknown,
             total_ratio,

@@ -182,7 +182,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
             if outcome.report.verdict == ClaimVerdict::Undecided {
                 let more = numbers::budget(2.0 * plan.trial.trial.budget.as_secs_f64());
                 crate::cli::say(&format!(
-                    "  to go on: fstrial claims check {} --budget {more}\n",
+                    "  to resume it: fstrial claims check {} --budget {more}\n",
                     outcome.report.id
                 ));
             }

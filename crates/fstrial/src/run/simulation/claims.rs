@@ -225,14 +225,17 @@ fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
     assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Holds);
 }
 
+/// What is found next to other programs, and whether they are named.
+fn next_to(world: World, line: &str) -> (ClaimVerdict, bool) {
+    let plan = claimed(&expect(line), 7);
+    let report = reported(&plan, &simulate(&plan, &world, none));
+    (report.verdict, report.notes.iter().any(|note| note.contains("other programs took")))
+}
+
 /// A neighbour takes nothing from one thread and half of two: levels cannot be compared next to one, and arms at a level can.
 #[test]
 fn levels_are_not_compared_where_others_take_the_processors() {
-    let of = |others_ppm: u64, line: &str| {
-        let plan = claimed(&expect(line), 7);
-        let report = reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none));
-        (report.verdict, report.notes.iter().any(|note| note.contains("other programs took")))
-    };
+    let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     let levels = "ratio = [\"b @ 4\", \"b @ 1\"]\nabove = 1.2";
     let arms = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1";
     assert_eq!(of(40_000, levels), (ClaimVerdict::Holds, false));
@@ -245,9 +248,7 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
     // A neighbour in some runs only, and processor time, which has theirs in it.
     let some = |others_in_ten: u32, line: &str| {
-        let plan = claimed(&expect(line), 7);
-        let world = World { others_ppm: 200_000, others_in_ten, ..world(1) };
-        reported(&plan, &simulate(&plan, &world, none)).verdict
+        next_to(World { others_ppm: 200_000, others_in_ten, ..world(1) }, line).0
     };
     let found = [8, 4, 0].map(|often| some(often, &levels.replace("1.2", "1.6")));
     assert_eq!(found, [ClaimVerdict::CannotTell, ClaimVerdict::CannotTell, ClaimVerdict::Holds]);
@@ -277,11 +278,7 @@ fn phases_with_other_threads_are_not_compared_where_others_take_the_processors()
 /// A neighbour can only make an amount smaller, and a time longer: what is enough next to one is enough.
 #[test]
 fn an_amount_that_others_may_have_made_too_small_tells_nothing() {
-    let of = |others_ppm: u64, line: &str| {
-        let plan = claimed(&expect(line), 7);
-        let report = reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none));
-        (report.verdict, report.notes.iter().any(|note| note.contains("other programs took")))
-    };
+    let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     // About 525 thousand a second by one thread, which may have lost 40 % to 10 % of four processors; 2 µs each.
     let (enough, too_few) = ("amount = \"a @ 1\"\nabove = 400000", "amount = \"a @ 1\"\nabove = 700000");
     assert_eq!(of(40_000, too_few), (ClaimVerdict::Reversed, false));

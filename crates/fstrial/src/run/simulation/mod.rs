@@ -2,6 +2,7 @@
 //! and a check of the event stream that holds for every trial. The trials are in `trials`, the stored ones in `stored`.
 
 mod claims;
+mod controls;
 mod counterexamples;
 mod stored;
 mod trials;
