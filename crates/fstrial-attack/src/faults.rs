@@ -263,7 +263,10 @@ fn kill(subject: &Subject, words: &str, dice: &mut Dice) -> Result<(), String> {
     if hung {
         return Err(format!("did not end after SIG{signal}"));
     }
-    let clean = || lab.run("clean").code() == Some(0) && lab.ledger().is_empty();
+    let clean = || {
+        let cleaned = child::run(lab.fstrial("clean").env("TMPDIR", &temporary), PATIENCE);
+        cleaned.code() == Some(0) && lab.ledger().is_empty()
+    };
     if !child::eventually(Duration::from_secs(20), clean) {
         return Err(format!("SIG{signal}: left in the ledger: {:?}", lab.ledger()));
     }

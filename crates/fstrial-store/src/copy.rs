@@ -5,7 +5,7 @@
 //! its log are opened here, only to be read, and copied into a file without a name; what the log has is put where it belongs
 //! (<https://www.sqlite.org/fileformat2.html#walformat>).
 
-use crate::{StoreError, error::Fault};
+use crate::{StoreError, error::Fault, folder};
 use rusqlite::{Connection, OpenFlags};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, seek, statat},
@@ -13,11 +13,11 @@ use rustix::{
 };
 use std::{
     ffi::OsString,
-    fs::{File, Permissions},
+    fs::File,
     io::{self, Read},
     os::{
         fd::OwnedFd,
-        unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{FileExt, OpenOptionsExt},
     },
     path::Path,
     thread,
@@ -71,22 +71,20 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Fault> {
     Err(Fault::NotAStore(why.into()))
 }
 
-/// An empty file and a connection to it that makes no other files. SQLite opens by name only: it has one for that moment.
+/// An empty file and a connection to it that makes no other files. SQLite opens by name only: the file has one, in a folder of
+/// its own, for that moment.
 ///
 /// # Errors
 /// There is no room, or SQLite refuses.
 pub(crate) fn nameless() -> Result<(File, Connection), Fault> {
-    let folder = tempfile::Builder::new()
-        .prefix("fstrial-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir()
-        .map_err(no_room)?;
-    let path = folder.path().join("store.db");
+    folder::sweep();
+    let folder = folder::Named::make().map_err(no_room)?;
+    let path = folder.store();
     let file =
         File::options().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(no_room)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&path, flags)?;
-    folder.close().map_err(no_room)?;
+    folder.remove().map_err(no_room)?;
     Ok((file, connection))
 }
 

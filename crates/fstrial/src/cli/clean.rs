@@ -13,7 +13,7 @@ use std::{
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Undo what killed commands have left on this host: loop and zram devices that were added, queue settings, folders
-/// in directories, filesystems that were frozen.
+/// in directories and for copies of stores, filesystems that were frozen.
 ///
 /// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them. What
 /// belongs to a command that runs, here or in a container, is left alone, and so is what cannot be read; it is named, and the
@@ -33,6 +33,8 @@ pub(crate) struct CleanArgs {
 }
 
 pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
+    let is_swept = sweep(args.dry_run);
+    let tell = |report: &Report| tell(report, is_swept);
     let Some(home) = args.home.existing()? else { return Ok(tell(&Report::default())) };
     let Some(ledger) = Ledger::existing(&home).map_err(super::of_home)? else {
         return Ok(tell(&Report::default()));
@@ -45,13 +47,13 @@ pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
     // With the lock, every other command of this home has ended, wherever it ran.
     match super::lock(&home)? {
         Some(_lock) => Ok(tell(&replay(&ledger.locked())?)),
-        None => beside_another(&ledger),
+        None => beside_another(&ledger, is_swept),
     }
 }
 
 /// Another command holds the lock: it undoes what the dead have left. Undone here as well, a setting could be put back just after
 /// that command changed it. Only what is frozen cannot wait.
-fn beside_another(ledger: &Ledger) -> Result<u8, ExpectedError> {
+fn beside_another(ledger: &Ledger, is_swept: bool) -> Result<u8, ExpectedError> {
     ledger.thaw()?;
     let (due, left) = ledger.left_over()?;
     for undo in &due {
@@ -62,7 +64,7 @@ fn beside_another(ledger: &Ledger) -> Result<u8, ExpectedError> {
     if tell_left(&left) || !due.is_empty() {
         return Ok(exit_code::LEFT_ALONE);
     }
-    Ok(tell(&Report::default()))
+    Ok(tell(&Report::default(), is_swept))
 }
 
 /// Undoes what is left, and waits a while for processes that were killed to end.
@@ -80,9 +82,19 @@ fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
     Ok(report)
 }
 
+/// Removes folders for copies of stores; they belong to no home. Says whether there were any.
+fn sweep(dry_run: bool) -> bool {
+    let (word, folders) = match dry_run {
+        true => ("would remove", fstrial_store::left_folders()),
+        false => ("done: removed", fstrial_store::sweep()),
+    };
+    folders.iter().for_each(|folder| super::print(&format!("{word} {}\n", folder.display())));
+    !folders.is_empty()
+}
+
 /// Says what was done and what was not, and gives the exit code.
-fn tell(report: &Report) -> u8 {
-    if report.done.is_empty() && report.left.is_empty() {
+fn tell(report: &Report, is_swept: bool) -> u8 {
+    if !is_swept && report.done.is_empty() && report.left.is_empty() {
         super::print("nothing to clean\n");
     }
     for step in &report.done {
