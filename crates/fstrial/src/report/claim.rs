@@ -121,9 +121,10 @@ pub fn report(
             None if is_short => {}
             None => notes.extend(blind(&states, &parts)),
         }
-    } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
+    } else if found == ClaimVerdict::Undecided
+        || judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
     {
-        // What could have been seen is said with everything that rests on seeing nothing.
+        // What could have been seen is said with everything that rests on seeing nothing, and with what is open.
         notes.extend(verdict::control_lines(&states));
     }
     let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);

@@ -11,14 +11,15 @@ use std::{collections::BTreeSet, fmt::Write};
 
 /// Columns of a post.
 const COLUMNS: usize = USUAL_COLUMNS;
+/// Bytes of a subject that names the arms: two and a half lines.
+const LONGEST_SUBJECT: usize = 200;
 
 /// The whole post.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
     let words: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
-    let subject = summary::headline(document).unwrap_or_else(|| markdown::title(document));
-    let _ = writeln!(out, "{}\n", indented(&format!("Subject: {subject}"), 1));
+    let _ = writeln!(out, "{}\n", indented(&format!("Subject: {}", subject(document, &words)), 1));
     for machine in document.machines() {
         if !machine.place.is_empty() {
             field(&mut out, "Place:", &format!("{} ({})", machine.place, machine.host));
@@ -65,6 +66,16 @@ pub fn render(document: &Document) -> String {
         let _ = writeln!(out, "{}", format!("  {}", plain(line)).trim_end());
     }
     out
+}
+
+/// What was found; of arms with names of their own also what they are, where that fits into a subject.
+fn subject(document: &Document, arms: &[String]) -> String {
+    let found = summary::headline(document).unwrap_or_else(|| markdown::title(document));
+    let own = document.arms.iter().zip(arms).filter(|(arm, _)| arm.name != arm.configuration);
+    let own: Vec<&str> = own.map(|(_, words)| words.as_str()).collect();
+    let what = format!(" ({})", own.join(", "));
+    let fits = !own.is_empty() && found.len() + what.len() <= LONGEST_SUBJECT;
+    format!("{found}{}", if fits { &what } else { "" })
 }
 
 /// The versions of the tools that made the filesystems.

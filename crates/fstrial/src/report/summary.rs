@@ -68,6 +68,8 @@ pub struct Behind<'a> {
     pub of: &'a str,
     /// What it has of the other's figure, and the interval of its verdict.
     pub ratio: Option<Ratio>,
+    /// Whether tables and verdicts have this ratio the other way round.
+    pub is_inverted: bool,
 }
 
 /// Two arms that were compared without a verdict.
@@ -326,7 +328,8 @@ fn behind_of<'a>(arm: &'a str, leading: &[&str], verdicts: &[&'a ContrastState])
     let mut ahead = ahead_of(arm, verdicts);
     let first = ahead.next().unwrap_or(arm);
     let of = std::iter::once(first).chain(ahead).find(|other| leading.contains(other)).unwrap_or(first);
-    Behind { arm, of, ratio: ratio_to(verdicts, arm, of) }
+    let is_inverted = verdicts.iter().any(|state| (state.a.as_str(), state.b.as_str()) == (of, arm));
+    Behind { arm, of, ratio: ratio_to(verdicts, arm, of), is_inverted }
 }
 
 fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&str) -> bool) -> Among {
@@ -467,7 +470,7 @@ impl<'a> Standing<'a> {
             return self;
         }
         let ratio = state.ratio.map(|ratio| (ratio, state.interval));
-        let against = Some(Behind { arm: &state.a, of: &state.b, ratio });
+        let against = Some(Behind { arm: &state.a, of: &state.b, ratio, is_inverted: false });
         Self { against, behind: Vec::new(), ..self }
     }
 
@@ -541,8 +544,14 @@ impl<'a> Standing<'a> {
     }
 
     fn told(&self) -> String {
-        let mut parts: Vec<String> = self.kept().into_iter().chain([self.leaders()]).collect();
-        parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
+        let mut parts: Vec<String> = self.kept().into_iter().collect();
+        match self.leads_with() {
+            Some(words) => parts.push(words),
+            None => {
+                parts.push(self.leaders());
+                parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
+            }
+        }
         parts.extend(self.open_words());
         if !self.out.is_empty() {
             parts.push(format!("without {}", self.out.join(" and ")));
@@ -566,7 +575,26 @@ impl<'a> Standing<'a> {
         Some(format!("{first} keeps {promise} up to {rate} {unit}{others}"))
     }
 
-    fn behind_words(&self, Behind { arm, of, ratio }: &Behind<'_>) -> String {
+    /// The arm that leads, the only other one, and the ratio of the first to the second, where tables have it that way round.
+    pub fn leads_by(&self) -> Option<(&'a str, &'a str, Ratio)> {
+        let [Behind { arm, of, ratio: Some((ratio, interval)), is_inverted: true }] = self.behind[..] else {
+            return None;
+        };
+        let ratio = (1.0 / ratio, interval.map(|(low, high)| (1.0 / high, 1.0 / low)));
+        (self.among == Among::Alone).then_some((of, arm, ratio))
+    }
+
+    /// `xfs leads with 1.26× the throughput of ext4`.
+    fn leads_with(&self) -> Option<String> {
+        let (first, second, (ratio, _)) = self.leads_by()?;
+        let ratio = numbers::ratio(ratio);
+        Some(match self.workload.less_is_better {
+            true => format!("{first} leads: it takes {ratio} what {second} takes"),
+            false => format!("{first} leads with {ratio} the throughput of {second}"),
+        })
+    }
+
+    fn behind_words(&self, Behind { arm, of, ratio, .. }: &Behind<'_>) -> String {
         match ratio {
             Some((ratio, _)) if self.workload.less_is_better => {
                 format!("{arm} takes {} what {of} takes", numbers::ratio(*ratio))

@@ -1,5 +1,6 @@
 //! The environment of a trial: what the machine is, as far as it can matter to a result.
 
+use crate::numbers::counted;
 use fstrial_model::{
     bounded,
     claim::{Machine, era::Version},
@@ -78,7 +79,7 @@ const UNKNOWN: &str = "unknown";
 
 fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
     let host = if host.is_empty() { "a host without a name" } else { host };
-    format!("{host} ({cpus} × {processor})")
+    format!("{host} ({processor}, {cpus} CPUs)")
 }
 
 fn line(path: &str) -> Option<String> {
@@ -201,6 +202,11 @@ impl Environment {
         machine_in_words(&self.host, &self.cpus.to_string(), &self.processor)
     }
 
+    /// `AMD EPYC, 2 CPUs`: as Linux counts them, which are not sockets.
+    pub fn processors_in_words(&self) -> String {
+        format!("{}, {}", self.processor, counted(self.cpus, "CPU"))
+    }
+
     /// In a few lines for people.
     pub fn describe(&self) -> Vec<String> {
         let machine = if self.virtual_machine { ", virtual machine" } else { "" };
@@ -210,9 +216,8 @@ impl Environment {
         let mut lines = vec![
             format!("fstrial {} · Linux {} · {}", self.fstrial, self.kernel, self.distribution),
             format!(
-                "{} × {} · {} · clock {}{ticks}{governor}{machine} · load average {}{sampled}",
-                self.cpus,
-                self.processor,
+                "{} · {} · clock {}{ticks}{governor}{machine} · load average {}{sampled}",
+                self.processors_in_words(),
                 self.memory.human(),
                 self.clocksource,
                 self.load_average
@@ -247,10 +252,10 @@ mod tests {
             assert_eq!(here.other_machine(stored), None, "{stored}");
         }
         for (stored, words) in [
-            (r#"{"host":"b","processor":"P1","cpus":4}"#, "b (4 × P1)"),
-            (r#"{"host":"a","processor":"P2","cpus":4}"#, "a (4 × P2)"),
-            (r#"{"host":"a","processor":"P1","cpus":8}"#, "a (8 × P1)"),
-            (r#"{"cpus":8}"#, "a host without a name (8 × unknown)"),
+            (r#"{"host":"b","processor":"P1","cpus":4}"#, "b (P1, 4 CPUs)"),
+            (r#"{"host":"a","processor":"P2","cpus":4}"#, "a (P2, 4 CPUs)"),
+            (r#"{"host":"a","processor":"P1","cpus":8}"#, "a (P1, 8 CPUs)"),
+            (r#"{"cpus":8}"#, "a host without a name (unknown, 8 CPUs)"),
         ] {
             assert_eq!(here.other_machine(stored).as_deref(), Some(words), "{stored}");
         }

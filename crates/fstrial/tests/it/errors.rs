@@ -62,6 +62,7 @@ fn wrong_flags_and_lines_of_a_file() {
         ("set-an-unknown-key", format!("compare ext4 xfs {flags} --set device.member=4")),
         ("set-what-is-a-flag", format!("compare ext4 xfs {flags} --set trial.rounds=4")),
         ("set-a-key-without-its-section", format!("compare ext4 xfs {flags} --set memory=1GiB")),
+        ("home-before-the-command", "--home folder compare ext4 xfs".to_owned()),
         ("key-as-a-flag", format!("compare ext4 xfs {flags} --rate 500/s")),
         ("set-a-device", format!("compare ext4 xfs {flags} --set device.path=/dev/null")),
         (

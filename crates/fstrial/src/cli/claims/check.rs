@@ -315,12 +315,11 @@ impl CheckArgs {
         let here = Environment::of_this_machine();
         let found: Vec<ClaimVerdict> = outcomes.iter().map(|outcome| outcome.report.verdict).collect();
         format!(
-            "{}\n{}\non Linux {}, {} × {}; the device is named with each answer\n",
+            "{}\n{}\non Linux {}, {}; the device is named with each answer\n",
             rendered(self.format, &header, &rows.collect::<Vec<_>>()),
             counts(found.len(), &found),
             here.kernel,
-            here.cpus,
-            here.processor
+            here.processors_in_words()
         )
     }
 }

@@ -9,12 +9,12 @@ use crate::{
     report::{
         claim::{self as report, ClaimReport},
         document::Document,
-        numbers, stdout,
+        numbers, stdout, wrapped,
     },
     run::{claim::ClaimVerdict, contrast::Assay, environment::Environment},
 };
 use clap::{Args, ValueEnum};
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use fstrial_model::{
     claim::{CATALOGUE, Claim},
     trial::Trial,
@@ -49,6 +49,9 @@ pub(super) enum Format {
 /// Columns of a table that is not read on a terminal, which has a width of its own.
 const WIDTH: u16 = 140;
 
+/// Columns around the text of a cell.
+const PADDING: usize = 2;
+
 const HEADER: [&str; 7] = ["claim", "said then", "measured", "rounds", "planted slowdown", "on", "verdict"];
 
 pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
@@ -64,14 +67,16 @@ pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
 pub(super) fn of_store(store: &Store, format: Format) -> Result<String, ExpectedError> {
     let trials = claim_trials(store)?;
     let mut rows = Vec::new();
-    let mut found = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
     let mut machines: Vec<String> = Vec::new();
     for claimed in source::all() {
         let shipped = claimed.read()?;
         let claim = source::claim(&shipped);
         let last = trials.iter().rev().find(|(_, trial)| is_of(trial, claim));
         let Some((stored, trial)) = last else {
-            rows.push(not_there(claim));
+            missing.push(claim.id.clone());
+            // A page has them all; on a terminal they would hide the others.
+            rows.extend((format == Format::Markdown).then(|| not_there(claim)));
             continue;
         };
         let document = results::judge_again(store, stored)?;
@@ -92,11 +97,21 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
             told.answer,
         ]);
     }
-    let mut out = rendered(format, &HEADER, &rows);
-    let missing = rows.len() - found.len();
-    let missing = if missing == 0 { String::new() } else { format!(", {missing} not in this store") };
-    let all = counts(rows.len(), &found);
-    let _ = writeln!(out, "\n{all}{missing}; version {CATALOGUE} of the catalogue");
+    let mut out = if rows.is_empty() { String::new() } else { rendered(format, &HEADER, &rows) + "\n" };
+    let count = missing.len();
+    let absent = if count == 0 { String::new() } else { format!(", {count} not in this store") };
+    let all = counts(found.len() + count, &found);
+    let _ = writeln!(out, "{all}{absent}; version {CATALOGUE} of the catalogue");
+    if format == Format::Text && !found.is_empty() && count > 0 {
+        let names = format!("not in this store: {}", missing.join(", "));
+        let _ = writeln!(out, "{}", wrapped(&names, columns().into(), 0, 2));
+    }
+    if found.is_empty() {
+        let _ = writeln!(
+            out,
+            "none was checked with this store: `fstrial claims check` measures them, and `fstrial claims list` has their state"
+        );
+    }
     for machine in machines {
         let _ = writeln!(out, "on {machine}");
     }
@@ -173,10 +188,9 @@ fn on(environment: &Environment, trial: &Trial) -> String {
 fn machine(environment: &Environment) -> String {
     let virtual_machine = if environment.virtual_machine { ", virtual machine" } else { "" };
     format!(
-        "Linux {}, {} × {}{virtual_machine}, {}",
+        "Linux {}, {}{virtual_machine}, {}",
         environment.kernel,
-        environment.cpus,
-        environment.processor,
+        environment.processors_in_words(),
         environment.memory.human()
     )
 }
@@ -206,6 +220,11 @@ pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
     out
 }
 
+/// Columns of the terminal, or of a page.
+fn columns() -> u16 {
+    stdout::columns().and_then(|columns| u16::try_from(columns).ok()).unwrap_or(WIDTH).max(60)
+}
+
 /// A table for a terminal, whose texts are broken to fit it, or for Markdown.
 pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows: &[[String; N]]) -> String {
     if format == Format::Markdown {
@@ -216,12 +235,20 @@ pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows:
         let rows: String = rows.iter().map(|row| line(row)).collect();
         return format!("{}|{}\n{rows}", line(&header.map(str::to_owned)), "---|".repeat(N));
     }
-    let width = stdout::columns().and_then(|columns| u16::try_from(columns).ok()).unwrap_or(WIDTH);
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.max(60)).set_header(header);
+    table.set_width(columns()).set_header(header);
     for row in rows {
         table.add_row(row);
+    }
+    // Names are typed again: they stay whole.
+    let longest = rows.iter().map(|row| row[0].len() + PADDING).max().and_then(|width| width.try_into().ok());
+    if let (Some(names), Some(width)) = (table.column_mut(0), longest) {
+        names.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+    }
+    // Figures of many levels.
+    if let Some(measured) = table.column_mut(2) {
+        measured.set_constraint(ColumnConstraint::LowerBoundary(Width::Percentage(25)));
     }
     format!("{}\n", trimmed(&table))
 }

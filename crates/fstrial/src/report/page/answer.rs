@@ -5,7 +5,7 @@ use crate::{
     report::{
         document::Document,
         numbers,
-        summary::{self, Among, Behind, Standing, listed},
+        summary::{self, Among, Behind, Ratio, Standing, listed},
         verdict,
     },
     run::{
@@ -70,22 +70,32 @@ fn line(standing: &Standing<'_>) -> Markup {
     let less = standing.workload.less_is_better;
     html! {
         (standing.workload.title()) ", " (threads_in_words(standing.threads)) ": "
-        strong { (standing.leaders()) }
-        @for Behind { arm, of, ratio } in &standing.behind {
-            "; " (arm)
-            @match ratio {
-                Some((ratio, interval)) => {
-                    @if less { " takes " } @else { " has " }
-                    (numbers::ratio(*ratio))
-                    @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(*ends)) } }
-                    @if less { " what " (of) " takes" } @else { " the throughput of " (of) }
+        @if let Some((first, second, ratio)) = standing.leads_by() {
+            strong { (first) " leads" }
+            @if less { ": it takes " } @else { " with " }
+            (amount(ratio, second, less))
+        } @else {
+            strong { (standing.leaders()) }
+            @for Behind { arm, of, ratio, .. } in &standing.behind {
+                "; " (arm)
+                @match ratio {
+                    Some(ratio) => { @if less { " takes " } @else { " has " } (amount(*ratio, of, less)) }
+                    None => { " is behind " (of) }
                 }
-                None => { " is behind " (of) }
             }
         }
         @for words in standing.open_words() { "; " (words) }
         @if !standing.out.is_empty() { "; without " (listed(&standing.out)) }
         @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
+    }
+}
+
+/// `1.26× [1.19, 1.33] the throughput of ext4`.
+fn amount((ratio, interval): Ratio, of: &str, less: bool) -> Markup {
+    html! {
+        (numbers::ratio(ratio))
+        @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(ends)) } }
+        @if less { " what " (of) " takes" } @else { " the throughput of " (of) }
     }
 }
 

@@ -27,6 +27,10 @@ const MAX_ARM: usize = 20;
 
 /// All tables, and what their signs mean.
 pub(super) fn render(document: &Document, columns: usize) -> String {
+    let mut cells = document.workloads.iter().flat_map(|workload| &workload.cells);
+    if document.rounds == 0 && cells.all(|cell| cell.runs == 0 && !cell.failed && cell.cannot.is_none()) {
+        return "\nno round is complete: there are no figures\n".into();
+    }
     let mut out = String::new();
     let mut signs = Vec::new();
     for block in blocks(document) {

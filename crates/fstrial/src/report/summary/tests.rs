@@ -59,6 +59,29 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
     );
 }
 
+/// A ratio has one direction: the one that the table below has.
+#[test]
+fn of_two_arms_the_ratio_is_that_of_the_table() {
+    let of = |a, b, outcome, ratio, less_is_better| {
+        let verdicts = vec![verdict(a, b, outcome, ratio, Some((ratio * 0.9, ratio * 1.1)))];
+        said(&WorkloadReport { less_is_better, ..workload(&["ext4", "xfs"], verdicts) }).concat()
+    };
+    assert_eq!(
+        [
+            of("xfs", "ext4", Outcome::Faster, 1.26, false),
+            of("xfs", "ext4", Outcome::Slower, 0.8, false),
+            of("xfs", "ext4", Outcome::Faster, 0.8, true),
+            of("xfs", "ext4", Outcome::Slower, 1.26, true),
+        ],
+        [
+            "random-write, 1 thread: xfs leads with 1.26× the throughput of ext4",
+            "random-write, 1 thread: ext4 leads; xfs has 0.80× the throughput of ext4",
+            "random-write, 1 thread: xfs leads: it takes 0.80× what ext4 takes",
+            "random-write, 1 thread: ext4 leads; xfs takes 1.26× what ext4 takes",
+        ]
+    );
+}
+
 #[test]
 fn with_a_baseline_each_arm_is_told_against_it() {
     let verdicts = vec![

@@ -442,8 +442,8 @@ impl Device for Modelled {
         let what: Vec<String> = [true, false].into_iter().flat_map(beyond).collect();
         let (way, ceiling) = (numbers::nanos(self.way.as_secs_f64() * 1e9), numbers::rate(self.ceiling));
         let line = format!(
-            "this host cannot keep up with the model {}: {}; here the way to it takes {way}, and {ceiling} requests a second are \
-             served at most. Where a load asks for more, the host is measured and not the model",
+            "this host cannot keep up with the model {}: {}, but here a request takes at least {way}, and {ceiling} a second are \
+             served at most. A load that asks for more measures the host, not the model",
             self.name(),
             what.join(", ")
         );
