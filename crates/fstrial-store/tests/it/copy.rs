@@ -155,25 +155,3 @@ fn a_copy_has_no_name() {
     File::options().write(true).open(&large).unwrap().set_len(65 << 30).unwrap();
     assert!(Store::open_copy(&large).unwrap_err().to_string().contains("65 GiB"));
 }
-
-/// A process that was killed while SQLite opened the copy by its name leaves the folder: the next one removes it, and no other.
-#[test]
-fn what_a_killed_copy_left_is_swept() {
-    let own = |name: &str| std::env::temp_dir().join(format!("fstrial-store-{name}-{}", std::process::id()));
-    let [left, held, strange] = ["left", "held", "strange"].map(own);
-    for folder in [&left, &held, &strange] {
-        fs::create_dir(folder).unwrap();
-        fs::write(folder.join("store.db"), "half").unwrap();
-    }
-    fs::write(strange.join("notes"), "precious").unwrap();
-    let lock = File::open(&held).unwrap();
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    assert!(fstrial_store::left_folders().contains(&left));
-
-    drop(Store::nameless().unwrap());
-    assert!(!left.exists());
-    assert!(held.join("store.db").exists(), "its maker lives");
-    assert_eq!(fs::read_to_string(strange.join("notes")).unwrap(), "precious");
-    fs::remove_dir_all(held).unwrap();
-    fs::remove_dir_all(strange).unwrap();
-}

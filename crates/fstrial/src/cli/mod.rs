@@ -318,10 +318,11 @@ fn with_the_key(mut error: clap::Error) -> clap::Error {
         compare::set::of_key(&unknown).map(|key| format!("`fstrial compare` takes it as --set {key}=…"));
     let known = known.or_else(|| whose(&unknown).map(|command| format!("`fstrial {command}` takes it")));
     let known = known.or_else(|| {
-        let is_first =
-            std::env::args().nth(1).is_some_and(|first| first.trim_start_matches('-').starts_with(&unknown));
-        (is_first && unknown == "home")
-            .then(|| "it follows the command: `fstrial compare … --home FOLDER`".to_owned())
+        let is_first = unknown == "home"
+            && std::env::args_os()
+                .nth(1)
+                .is_some_and(|first| first.as_encoded_bytes().starts_with(b"--home"));
+        is_first.then(|| "it follows the command: `fstrial compare … --home FOLDER`".to_owned())
     });
     // What clap would have instead is an arm of that name.
     error.remove(ContextKind::Suggested);

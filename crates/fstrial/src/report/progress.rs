@@ -42,8 +42,8 @@ pub struct Progress {
     /// When the stage that runs began.
     stage_began: Instant,
     counts: Counts,
-    /// When the first round had ended.
-    first_ended: Option<Instant>,
+    /// The first round of this session, and when it had ended.
+    first_ended: Option<(u32, Instant)>,
     /// When a line about rounds was last said, where there is no terminal.
     said: Option<Instant>,
 }
@@ -136,10 +136,9 @@ impl Progress {
 
     /// How many more rounds there is time for, if they take as long as those since the first.
     fn rounds_left(&self) -> String {
-        let (Some(first), more @ 1..) = (self.first_ended, self.round.saturating_sub(1)) else {
-            return String::new();
-        };
-        let each = first.elapsed().as_secs_f64() / f64::from(more);
+        let Some((first, ended)) = self.first_ended else { return String::new() };
+        let more @ 1.. = self.round.saturating_sub(first) else { return String::new() };
+        let each = ended.elapsed().as_secs_f64() / f64::from(more);
         let left = self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64();
         format!(", room for {:.0} more", (left / each).max(0.0).floor())
     }
@@ -176,7 +175,7 @@ impl Progress {
         let near = holding.iter().filter(|state| state.near && !state.given_up).count();
         let counts = Counts { decided: closed().count() - given_up, near, given_up, all: holding.len() };
         let is_new = std::mem::replace(&mut self.counts, counts) != counts;
-        self.first_ended.get_or_insert_with(Instant::now);
+        self.first_ended.get_or_insert_with(|| (round, Instant::now()));
         // Where lines stay, most rounds are no news.
         let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());
         if let Some(drawn) = &mut self.terminal {
@@ -344,17 +343,19 @@ mod tests {
     #[test]
     fn the_rounds_that_there_is_time_for_follow_what_rounds_take() {
         let Some(began) = Instant::now().checked_sub(Duration::from_secs(100)) else { return };
-        let first_ended = began.checked_add(Duration::from_secs(20));
-        let of = |round| Progress {
+        let ended = began.checked_add(Duration::from_secs(20)).unwrap();
+        let of = |first, round| Progress {
             started: began,
-            first_ended,
+            first_ended: Some((first, ended)),
             round,
             ..Progress::hidden(Nanos(200_000_000_000))
         };
         // 80 s for four rounds after the first, and 100 s are left.
-        assert_eq!(of(5).rounds_left(), ", room for 4 more");
-        assert_eq!(of(3).rounds_left(), ", room for 2 more");
-        assert_eq!(of(1).rounds_left(), "");
+        assert_eq!(of(1, 5).rounds_left(), ", room for 4 more");
+        assert_eq!(of(1, 3).rounds_left(), ", room for 2 more");
+        assert_eq!(of(1, 1).rounds_left(), "");
+        assert_eq!(of(21, 21).rounds_left(), "", "resumed");
+        assert_eq!(of(21, 25).rounds_left(), ", room for 4 more");
     }
 
     #[test]

@@ -157,13 +157,13 @@ pub fn document(asked: &SeriesQuery, found: SeriesSet, limits: Limits) -> TrendD
     }
 }
 
-/// Whether the newest trial has no point, or is in a series in which no loss could be sure yet.
+/// Whether the newest trial lacks a point, or is in a series in which no loss could be sure yet.
 fn unjudged(found: &SeriesSet) -> Option<Unjudged> {
     let all = &found.series;
     let began = |point: &Point| (point.started_at.parse::<jiff::Timestamp>().ok(), point.trial);
     let newest = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point));
     let newest = newest.map(|point| point.trial);
-    let is_no_good = |left: &&LeftOut| left.reason != NOT_ASKED && Some(left.trial) > newest;
+    let is_no_good = |left: &&LeftOut| left.reason != NOT_ASKED && Some(left.trial) >= newest;
     if let Some(left) = found.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
         return Some(Unjudged { trial: left.trial, series: Vec::new(), needed: SURE_POINTS });
     }

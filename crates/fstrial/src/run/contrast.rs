@@ -224,23 +224,6 @@ pub(super) fn paired(
     }]
 }
 
-/// All rounds of two cells as pairs on a metric; of a quantile, groups of merged rounds. Where less is better the roles
-/// are exchanged. None if the runs have too few operations for the quantile.
-pub(crate) fn pairs_of(metric: Metric, less: bool, rounds: &[(&Sample, &Sample)]) -> Option<Vec<Pair>> {
-    let mut tail = metric.quantile().map(Tail::new);
-    let mut pairs = Vec::new();
-    for (a, b) in rounds {
-        pairs.extend(paired(metric, less, tail.as_mut(), a, b));
-    }
-    (!tail.is_some_and(|tail| tail.has_too_few())).then_some(pairs)
-}
-
-/// A round of a single cell on a metric as the logarithm of the figure itself; none where it has none. Where less is
-/// better its sign is changed.
-pub(crate) fn amount_of(metric: Metric, less: bool, sample: &Sample) -> Option<Pair> {
-    weighted_sum(metric, less, &[(1.0, sample)])
-}
-
 /// A round of a weighted sum of logarithms: a slope, or a figure itself.
 pub(super) fn weighted_sum(metric: Metric, less: bool, weighted: &[(f64, &Sample)]) -> Option<Pair> {
     let direction = if less { -1.0 } else { 1.0 };
@@ -279,7 +262,7 @@ pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better:
 }
 
 /// Whether less of what a contrast looks at is better.
-pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
+pub(super) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
     let workload = plan.cells[contrast.a].workload;
     contrast.metric.less_is_better(&plan.results[workload][contrast.result_a])
 }

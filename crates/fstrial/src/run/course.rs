@@ -35,6 +35,14 @@ impl Course {
     }
 }
 
+/// Judges rounds again that were run before, to their end.
+pub fn judged(plan: &Plan, rounds: Vec<Round>) -> Judge<'_> {
+    let mut judge = Judge::new(plan);
+    rounds.into_iter().for_each(|round| judge.take(round));
+    judge.finish();
+    judge
+}
+
 /// Judges rounds again that were run before: the judge after the last one, not yet finished, and the course of every
 /// contrast in the order of the plan.
 pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {

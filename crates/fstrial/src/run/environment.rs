@@ -79,7 +79,8 @@ const UNKNOWN: &str = "unknown";
 
 fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
     let host = if host.is_empty() { "a host without a name" } else { host };
-    format!("{host} ({processor}, {cpus} CPUs)")
+    let several = if cpus == "1" { "" } else { "s" };
+    format!("{host} ({processor}, {cpus} CPU{several})")
 }
 
 fn line(path: &str) -> Option<String> {

@@ -5,12 +5,12 @@
 //! (kernel, tools, this program) is kept with each point.
 
 use super::{
-    contrast::{amount_of, pairs_of, ratio, ratio_interval},
+    cell::{Ask, Contrast, Of},
+    course,
     environment::Environment,
-    panels::ALPHA,
+    judge::{Estimate, Judge},
     plan::Plan,
     round::{Earlier, Round},
-    sample::Sample,
     stored,
 };
 use crate::error::ExpectedError;
@@ -18,10 +18,6 @@ use clap::ValueEnum;
 use fstrial_model::{
     metric::Metric,
     trial::{Compare, Trial},
-};
-use fstrial_stats::{
-    Pair, estimate,
-    schedule::{Schedule, Spending},
 };
 use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::Serialize;
@@ -91,7 +87,7 @@ pub struct Point {
     pub version: String,
     /// The ratio of the two arms, or the figure of the one, in its unit.
     pub value: f64,
-    /// Its interval of 95 %, valid whenever the trial stopped; none with too few rounds.
+    /// Its interval as the trial's own answer has it; none with too few rounds.
     pub interval: Option<(f64, f64)>,
     /// Rounds it rests on; for quantiles, groups of merged rounds.
     pub rounds: usize,
@@ -110,7 +106,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A trial that is not a point, and why.
+/// A trial that is not a point, or not one of every series, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The trial.
@@ -151,7 +147,8 @@ pub fn collect(store: &Store, trials: &[TrialId], asked: &SeriesQuery) -> Result
             continue;
         }
         match points_of(store, &stored, asked)? {
-            Ok(points) => {
+            Ok((points, lost)) => {
+                found.left_out.extend(lost.into_iter().map(|reason| LeftOut { trial: *id, reason }));
                 for (subject, settings, point) in points {
                     series.entry((subject, settings)).or_default().push(point);
                 }
@@ -171,12 +168,12 @@ pub fn collect(store: &Store, trials: &[TrialId], asked: &SeriesQuery) -> Result
     Ok(found)
 }
 
-/// The points of a trial, or why it has none.
+/// The points of a trial, and of which cells it has none as they failed; or why it has none at all.
 fn points_of(
     store: &Store,
     trial: &StoredTrial,
     asked: &SeriesQuery,
-) -> Result<Result<Points, String>, ExpectedError> {
+) -> Result<Result<(Points, Vec<String>), String>, ExpectedError> {
     let read = match Read::of(trial) {
         Ok(read) => read,
         Err(reason) => return Ok(Err(reason)),
@@ -192,16 +189,15 @@ fn points_of(
         }
         workloads.push(is_wanted);
     }
-    let mut plan = read.plan.clone();
-    // Runs of other cells need not be looked into.
-    plan.cells.retain(|cell| {
-        asked.names(&read.plan.trial.arms[cell.arm].name)
-            && workloads[cell.workload]
-            && (asked.threads.is_empty() || asked.threads.contains(&cell.threads))
-    });
-    plan.contrasts.clear();
-    plan.parts.clear();
-    let read = Read { plan, ..read };
+    let is_wanted = |cell: usize| {
+        let cell = read.plan.cells[cell];
+        let is_level = asked.threads.is_empty() || asked.threads.contains(&cell.threads);
+        is_level && workloads[cell.workload]
+    };
+    let pairs: Vec<_> = asked.pairs(&read.plan).into_iter().filter(|pair| is_wanted(pair[0].0)).collect();
+    if pairs.is_empty() {
+        return Ok(Err(NOT_ASKED.into()));
+    }
     let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
         Ok(earlier) => earlier,
         Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
@@ -210,37 +206,36 @@ fn points_of(
     let Some(read) = read.at_the_place_of(asked, &earlier) else {
         return Ok(Err("the environment of its runs cannot be read".into()));
     };
-    let schedule = Schedule::new(ALPHA, Spending::Directional);
-    let mut points = Vec::new();
-    for (a, b, n, m) in asked.pairs(&read.plan) {
-        let rounds = rounds_of(&earlier.rounds, (a, n), (b, m));
-        if let Some(point) = read.point(trial, asked, (a, n), &rounds, &schedule) {
-            points.push(point);
+    let judge = course::judged(&read.plan, earlier.rounds.clone());
+    let (mut points, mut lost) = (Vec::new(), Vec::new());
+    for pair in pairs {
+        let estimate = asked.estimate(&judge, &read.plan, pair, &earlier.rounds);
+        match estimate.filter(|estimate| estimate.rounds >= MIN_ROUNDS) {
+            Some(estimate) => points.push(read.point(trial, asked, pair[0], estimate)),
+            None => {
+                lost.extend(pair.map(|(cell, _)| cell).into_iter().filter(|cell| judge.has_failed(*cell)))
+            }
         }
     }
-    Ok(if points.is_empty() { Err(none_in_words(&read.plan)) } else { Ok(points) })
-}
-
-fn none_in_words(plan: &Plan) -> String {
-    if plan.cells.is_empty() {
-        NOT_ASKED.into()
-    } else {
-        format!("it has fewer than {MIN_ROUNDS} rounds, too few operations, or a failure")
+    if points.is_empty() {
+        return Ok(Err(format!("it has fewer than {MIN_ROUNDS} rounds, too few operations, or a failure")));
     }
+    lost.sort_unstable();
+    lost.dedup();
+    let failed = |cell: usize| format!("no point of {}: it failed", read.plan.cell_name(cell));
+    Ok(Ok((points, lost.into_iter().map(failed).collect())))
 }
 
-/// The samples of both cells in every round that has both.
-fn rounds_of(rounds: &[Round], a: (usize, usize), b: (usize, usize)) -> Vec<(&Sample, &Sample)> {
-    rounds.iter().filter_map(|round| round.sample(a).zip(round.sample(b))).collect()
-}
+/// A cell with one of its results.
+type Figure = (usize, usize);
 
 impl SeriesQuery {
     fn names(&self, arm: &str) -> bool {
         arm == self.arm || self.against.as_deref() == Some(arm)
     }
 
-    /// The pairs of cells, each with a result, that are the contrast; of a single arm, each with itself.
-    fn pairs(&self, plan: &Plan) -> Vec<(usize, usize, usize, usize)> {
+    /// The pairs that are the contrast; of a single arm, each with itself.
+    fn pairs(&self, plan: &Plan) -> Vec<[Figure; 2]> {
         let is = |cell: usize, name: &str| plan.arm_name(cell) == name;
         let other = self.against.as_ref().unwrap_or(&self.arm);
         let mut pairs = Vec::new();
@@ -251,10 +246,53 @@ impl SeriesQuery {
             };
             for b in (0..plan.cells.len()).filter(|b| is(*b, other)).filter(beside) {
                 let comparable = plan.comparable(a, b, self.metric).into_iter();
-                pairs.extend(comparable.filter(|(n, m)| n == m).map(|(n, m)| (a, b, n, m)));
+                pairs.extend(comparable.filter(|(n, m)| n == m).map(|(n, m)| [(a, n), (b, m)]));
             }
         }
         pairs
+    }
+
+    /// What the judge of the trial has for a pair. What the trial itself does not compare is judged alone, so that it neither changes
+    /// anything about others nor hangs on them.
+    fn estimate(
+        &self,
+        judge: &Judge<'_>,
+        plan: &Plan,
+        pair: [Figure; 2],
+        rounds: &[Round],
+    ) -> Option<Estimate> {
+        let [(cell, result), (other, _)] = pair;
+        if self.against.is_none() {
+            return judge.amount(cell, result, self.metric);
+        }
+        match self.contrast_of(plan, pair) {
+            Some((index, false)) => judge.ratio(index),
+            Some((index, true)) => judge.ratio(index).map(Estimate::inverse),
+            None if [cell, other].iter().any(|cell| judge.is_out(*cell)) => None,
+            None => {
+                let alone = Plan { contrasts: vec![self.asks(pair)], parts: Vec::new(), ..plan.clone() };
+                course::judged(&alone, rounds.to_vec()).ratio(0)
+            }
+        }
+    }
+
+    /// Where the trial compares the two, and whether it does so the other way round.
+    fn contrast_of(&self, plan: &Plan, [a, b]: [Figure; 2]) -> Option<(usize, bool)> {
+        let of = |a: Figure, b: Figure| {
+            let is_it = |contrast: &Contrast| {
+                let figures = [(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)];
+                contrast.of == Of::Ratio && contrast.metric == self.metric && figures == [a, b]
+            };
+            let all = plan.contrasts.iter().enumerate().filter(|(_, contrast)| is_it(contrast));
+            all.min_by_key(|(_, contrast)| contrast.ask != Ask::Difference).map(|(index, _)| index)
+        };
+        of(a, b).map(|index| (index, false)).or_else(|| Some((of(b, a)?, true)))
+    }
+
+    /// A contrast that a trial does not have.
+    const fn asks(&self, [(a, result_a), (b, result_b)]: [Figure; 2]) -> Contrast {
+        let (metric, ask, of) = (self.metric, Ask::Difference, Of::Ratio);
+        Contrast { a, b, result_a, result_b, metric, holds_open: false, ask, of, dose: None }
     }
 }
 
@@ -302,32 +340,21 @@ impl Read {
         &self,
         stored: &StoredTrial,
         asked: &SeriesQuery,
-        (cell, result): (usize, usize),
-        rounds: &[(&Sample, &Sample)],
-        schedule: &Schedule,
-    ) -> Option<(Subject, BTreeMap<String, String>, Point)> {
-        let subject = self.subject(asked.metric, cell, result);
-        let less = subject.less_is_better;
-        let pairs: Vec<Pair> = match asked.against {
-            Some(_) => pairs_of(asked.metric, less, rounds)?,
-            None => rounds.iter().filter_map(|(a, _)| amount_of(asked.metric, less, a)).collect(),
+        (cell, result): Figure,
+        Estimate { value, interval, rounds }: Estimate,
+    ) -> (Subject, BTreeMap<String, String>, Point) {
+        let point = Point {
+            trial: stored.summary.id,
+            name: stored.summary.name.clone(),
+            started_at: stored.summary.started_at.clone(),
+            kernel: self.release().to_owned(),
+            version: self.environment.fstrial.clone(),
+            value,
+            interval,
+            rounds,
+            with: self.circumstances(stored, asked),
         };
-        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= MIN_ROUNDS)?;
-        let value = ratio(log, less);
-        (value.is_finite() && value > 0.0).then(|| {
-            let point = Point {
-                trial: stored.summary.id,
-                name: stored.summary.name.clone(),
-                started_at: stored.summary.started_at.clone(),
-                kernel: self.release().to_owned(),
-                version: self.environment.fstrial.clone(),
-                value,
-                interval: interval.map(|logs| ratio_interval(logs, less)),
-                rounds: pairs.len(),
-                with: self.circumstances(stored, asked),
-            };
-            (subject, self.settings(stored, asked, cell), point)
-        })
+        (self.subject(asked.metric, cell, result), self.settings(stored, asked, cell), point)
     }
 
     fn subject(&self, metric: Metric, cell: usize, result: usize) -> Subject {

@@ -14,8 +14,16 @@ use super::{
     sample::Sample,
     tail::Tail,
 };
-use fstrial_model::job::{FailureKind, RunFailure};
-use fstrial_stats::{Decision, Verdict, spread, total::unseen_stalls};
+use fstrial_model::{
+    job::{FailureKind, RunFailure},
+    metric::Metric,
+};
+use fstrial_stats::{
+    Decision, Pair, Verdict, estimate,
+    schedule::{Schedule, Spending},
+    spread,
+    total::unseen_stalls,
+};
 
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
 pub(super) const MAX_LOST: u32 = 3;
@@ -39,6 +47,23 @@ pub struct Judge<'a> {
     ran: usize,
     asked: usize,
     is_cut_short: bool,
+}
+
+/// A ratio, or the figure of a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    pub value: f64,
+    /// None while rounds are too few.
+    pub interval: Option<(f64, f64)>,
+    pub rounds: usize,
+}
+
+impl Estimate {
+    /// The same the other way round.
+    pub fn inverse(self) -> Self {
+        let interval = self.interval.map(|(low, high)| (high.recip(), low.recip()));
+        Self { value: self.value.recip(), interval, ..self }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -325,6 +350,22 @@ impl<'a> Judge<'a> {
     /// The ratio of a contrast over all rounds so far and its interval, as in [`ContrastState`].
     pub fn standing(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
         self.figures(index, &self.panels.verdict(index))
+    }
+
+    /// The ratio of a contrast as it is shown, with the rounds it rests on.
+    pub fn ratio(&self, index: usize) -> Option<Estimate> {
+        let ContrastState { ratio, interval, rounds, .. } = self.state(index);
+        Some(Estimate { value: ratio?, interval, rounds })
+    }
+
+    /// The figure of a cell itself over all of its rounds, with its interval of 95 %. None of a cell that failed or cannot do it.
+    pub fn amount(&self, cell: usize, result: usize, metric: Metric) -> Option<Estimate> {
+        let samples = (!self.is_out(cell)).then(|| self.samples(cell, result))?;
+        let pairs: Vec<Pair> =
+            samples.iter().filter_map(|sample| weighted_sum(metric, false, &[(1.0, sample)])).collect();
+        let (log, interval) = estimate::at_stop(&pairs, &Schedule::new(ALPHA, Spending::Directional))?;
+        let interval = interval.map(|logs| ratio_interval(logs, false));
+        Some(Estimate { value: log.exp(), interval, rounds: pairs.len() })
     }
 
     /// Ratio and interval of a verdict, where they may be shown.

@@ -3,7 +3,8 @@
 use crate::made;
 use fstrial_model::{
     facts::{ArmFacts, Fact},
-    measurement::Measurement,
+    job::{FailureKind, RunFailure},
+    measurement::{Measurement, Stage},
     trial::Trial,
 };
 use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
@@ -37,6 +38,8 @@ pub(crate) struct Night {
     pub(crate) status: TrialStatus,
     /// The device in words.
     pub(crate) device: String,
+    /// Whether XFS fails with 4 threads in the last round.
+    pub(crate) fails_late: bool,
 }
 
 impl Default for Night {
@@ -57,6 +60,7 @@ impl Default for Night {
             ratio: 1.2,
             status: TrialStatus::Decided,
             device: "image: loop device with direct I/O on a 2 GiB file in /planted".into(),
+            fails_late: false,
         }
     }
 }
@@ -160,6 +164,13 @@ impl Night {
         let rate = self.rate * noise * if arm == 1 { self.ratio } else { 1.0 };
         let measured = measurement(rate, threads, self.facts(&trial.arms[arm].name));
         let job = made::job(&trial.arms[arm]);
+        let failure = RunFailure {
+            kind: FailureKind::ArmFailed,
+            stage: Stage::Load,
+            what: "a planted fault".into(),
+            hint: None,
+        };
+        let fails = self.fails_late && (round, arm, threads) == (self.rounds, 1, 4);
         let record = RunRecord {
             round,
             slot,
@@ -170,7 +181,7 @@ impl Night {
             ended_at: &self.time(i64::from(round * 4 + slot) + 1),
             environment: "{}",
             job: &job,
-            outcome: Ok(&measured),
+            outcome: if fails { Err(&failure) } else { Ok(&measured) },
         };
         store.record_run(id, &record).unwrap();
     }

@@ -287,6 +287,25 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
     assert!(newest.code() == 5 && newest.stdout.contains("NOT JUDGED: #13, the newest trial"), "{newest:?}");
 }
 
+/// What an arm did in the rounds before it failed is no figure of it, and a gate is not passed by failing.
+#[test]
+fn a_level_at_which_an_arm_failed_late_is_no_point_and_closes_the_gate() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..12 {
+        Night { day, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() }.store(&mut store);
+    }
+    assert_eq!(lab.run("trend xfs/ext4 --fail-if-worse 5%").code(), 0);
+    Night { day: 12, rounds: 10, fails_late: true, ..Night::default() }.store(&mut store);
+    let (found, code) = document(&lab, "xfs/ext4 --fail-if-worse 5%");
+    let points = |threads| series(&found, threads)["points"].as_array().unwrap().len();
+    assert_eq!((points(1), points(4), code), (13, 12, 5));
+    let left = &found["left_out"][0];
+    assert_eq!(left["trial"], 13);
+    assert_eq!(left["reason"], "no point of xfs · append-fsync · 4 threads: it failed");
+    assert_eq!(lab.run("trend xfs/ext4 --threads 1 --fail-if-worse 5%").code(), 0);
+}
+
 #[test]
 fn no_change_found_says_what_would_not_be_seen() {
     let lab = Lab::new();

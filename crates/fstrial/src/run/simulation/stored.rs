@@ -9,8 +9,15 @@ use super::{
 use crate::{
     cli::{conduct::status_of, results::judge_again},
     exit_code,
-    report::document::{document, repeat_command},
-    run::{claim::ClaimVerdict, course, environment::Environment, recorder::Recorder, stored::earlier},
+    report::document::{Document, WorkloadReport, document, repeat_command},
+    run::{
+        claim::ClaimVerdict,
+        course,
+        environment::Environment,
+        history::{self, By, SeriesQuery},
+        recorder::Recorder,
+        stored::earlier,
+    },
 };
 use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId};
 use proptest::prelude::*;
@@ -99,8 +106,37 @@ fn assert_same(told: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
     let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
     let live = document(told.plan, told.finished(), (&environment, Vec::new()), Some(id.0), repeat);
     let again = judge_again(store, &stored).unwrap();
+    assert_trend(store, id, &again);
     let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
     assert_eq!(live, again);
+}
+
+/// The point that a trend has of a trial is the ratio that its document has, and there is none where that has none.
+fn assert_trend(store: &Store, id: TrialId, document: &Document) {
+    for state in document.workloads.iter().flat_map(WorkloadReport::states) {
+        let (arm, against) = (state.a.clone(), state.b.clone());
+        for (arm, against, is_inverse) in [(&arm, &against, false), (&against, &arm, true)] {
+            let asked = SeriesQuery {
+                arm: arm.clone(),
+                against: Some(against.clone()),
+                workloads: vec![state.workload.clone()],
+                threads: vec![state.threads],
+                metric: state.metric,
+                by: By::Time,
+            };
+            let found = history::collect(store, &[id], &asked).unwrap();
+            let of_phase = found.series.iter().filter(|series| series.subject.phase == state.phase);
+            let point = of_phase.flat_map(|series| &series.points).next();
+            let found = point.map(|point| (point.value, point.interval, point.rounds));
+            let inverse = |(low, high): (f64, f64)| (high.recip(), low.recip());
+            let (ratio, interval) = match is_inverse {
+                true => (state.ratio.map(f64::recip), state.interval.map(inverse)),
+                false => (state.ratio, state.interval),
+            };
+            let expected = ratio.map(|ratio| (ratio, interval, state.rounds));
+            assert_eq!(found, expected.filter(|_| state.rounds >= 3), "{state:#?}");
+        }
+    }
 }
 
 #[test]
