@@ -110,7 +110,7 @@ impl Application {
         ["mongodb", "redis"].contains(&name).then(|| {
             format!(
                 "these are its pattern; the server itself, of one's own: copy examples/{name}.toml \
-                 (/usr/share/doc/fstrial/examples), fstrial run {name}.toml"
+                 (of the package: in /usr/share/doc/fstrial), fstrial run {name}.toml"
             )
         })
     }

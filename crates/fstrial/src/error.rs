@@ -173,6 +173,7 @@ fn file_hint(error: &io::Error) -> Option<&'static str> {
             "the filesystem is mounted read-only: name a folder on another one (results: --home FOLDER), or a copy there",
         ),
         io::ErrorKind::PermissionDenied => Some("run as the user who owns it, or name another place"),
+        io::ErrorKind::NotFound => Some("check the path"),
         io::ErrorKind::StorageFull => Some("free space on that filesystem"),
         io::ErrorKind::FileTooLarge => Some("raise the limit on the size of files: ulimit -f unlimited"),
         _ => None,

@@ -489,7 +489,7 @@ fn hint_for_device(text: &str) -> String {
         return format!("to use the whole disk, which every run erases: --device disk --erase {text}");
     }
     did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
-        .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
+        .or_else(|| model.map(|name| format!("did you mean `{name}`?")))
         .unwrap_or_else(|| format!("use one of {}, or a model (`fstrial device list`)", DeviceKind::names()))
 }
 

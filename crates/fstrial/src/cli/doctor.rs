@@ -1,11 +1,11 @@
 //! `fstrial doctor`: what can run here, what to install for the rest, what the instrument costs, how noisy it is.
 
-use super::{Home, noise};
+use super::{Home, conduct, noise};
 use crate::{
     error::ExpectedError,
     exit_code,
     report::{json_lines, numbers},
-    run::{environment::Environment, program},
+    run::{environment::Environment, interrupt::Interrupt, program},
 };
 use anstyle::{AnsiColor, Style};
 use clap::Args;
@@ -19,7 +19,9 @@ use fstrial_stack::{
     StackError,
     command::{self, Program},
     device::zram,
-    host, memory,
+    host,
+    ledger::Ledger,
+    memory,
 };
 use serde::Serialize;
 use std::{
@@ -87,35 +89,52 @@ struct FilesystemCheck {
 
 pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
     let root = host::is_root();
-    let (noise, noise_missing) = match (args.no_noise, root) {
-        (true, _) => (Vec::new(), Some("skipped as requested".to_owned())),
-        (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
-        (false, true) => {
-            super::say("comparing a filesystem with itself takes about a minute; --no-noise leaves it out\n");
-            match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {
-                Ok(noise) => (noise, None),
-                Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => return Err(interrupted),
-                Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
-            }
-        }
-    };
-    let findings = Findings {
+    let interrupt = conduct::interrupt()?;
+    interrupt.end_at_once(true);
+    let mut findings = Findings {
         schema_version: 2,
         environment: Environment::of_this_machine(),
         root,
         checks: checks(),
         filesystems: FILESYSTEMS.iter().map(filesystem).collect(),
         engine: fstrial_engine::measure_overhead().ok(),
-        noise,
-        noise_missing,
+        noise: Vec::new(),
+        noise_missing: None,
     };
+    // What is known at once is shown at once.
+    if !args.json {
+        super::print_folded(&render(&findings));
+    }
+    interrupt.end_at_once(false);
+    (findings.noise, findings.noise_missing) = noise(args, root, &interrupt)?;
     if args.json {
         json_lines::print(&findings);
     } else {
-        super::print_folded(&render(&findings));
+        super::print_folded(&render_noise(&findings));
     }
     let usable = findings.filesystems.iter().filter(|f| f.in_kernel && f.mkfs.is_some()).count();
     Ok(if root && usable < 2 { exit_code::HOST_LACKS } else { exit_code::VERDICT })
+}
+
+/// The noise of this machine, or why it is not known.
+fn noise(
+    args: &DoctorArgs,
+    root: bool,
+    interrupt: &Interrupt,
+) -> Result<(Vec<noise::Noise>, Option<String>), ExpectedError> {
+    match (args.no_noise, root) {
+        (true, _) => Ok((Vec::new(), Some("skipped as requested".to_owned()))),
+        (false, false) => Ok((Vec::new(), Some("the self-comparison needs root".to_owned()))),
+        (false, true) => {
+            super::say("comparing a filesystem with itself takes about a minute; --no-noise leaves it out\n");
+            let measure = |(_lock, ledger): (_, Ledger)| noise::measure(&args.folder, &ledger, interrupt);
+            match args.home.ledger().and_then(measure) {
+                Ok(noise) => Ok((noise, None)),
+                Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => Err(interrupted),
+                Err(error) => Ok((Vec::new(), Some(format!("the self-comparison failed: {error}")))),
+            }
+        }
+    }
 }
 
 fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
@@ -309,17 +328,17 @@ fn render(findings: &Findings) -> String {
             numbers::rate(1e9 / engine.loop_ns_per_op)
         );
     }
-    render_noise(&mut out, findings);
     out
 }
 
-fn render_noise(out: &mut String, findings: &Findings) {
+fn render_noise(findings: &Findings) -> String {
     const HEADING: Style = Style::new().bold();
+    let mut out = String::new();
     let _ = writeln!(out, "\n{HEADING}Noise{HEADING:#}");
     if let Some(reason) = &findings.noise_missing {
         let _ = writeln!(out, "  {reason}");
     }
-    let Some(first) = findings.noise.first() else { return };
+    let Some(first) = findings.noise.first() else { return out };
     let _ = writeln!(out, "  {}", first.of);
     for noise in &findings.noise {
         let _ = writeln!(
@@ -338,6 +357,7 @@ fn render_noise(out: &mut String, findings: &Findings) {
             );
         }
     }
+    out
 }
 
 fn describe(row: &FilesystemCheck) -> String {

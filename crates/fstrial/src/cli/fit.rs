@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(budget, "9m");
         assert_eq!(
             words.unwrap(),
-            "5m are too short for a first verdict: up to 9m are used (--budget sets it)"
+            "the budget is 9m, as 5m are too short for a first verdict (--budget sets it)"
         );
         assert_eq!(extended("random-write"), ("5m".to_owned(), None));
     }
@@ -239,7 +239,7 @@ mod tests {
         let budget = trial.trial.budget;
         assert!(budget > Nanos::secs(300), "{free:?}");
         assert!(free[0].contains(&format!("to fit into {budget}; --budget ")), "{free:?}");
-        assert!(free[1].contains(&format!("up to {budget} are used")), "{free:?}");
+        assert!(free[1].contains(&format!("the budget is {budget}, as")), "{free:?}");
     }
 
     #[test]

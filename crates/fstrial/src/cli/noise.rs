@@ -1,6 +1,5 @@
 //! The noise of this machine: a short self-comparison, and what difference could be detected in what time.
 
-use super::conduct;
 use crate::{
     error::ExpectedError,
     run::{
@@ -81,13 +80,16 @@ const MODEL: &str = "gp3-3000";
 ///
 /// # Errors
 /// No root, no mkfs.ext4, no space. That there can be no modelled device is not one: then it is left out.
-pub(crate) fn measure(folder: &Path, ledger: &Ledger) -> Result<Vec<Noise>, ExpectedError> {
+pub(crate) fn measure(
+    folder: &Path,
+    ledger: &Ledger,
+    interrupt: &Interrupt,
+) -> Result<Vec<Noise>, ExpectedError> {
     let size = Some(Bytes::mib(256));
     let image = DeviceSpec { size, path: Some(folder.to_owned()), ..DeviceSpec::of(DeviceKind::Image) };
     let model = Some(ModelChoice::Named(MODEL.into()));
     let modelled = DeviceSpec { size, model, ..DeviceSpec::of(DeviceKind::Model) };
-    let interrupt = conduct::interrupt()?;
-    let compare = |device, on| compare_with_itself(device, on, ledger, &interrupt);
+    let compare = |device, on| compare_with_itself(device, on, ledger, interrupt);
     let on_image = compare(image, format!("an image in {}", folder.display()))?;
     let on_model = compare(modelled, format!("the modelled device {MODEL}"));
     if interrupt.is_raised() {

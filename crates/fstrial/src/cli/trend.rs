@@ -104,7 +104,12 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     };
     let trials: Vec<_> = args.filter.search().find(&store)?.into_iter().map(|trial| trial.id).collect();
     if trials.is_empty() {
-        let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
+        let hint = match args.filter.tag.first() {
+            Some(tag) => format!(
+                "if none has the tag: `fstrial results tag ID +{tag}` adds it to one, --tag {tag} to a new one"
+            ),
+            None => "`fstrial results list` shows the trials there are, and takes the same flags".into(),
+        };
         return Err(ExpectedError::usage("no trial matches", hint));
     }
     let found = history::collect(&store, &trials, &asked)?;

@@ -55,7 +55,10 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
         if !heading.is_empty() && last != Some(&found.asked) {
             text += &format!("\n{}\n", plain(&heading));
         } else if last.is_none() {
-            text.push('\n');
+            text += match found.asked.less_is_better {
+                true => "\nless is better\n",
+                false => "\nmore is better; of times and costs: --less-is-better\n",
+            };
         }
         last = Some(&found.asked);
         let indent = if heading.is_empty() { "" } else { "  " };

@@ -174,7 +174,9 @@ impl Progress {
         let given_up = closed().filter(|state| state.given_up).count();
         let near = holding.iter().filter(|state| state.near && !state.given_up).count();
         let counts = Counts { decided: closed().count() - given_up, near, given_up, all: holding.len() };
-        let is_new = std::mem::replace(&mut self.counts, counts) != counts;
+        let before = std::mem::replace(&mut self.counts, counts);
+        // What is near comes and goes until it is decided, or the budget ends.
+        let is_new = before != Counts { near: before.near, ..counts };
         self.first_ended.get_or_insert_with(|| (round, Instant::now()));
         // Where lines stay, most rounds are no news.
         let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());

@@ -100,7 +100,7 @@ pub fn render(
 fn budget(forecast: &Forecast) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let mut out = format!(
-        "\nAn estimate, as nothing was measured: a round takes about {}, {} of it preparation; that makes {}.\n",
+        "\nAn estimate from the plan alone: a round takes about {}, {} of it preparation; that makes {}.\n",
         wait(forecast.round_seconds),
         wait(forecast.preparation_seconds),
         rounds_in_words(rounds as usize)

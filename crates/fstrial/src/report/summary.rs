@@ -176,7 +176,7 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
         let is_one = standings.windows(2).all(|two| place(&two[0]) == place(&two[1]));
         return standings
             .iter()
-            .map(if is_one { Standing::told } else { Standing::line })
+            .map(|one| if is_one && !one.workload.less_is_better { one.told() } else { one.line() })
             .chain(further)
             .collect();
     };
@@ -584,23 +584,27 @@ impl<'a> Standing<'a> {
         (self.among == Among::Alone).then_some((of, arm, ratio))
     }
 
-    /// `xfs leads with 1.26× the throughput of ext4`.
+    /// `xfs leads with 1.26× [1.19, 1.33] the throughput of ext4`.
     fn leads_with(&self) -> Option<String> {
-        let (first, second, (ratio, _)) = self.leads_by()?;
-        let ratio = numbers::ratio(ratio);
-        Some(match self.workload.less_is_better {
-            true => format!("{first} leads: it takes {ratio} what {second} takes"),
-            false => format!("{first} leads with {ratio} the throughput of {second}"),
-        })
+        let (first, second, ratio) = self.leads_by()?;
+        let by = if self.workload.less_is_better { ": it takes" } else { " with" };
+        Some(format!("{first} leads{by} {}", self.amount(ratio, second)))
     }
 
     fn behind_words(&self, Behind { arm, of, ratio, .. }: &Behind<'_>) -> String {
+        let has = if self.workload.less_is_better { "takes" } else { "has" };
         match ratio {
-            Some((ratio, _)) if self.workload.less_is_better => {
-                format!("{arm} takes {} what {of} takes", numbers::ratio(*ratio))
-            }
-            Some((ratio, _)) => format!("{arm} has {} the throughput of {of}", numbers::ratio(*ratio)),
+            Some(ratio) => format!("{arm} {has} {}", self.amount(*ratio, of)),
             None => format!("{arm} is behind {of}"),
+        }
+    }
+
+    /// `0.80× [0.64, 0.92] the throughput of ext4`.
+    fn amount(&self, (ratio, interval): Ratio, of: &str) -> String {
+        let ratio = format!("{}{}", numbers::ratio(ratio), spaced(interval));
+        match self.workload.less_is_better {
+            true => format!("{ratio} what {of} takes"),
+            false => format!("{ratio} the throughput of {of}"),
         }
     }
 }

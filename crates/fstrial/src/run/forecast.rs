@@ -133,7 +133,7 @@ pub fn whole_minutes(time: Nanos) -> Nanos {
 
 /// That a budget which nobody gave was raised.
 pub fn raised(to: Nanos, from: Nanos) -> String {
-    format!("{from} are too short for a first verdict: up to {to} are used (--budget sets it)")
+    format!("the budget is {to}, as {from} are too short for a first verdict (--budget sets it)")
 }
 
 /// Of what a plan has enough that it could do with fewer.

@@ -174,8 +174,8 @@ impl Looks {
         let most = seen.iter().map(|seen| seconds(seen, *seen.periods.end())).fold(f64::INFINITY, f64::min);
         let percent = MIN_CHANGE * 100.0;
         format!(
-            "pilot: found no period of {least:.1} to {most:.1} s and no rise or fall of more than {percent:.0} % in one run of {} \
-             in each arm",
+            "pilot: in a run of {} in each arm no rate rose or fell by more than {percent:.0} %, or went up and down with a period of \
+             {least:.1} to {most:.1} s",
             self.length
         )
     }
@@ -297,7 +297,7 @@ mod tests {
         assert!(
             looks
                 .nothing(&[seen("ext4", None, None)])
-                .contains("0.5 to 5.8 s and no rise or fall of more than 10 % in one run of 12s")
+                .contains("a run of 12s in each arm no rate rose or fell by more than 10 %, or went up and down with a period of 0.5 to 5.8 s")
         );
     }
 }

@@ -114,6 +114,16 @@ fn judge_reads_tables() {
     shows(&lab, "judge-rounds", 0, "rounds.csv");
     shows(&lab, "judge-rounds-base", 0, "rounds.csv --base new --less-is-better");
     shows(&lab, "judge-wide", 0, "wide.csv");
+    // Times by the names of their columns.
+    let wide = fixture("wide.csv").replacen("ext4;xfs;btrfs", "ext4_seconds;xfs_seconds;btrfs_seconds", 1);
+    lab.write("times.csv", &wide);
+    for (file, expected) in [("wide.csv", ("faster", false)), ("times.csv", ("slower", true))] {
+        let found = verdict(&judged(&lab, 0, &format!("{file} --json")), 0);
+        assert_eq!(
+            (found["verdict"].as_str(), found["less_is_better"].as_bool()),
+            (Some(expected.0), Some(expected.1))
+        );
+    }
     shows(&lab, "judge-export", 0, "export.csv");
     shows(&lab, "judge-export-metric", 0, "export.csv --metric operation_latency_ns_p99");
     shows(&lab, "judge-export-unknown-metric", 2, "export.csv --metric p99");

@@ -377,6 +377,12 @@ fn is_less_better(metric: &str, unit: &str) -> bool {
     is_time || is_quantile || name.contains("latency") || name.ends_with("_per_operation")
 }
 
+/// Whether the name of a column for an arm ends as that of a time does: `ext4_seconds`, `xfs (ms)`.
+fn is_column_of_times(name: &str) -> bool {
+    let last = name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty());
+    last.is_some_and(|word| is_less_better(word, ""))
+}
+
 /// A column for each arm, and a row for each round.
 fn read_wide(
     builder: &mut Builder<'_>,
@@ -390,6 +396,8 @@ fn read_wide(
     for arm in &arms {
         builder.name_arm(&rows.header[*arm], rows.name)?;
     }
+    let is_less_better =
+        builder.is_less_better() || arms.iter().all(|arm| is_column_of_times(&rows.header[*arm]));
     let (mut number, mut empty) = (0, 0_usize);
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); arms.len()];
     for row in reader.records() {
@@ -409,7 +417,7 @@ fn read_wide(
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
-                less_is_better: builder.is_less_better(),
+                less_is_better: is_less_better,
             };
             let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
             column.push(value);

@@ -14,7 +14,7 @@ use fstrial_store::{Store, StoredTrial, TrialId};
 pub(crate) struct About {
     pub(crate) workloads: Vec<String>,
     pub(crate) device: String,
-    /// The bottom line; none before a first ratio, or if it was not asked for.
+    /// The answer in short; none before a first ratio, or if it was not asked for.
     pub(crate) answer: Option<String>,
 }
 
@@ -47,11 +47,13 @@ impl About {
     }
 }
 
-/// The bottom line; of a claim its answer.
+/// The answer in short; of a claim its own.
 fn answer(document: &Document) -> Option<String> {
     match &document.claim {
         Some(claim) => Some(claim.answer.clone()),
-        None => summary::lines(document).into_iter().next(),
+        None => {
+            Some(summary::in_short(document, summary::MAX_OPEN).join(" · ")).filter(|all| !all.is_empty())
+        }
     }
 }
 

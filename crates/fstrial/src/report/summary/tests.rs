@@ -53,9 +53,11 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
     let lines = said(&workload(&["ext4", "xfs", "btrfs"], verdicts));
     assert_eq!(
         lines,
-        ["random-write, 1 thread: not decided between ext4 and xfs; btrfs has 0.57× the throughput of xfs; \
+        [
+            "random-write, 1 thread: not decided between ext4 and xfs; btrfs has 0.57× [0.40, 0.80] the throughput of xfs; \
           xfs / ext4 1.19× [0.90, 1.50], open: a decision is out of reach at this noise; \
-          btrfs / ext4 0.68× [0.56, 1.090], open: a decision is out of reach at this noise"]
+          btrfs / ext4 0.68× [0.56, 1.090], open: a decision is out of reach at this noise"
+        ]
     );
 }
 
@@ -74,10 +76,10 @@ fn of_two_arms_the_ratio_is_that_of_the_table() {
             of("xfs", "ext4", Outcome::Slower, 1.26, true),
         ],
         [
-            "random-write, 1 thread: xfs leads with 1.26× the throughput of ext4",
-            "random-write, 1 thread: ext4 leads; xfs has 0.80× the throughput of ext4",
-            "random-write, 1 thread: xfs leads: it takes 0.80× what ext4 takes",
-            "random-write, 1 thread: ext4 leads; xfs takes 1.26× what ext4 takes",
+            "random-write, 1 thread: xfs leads with 1.26× [1.13, 1.39] the throughput of ext4",
+            "random-write, 1 thread: ext4 leads; xfs has 0.80× [0.72, 0.88] the throughput of ext4",
+            "random-write, 1 thread: xfs leads: it takes 0.80× [0.72, 0.88] what ext4 takes",
+            "random-write, 1 thread: ext4 leads; xfs takes 1.26× [1.13, 1.39] what ext4 takes",
         ]
     );
 }
