@@ -17,6 +17,30 @@ pub(crate) fn check(root: &Path, directed: &[&str], found: &mut Vec<String>) {
     found.extend(claims_counted(count, &read("CHANGELOG.md")));
     found.extend(least_rust(&read("rust-toolchain.toml"), &read("Cargo.toml"), &read("README.md")));
     found.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
+    let mut sources = String::new();
+    gather(&root.join("crates"), &mut sources);
+    gather(&root.join("xtask/src"), &mut sources);
+    found.extend(tests_named(&read("docs/invariants.md"), &sources));
+}
+
+/// The texts of all Rust files below a folder.
+fn gather(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            gather(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            *into += &fs::read_to_string(&path).unwrap_or_default();
+        }
+    }
+}
+
+/// The tests that hold the invariants are there.
+fn tests_named(invariants: &str, sources: &str) -> Vec<String> {
+    let rows = invariants.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | "));
+    let tests = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2));
+    let missing = tests.filter(|test| !sources.contains(&format!("fn {test}(")));
+    missing.map(|test| format!("docs/invariants.md: no test is called `{test}`")).collect()
 }
 
 /// The example of a job shows the protocol's version.
@@ -98,6 +122,9 @@ mod tests {
         assert!(protocol("", "").is_some());
         assert_eq!(claims_counted(50, "- `fstrial claims`: 50 statements from articles\n"), None);
         assert!(claims_counted(50, "- `fstrial claims`: 42 statements from articles\n").is_some());
+        let missing =
+            tests_named("| invariant | held by |\n|---|---|\n| It holds. | `a_b`, `c_d` |\n", "fn a_b() {}");
+        assert_eq!(missing, ["docs/invariants.md: no test is called `c_d`"]);
         let (pinned, manifest) =
             ("[toolchain]\nchannel = \"1.95.0\"\n", "edition\nrust-version = \"1.95\"\n");
         assert_eq!(least_rust(pinned, manifest, "Rust 1.95 or later to build"), None);

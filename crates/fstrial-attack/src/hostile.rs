@@ -4,8 +4,7 @@
 use crate::{
     child::{self, Ended},
     dice::Dice,
-    fuzz::corpus::workspace,
-    lab::{Lab, Subject},
+    lab::{Lab, Subject, workspace},
     table::Area,
 };
 use rusqlite::Connection;

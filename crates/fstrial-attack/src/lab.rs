@@ -18,6 +18,11 @@ use tempfile::TempDir;
 /// Longer than any command takes that is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The workspace's folder.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the sources are there")
+}
+
 /// Whether somebody has asked the attack to end. Attempts look at it, so that labs are dropped in order.
 pub(crate) fn interrupted() -> bool {
     static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
@@ -58,7 +63,7 @@ pub(crate) struct Lab {
 impl Lab {
     /// On a disk: images need direct I/O, which memory cannot do.
     pub(crate) fn new(subject: &Subject) -> Self {
-        Self::below(subject, &crate::fuzz::corpus::workspace().join("target/attacks"))
+        Self::below(subject, &workspace().join("target/attacks"))
     }
 
     /// In another folder.

@@ -126,7 +126,7 @@ fn main() -> ExitCode {
 }
 
 fn attack(cli: &Cli) -> Result<ExitCode, String> {
-    let kept = fuzz::corpus::workspace().join("target/attacks");
+    let kept = lab::workspace().join("target/attacks");
     if let (Some(name), true) = (&cli.target, cli.input.is_some() || cli.file.is_some()) {
         fuzz::once(name, cli.seed, cli.input.unwrap_or(0), cli.file.as_deref())?;
         return Ok(ExitCode::SUCCESS);

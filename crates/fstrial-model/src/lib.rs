@@ -42,7 +42,6 @@ pub mod memory;
 pub mod metric;
 pub mod mkfs_options;
 pub mod place;
-pub mod preset;
 pub mod problem;
 pub mod profile;
 mod rows;
@@ -51,3 +50,5 @@ pub mod trial;
 pub mod unit;
 pub mod units;
 pub mod workload;
+
+pub use workload::preset;

@@ -3,6 +3,9 @@
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 
+/// The largest file that is read as a trial, or as a workload, in bytes.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
 /// A trial file that cannot be used, with the place.
 #[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
 #[error("{message}")]

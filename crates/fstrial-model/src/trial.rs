@@ -23,10 +23,8 @@ mod checks;
 mod control;
 mod files;
 
+pub use crate::problem::MAX_FILE_BYTES;
 pub use files::{Files, NamedFileError};
-
-/// The largest trial file that is read, in bytes.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// One question with everything needed to answer it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

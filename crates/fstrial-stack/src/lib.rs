@@ -44,5 +44,6 @@ pub mod queue;
 pub mod signatures;
 pub mod stack;
 mod sysfs;
+mod undoing;
 
 pub use error::StackError;

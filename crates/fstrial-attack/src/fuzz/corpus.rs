@@ -1,11 +1,8 @@
 //! What inputs are made from: the examples that ship, the words in them, and numbers that are hard to get right.
 
 use super::targets::{Examples, Target};
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use crate::lab::workspace;
+use std::{collections::BTreeSet, fs};
 
 /// Longest word that is kept.
 const MAX_WORD: usize = 40;
@@ -34,11 +31,6 @@ impl Corpus {
         }
         Self { examples, words: words.into_iter().collect() }
     }
-}
-
-/// The workspace's folder.
-pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the sources are there")
 }
 
 /// All files in folders of the workspace whose names end so, in the same order everywhere.

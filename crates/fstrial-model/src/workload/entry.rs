@@ -6,8 +6,7 @@ use super::{
     Sharing, SyncCall, TreeEntry, Until,
 };
 use crate::{
-    problem::{TrialError, read_toml, span_of_key},
-    trial::MAX_FILE_BYTES,
+    problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
     units::{Bytes, Nanos, Percent},
 };
 use schemars::JsonSchema;

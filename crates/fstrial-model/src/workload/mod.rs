@@ -21,6 +21,7 @@ pub mod metric;
 mod operation;
 mod phase;
 mod postmark;
+pub mod preset;
 pub mod program;
 mod rate;
 mod server;

@@ -52,11 +52,11 @@ impl Entry {
             ));
         }
         let Some(name) = &self.preset else { return Ok(self.clone()) };
-        let base = crate::preset::preset(name).ok_or_else(|| {
+        let base = super::preset::preset(name).ok_or_else(|| {
             entry_error(
                 "use",
                 format!("there is no workload `{name}`"),
-                crate::preset::hint_for_unknown(name),
+                super::preset::hint_for_unknown(name),
             )
         })?;
         Ok(self.over(base.keys()))

@@ -1,12 +1,9 @@
-//! The steps: what can be written down, in words, and how each is undone. Every undo must also be right if the change
-//! never happened, was undone already, or if somebody else has by now what was ours.
+//! The steps: what can be written down, and in which words. How each is undone is in `undoing`.
 
 use crate::{
-    delete::{self, Identity},
-    descendants,
+    delete::Identity,
     error::StackError,
     named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
-    sysfs,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -167,38 +164,6 @@ impl Undo {
     /// Whether what is left hinders no other trial.
     pub(super) fn is_harmless(&self) -> bool {
         matches!(self, Self::RemoveFolder { .. } | Self::RemoveGroup { .. })
-    }
-
-    /// Undoes the change, which was made since this boot or before. What takes long asks `stop` whether to break off.
-    pub(super) fn perform(&self, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
-        if let Self::RemoveFolder { path, .. } = self {
-            descendants::end_those_at_home_in(path.path())?;
-        }
-        match self {
-            Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
-            Self::RemoveFolder { path, made: Some(made) } => {
-                let is_ours = |found: Identity| match same_boot {
-                    true => found == *made,
-                    false => found.is_same_after_a_boot(*made),
-                };
-                delete::tree_at(path.path(), &is_ours, stop)
-            }
-            // The rest lives in the kernel and did not survive a boot.
-            _ if !same_boot => Ok(()),
-            Self::RemoveZram { index, node } => crate::device::zram::remove(*index, *node),
-            Self::RemoveUnusedZram { existing, moment } => {
-                crate::device::zram::remove_unused(existing, *moment)
-            }
-            Self::RemoveLoop { index, file, node } => crate::loopdev::remove_ours(*index, file, *node),
-            Self::RemoveUnusedLoop { index, moment } => crate::loopdev::remove_unused(*index, *moment),
-            Self::Thaw { disk, filesystem } => crate::operation::thaw_left_over(disk, filesystem),
-            Self::StopArray { index, members } => crate::array::stop_ours(*index, members),
-            Self::RemoveGroup { path } => crate::cgroup::remove(path),
-            Self::RestoreAttribute { disk, attribute, value } => {
-                let path = disk.sysfs().join("queue").join(attribute.file());
-                if disk.has_our_queue() { sysfs::write(path, &value.to_string()) } else { Ok(()) }
-            }
-        }
     }
 }
 

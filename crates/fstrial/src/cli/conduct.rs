@@ -20,36 +20,32 @@ use crate::{
     run::{
         clock::{Clock, MachineClock},
         contrast::Outcome,
-        coordinator::{Context, Coordinator, Finished, Reason},
+        coordinator::{Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
         forecast::{self, Forecast},
         interrupt::Interrupt,
         look::Looks,
         place::{
-            self, Opening, Place,
+            Place,
             reach::{self, Reach},
         },
         plan::Plan,
         recorder::Recorder,
         round::Earlier,
+        session::{Session, SessionEnd},
         stored,
     },
 };
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
-use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewTrial, Store, TrialId, TrialStatus};
 pub(crate) use resume::{check_machine, comparable};
 use std::{
     env,
     path::{Path, PathBuf},
-    time::Instant,
 };
-
-/// How much longer than its budget a trial may take until what it waits for is given up: its last run is begun where it is
-/// expected to end in time, and what a program or an agent does is not known before.
-const OVERTIME: Nanos = Nanos::secs(600);
 
 /// A trial that was conducted.
 pub(crate) struct TrialEnd {
@@ -188,34 +184,25 @@ pub(crate) fn measure(
     };
     let mut shown = Output { progress, json: args.json };
     interrupt.end_at_once(false);
-    let mut places = Vec::new();
-    let opening = Opening {
-        place: None,
-        ledger: &ledger,
+    let conducting = Conducting { plan: &plan, args, clock: &clock };
+    let session = Session {
+        plan: &plan,
+        reaches: &args.places,
+        clock: &clock,
         interrupt,
+        ledger: &ledger,
         permission: &args.permission(),
         state_folder: &state_folder,
         precondition: args.precondition,
-        // Showing progress cannot fail a preparation.
-        tell: &mut |event| drop(shown.hear(event)),
+        longest: args.longest,
     };
-    let opened = place::open_all(&plan, environment::cpus(), &args.places, opening, &mut places);
-    let opened = opened.map_err(|error| match error.exit_code() {
-        // Whatever ended it then, it was to end; unless there is something left to do.
-        code if interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
-            StackError::Interrupted.into()
-        }
-        _ => error,
+    let SessionEnd { done, mut left } = session.at_its_places(&mut shown, |places, shown| {
+        conducting.answer(&session, places, shown, &mut store, resumed)
     });
-    let answered = opened.and_then(|()| {
-        let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
-        conducting.answer(&mut places, &mut shown, &mut store, resumed)
-    });
-    // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
-    let mut left: Vec<ExpectedError> = places.into_iter().filter_map(|place| place.close().err()).collect();
-    let last = left.pop_if(|_| answered.is_ok());
+    // Every device that cannot be given up is told, however the trial ended.
+    let last = left.pop_if(|_| done.is_ok());
     left.iter().for_each(super::show);
-    Ok(TrialEnd { left: last, ..answered? })
+    Ok(TrialEnd { left: last, ..done? })
 }
 
 /// Who shows what happens: the terminal, or lines of JSON.
@@ -235,13 +222,13 @@ struct Conducting<'a> {
     plan: &'a Plan,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
-    interrupt: &'a Interrupt,
 }
 
 impl<'a> Conducting<'a> {
     /// Runs the trial at its places and stores how it ended.
     fn answer(
         &self,
+        session: &Session<'_, '_>,
         places: &mut [Box<dyn Place>],
         shown: &mut Output<'_>,
         store: &mut Store,
@@ -250,7 +237,10 @@ impl<'a> Conducting<'a> {
         let (id, earlier) = self.open_trial(store, resumed, places)?;
         store.warn(id, &self.args.notes)?;
         shown.progress.begin(id.0, &earlier);
-        let finished = self.run(places, shown, store, id, earlier);
+        let finished = {
+            let mut recorder = Recorder::new(store, id);
+            session.rounds(places, earlier, &mut Listeners(vec![&mut recorder, shown]))
+        };
         shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
         let of_places = places.iter().flat_map(|place| place.warnings());
@@ -271,42 +261,6 @@ impl<'a> Conducting<'a> {
             page: (!self.args.no_page).then(|| TrialPage::of(told)),
             left: None,
         })
-    }
-
-    fn run(
-        &self,
-        places: &mut [Box<dyn Place>],
-        shown: &mut Output<'_>,
-        store: &mut Store,
-        id: TrialId,
-        earlier: Earlier,
-    ) -> Result<Finished<'a>, ExpectedError> {
-        let mut recorder = Recorder::new(store, id);
-        let mut listeners = Listeners(vec![&mut recorder, shown]);
-        for place in &*places {
-            let environment = place.environment();
-            let (device, notes) = (&environment.device, &environment.device_notes);
-            listeners.hear(&Event::DeviceReady { device, notes })?;
-        }
-        let unbudgeted: u64 = places.iter().map(|place| place.unbudgeted().0).sum();
-        let context = Context {
-            places,
-            clock: self.clock,
-            listener: &mut listeners,
-            interrupt: self.interrupt,
-            deadline: Nanos(self.plan.trial.trial.budget.0 + unbudgeted),
-            longest: self.args.longest,
-        };
-        let limit = context.deadline.0.saturating_add(OVERTIME.0);
-        let limit = Nanos(limit.saturating_sub(self.clock.now().0));
-        self.interrupt.end_at(Instant::now().checked_add(limit.duration()));
-        let finished = Coordinator::new(self.plan, context, earlier).run();
-        if self.interrupt.is_time_over() {
-            super::say(&format!("what was running {OVERTIME} after the end of the budget was given up\n"));
-        }
-        // What is put back now takes the time that it takes.
-        self.interrupt.end_at(None);
-        finished
     }
 }
 
@@ -393,7 +347,7 @@ impl Conducting<'_> {
         let command_line = command_line();
         let environment = serde_json::to_string(&here(places)).expect("an environment is plain data");
         let started_at = self.clock.timestamp();
-        let session = Session {
+        let session = fstrial_store::Session {
             started_at: &started_at,
             program_version: env!("CARGO_PKG_VERSION"),
             command_line: &command_line,

@@ -1,6 +1,6 @@
 //! The flags that choose among stored trials, the same wherever trials are chosen.
 
-use super::results::standing::{KILLED, Standing};
+use super::standing::{KILLED, Standing};
 use clap::Args;
 use fstrial_store::{Filter, Store, StoreError, TrialStatus, TrialSummary, tag_problem};
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};

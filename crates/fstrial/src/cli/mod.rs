@@ -24,6 +24,7 @@ pub(crate) mod results;
 mod resume;
 mod run;
 mod serve;
+pub(crate) mod standing;
 mod trend;
 mod watch;
 mod workloads;

@@ -4,15 +4,15 @@ use crate::{
     error::ExpectedError,
     run::{
         clock::MachineClock,
-        coordinator::{Context, Coordinator},
         environment,
         event::{Event, Listener},
         interrupt::Interrupt,
         panels::ALPHA,
-        place::{Opening, Place, host::Host},
+        place::Place,
         plan::Plan,
         round::Earlier,
         sample::Sample,
+        session::{Session, SessionEnd},
     },
 };
 use fstrial_model::{
@@ -120,32 +120,23 @@ fn compare_with_itself(
         ..Trial::default()
     };
     let plan = Plan::new(trial, 1, environment::cpus())?;
-    let here = Host::open(
-        &plan,
-        Opening {
-            place: None,
-            ledger,
-            interrupt,
-            permission: &Permission::default(),
-            state_folder: ledger.folder(),
-            precondition: None,
-            tell: &mut |_| {},
-        },
-    )?;
-    let clock = MachineClock::start();
-    let mut places: Vec<Box<dyn Place>> = vec![Box::new(here)];
-    let context = Context {
-        places: &mut places,
-        clock: &clock,
-        listener: &mut Silent,
+    let session = Session {
+        plan: &plan,
+        reaches: &[],
+        clock: &MachineClock::start(),
         interrupt,
-        deadline: plan.trial.trial.budget,
+        ledger,
+        permission: &Permission::default(),
+        state_folder: ledger.folder(),
+        precondition: None,
         longest: None,
     };
-    let finished = Coordinator::new(&plan, context, Earlier::default()).run();
-    let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);
-    let finished = finished?;
-    closed?;
+    let rounds = |places: &mut [Box<dyn Place>], silent: &mut Silent| {
+        session.rounds(places, Earlier::default(), silent)
+    };
+    let SessionEnd { done, left } = session.at_its_places(&mut Silent, rounds);
+    let finished = done?;
+    left.into_iter().next().map_or(Ok(()), Err)?;
     if interrupt.is_raised() {
         return Err(StackError::Interrupted.into());
     }

@@ -4,10 +4,9 @@ pub(crate) mod about;
 mod export;
 mod fio;
 pub(crate) mod list;
-pub(crate) mod standing;
 mod transfer;
 
-use super::{Home, Lock};
+use super::{Home, Lock, standing::Standing};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -19,7 +18,6 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
-use standing::Standing;
 use std::path::PathBuf;
 
 /// Look at stored trials: list, tag, export, import and remove them. `fstrial report` shows their answers.

@@ -1,11 +1,8 @@
 //! `fstrial watch`: looks on while another process runs a trial, through the store alone.
 
 use super::{
-    Home,
-    results::{
-        self,
-        standing::{KILLED, Standing},
-    },
+    Home, results,
+    standing::{KILLED, Standing},
 };
 use crate::{
     error::ExpectedError,

@@ -31,6 +31,7 @@ pub mod program;
 pub mod recorder;
 pub mod round;
 pub mod sample;
+pub mod session;
 #[cfg(test)]
 mod simulation;
 pub mod stored;

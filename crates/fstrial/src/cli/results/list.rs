@@ -1,8 +1,8 @@
 //! `fstrial results list` and `results tag`: which trials there are, and the words they are found by.
 
-use super::{about::About, open, open_to_change, standing::Standing};
+use super::{about::About, open, open_to_change};
 use crate::{
-    cli::{self, Home, filter::FilterArgs},
+    cli::{self, Home, filter::FilterArgs, standing::Standing},
     error::ExpectedError,
     report::{USUAL_COLUMNS, json_lines, plain, stdout, wrapped},
 };

@@ -9,7 +9,8 @@ use crate::{
         self, compare,
         filter::{self, Search},
         report,
-        results::{self, about::About, standing::Standing},
+        results::{self, about::About},
+        standing::Standing,
     },
     error::ExpectedError,
     report::{

@@ -1,0 +1,44 @@
+//! How each step of the ledger is undone: the one place that knows both the ledger's words and what made the changes. Every undo must
+//! also be right if the change never happened, was undone already, or if another process has by now what was ours.
+
+use crate::{
+    array, cgroup,
+    delete::{self, Identity},
+    descendants,
+    device::zram,
+    error::StackError,
+    ledger::Undo,
+    loopdev, operation, sysfs,
+};
+
+impl Undo {
+    /// Undoes the change, which was made since this boot or before. What takes long asks `stop` whether to break off.
+    pub(crate) fn perform(&self, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
+        if let Self::RemoveFolder { path, .. } = self {
+            descendants::end_those_at_home_in(path.path())?;
+        }
+        match self {
+            Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
+            Self::RemoveFolder { path, made: Some(made) } => {
+                let is_ours = |found: Identity| match same_boot {
+                    true => found == *made,
+                    false => found.is_same_after_a_boot(*made),
+                };
+                delete::tree_at(path.path(), &is_ours, stop)
+            }
+            // The rest lives in the kernel and did not survive a boot.
+            _ if !same_boot => Ok(()),
+            Self::RemoveZram { index, node } => zram::remove(*index, *node),
+            Self::RemoveUnusedZram { existing, moment } => zram::remove_unused(existing, *moment),
+            Self::RemoveLoop { index, file, node } => loopdev::remove_ours(*index, file, *node),
+            Self::RemoveUnusedLoop { index, moment } => loopdev::remove_unused(*index, *moment),
+            Self::Thaw { disk, filesystem } => operation::thaw_left_over(disk, filesystem),
+            Self::StopArray { index, members } => array::stop_ours(*index, members),
+            Self::RemoveGroup { path } => cgroup::remove(path),
+            Self::RestoreAttribute { disk, attribute, value } => {
+                let path = disk.sysfs().join("queue").join(attribute.file());
+                if disk.has_our_queue() { sysfs::write(path, &value.to_string()) } else { Ok(()) }
+            }
+        }
+    }
+}

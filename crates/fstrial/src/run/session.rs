@@ -1,0 +1,120 @@
+//! A session of rounds: the places of a plan are opened once, its rounds run there, and everything is given up, however that
+//! ended. With or without a store: a listener keeps what is to be kept.
+
+use super::{
+    clock::Clock,
+    coordinator::{Context, Coordinator, Finished},
+    environment,
+    event::{Event, Listener},
+    interrupt::Interrupt,
+    place::{self, Opening, Place, reach::Reach},
+    plan::Plan,
+    round::Earlier,
+};
+use crate::{error::ExpectedError, exit_code};
+use fstrial_model::units::Nanos;
+use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
+use std::{path::Path, time::Instant};
+
+/// How much longer than its budget a session may take until what it waits for is given up: its last run is begun where it is
+/// expected to end in time, and what a program or an agent does is not known before.
+const OVERTIME: Nanos = Nanos::secs(600);
+
+/// What a session needs.
+pub struct Session<'s, 'p> {
+    pub plan: &'p Plan,
+    /// How places elsewhere are reached.
+    pub reaches: &'s [Reach],
+    pub clock: &'s dyn Clock,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'s Interrupt,
+    /// Where what a dying process cannot undo is written down.
+    pub ledger: &'s Ledger,
+    /// What may be erased.
+    pub permission: &'s Permission,
+    /// Folder of prepared filesystems.
+    pub state_folder: &'s Path,
+    /// Bring a disk to its steady state first: the length of a round of that.
+    pub precondition: Option<Nanos>,
+    /// What a budget that nobody gave may be raised to, once the first round was timed.
+    pub longest: Option<Nanos>,
+}
+
+/// How a session ended.
+pub struct SessionEnd<T> {
+    /// What was done at its places.
+    pub done: Result<T, ExpectedError>,
+    /// Why places could not be given up.
+    pub left: Vec<ExpectedError>,
+}
+
+impl<'p> Session<'_, 'p> {
+    /// Opens its places, does something there, and gives them up.
+    pub fn at_its_places<L: Listener, T>(
+        &self,
+        listener: &mut L,
+        body: impl FnOnce(&mut [Box<dyn Place>], &mut L) -> Result<T, ExpectedError>,
+    ) -> SessionEnd<T> {
+        let mut places = Vec::new();
+        let opening = Opening {
+            place: None,
+            ledger: self.ledger,
+            interrupt: self.interrupt,
+            permission: self.permission,
+            state_folder: self.state_folder,
+            precondition: self.precondition,
+            // Showing progress cannot fail a preparation.
+            tell: &mut |event| drop(listener.hear(event)),
+        };
+        let opened = place::open_all(self.plan, environment::cpus(), self.reaches, opening, &mut places);
+        let opened = opened.map_err(|error| match error.exit_code() {
+            // Whatever ended it then, it was to end; unless there is something left to do.
+            code if self.interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
+                StackError::Interrupted.into()
+            }
+            _ => error,
+        });
+        let done = opened.and_then(|()| body(&mut places, listener));
+        let left = places.into_iter().filter_map(|place| place.close().err()).collect();
+        SessionEnd { done, left }
+    }
+
+    /// Runs the rounds of the plan at its places, after earlier ones.
+    ///
+    /// # Errors
+    /// The trial cannot go on; no verdict is lost by that.
+    pub fn rounds(
+        &self,
+        places: &mut [Box<dyn Place>],
+        earlier: Earlier,
+        listener: &mut dyn Listener,
+    ) -> Result<Finished<'p>, ExpectedError> {
+        for place in &*places {
+            let environment = place.environment();
+            let (device, notes) = (&environment.device, &environment.device_notes);
+            listener.hear(&Event::DeviceReady { device, notes })?;
+        }
+        let unbudgeted: u64 = places.iter().map(|place| place.unbudgeted().0).sum();
+        let deadline = Nanos(self.plan.trial.trial.budget.0 + unbudgeted);
+        let limit = deadline.0.saturating_add(OVERTIME.0).saturating_sub(self.clock.now().0);
+        self.interrupt.end_at(Instant::now().checked_add(Nanos(limit).duration()));
+        let context = Context {
+            places,
+            clock: self.clock,
+            listener: &mut *listener,
+            interrupt: self.interrupt,
+            deadline,
+            longest: self.longest,
+        };
+        let finished = Coordinator::new(self.plan, context, earlier).run();
+        let given_up = self.interrupt.is_time_over();
+        // What is put back now takes the time that it takes.
+        self.interrupt.end_at(None);
+        if given_up {
+            let lines = [format!("what was running {OVERTIME} after the end of the budget was given up")];
+            let noted = listener.hear(&Event::Noted { lines: &lines });
+            return finished.and_then(|finished| noted.map(|()| finished));
+        }
+        finished
+    }
+}
