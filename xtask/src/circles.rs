@@ -1,4 +1,4 @@
-//! Circles of imports between the files of a crate, and folders that look the wrong way. A file and those of its own folder
+//! Circles of imports between the subjects of a crate, and folders that look the wrong way. A file and those of its own folder
 //! (`a.rs` and `a/b.rs`) count as one subject.
 
 use std::{
@@ -12,7 +12,7 @@ const CIRCLES: [(&str, &[&str], &str); 3] = [
     (
         "fstrial-model",
         &["ability", "filesystem"],
-        "an arm asks the row of its filesystem, and functions in a row look at the arm",
+        "what can be done is asked of the row of a filesystem, and a row tells what can be done",
     ),
     ("fstrial-model", &["claim", "trial"], "a claim is a part of a trial, and its file is one"),
     ("fstrial-stack", &["command", "error"], "an error says how to install the program that is missing"),

@@ -38,9 +38,16 @@ fn gather(folder: &Path, into: &mut String) {
 /// The tests that hold the invariants are there.
 fn tests_named(invariants: &str, sources: &str) -> Vec<String> {
     let rows = invariants.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | "));
-    let tests = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2));
-    let missing = tests.filter(|test| !sources.contains(&format!("fn {test}(")));
-    missing.map(|test| format!("docs/invariants.md: no test is called `{test}`")).collect()
+    let named = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2));
+    let tests: Vec<&str> = named.filter(|name| !name.contains(' ')).collect();
+    let is_test = |test: &str| {
+        let before = sources.split(&format!("fn {test}(")).next().unwrap_or_default();
+        let head = before.rsplit("}\n").next().unwrap_or_default();
+        before.len() < sources.len() && head.contains("#[test]")
+    };
+    let missing = tests.iter().filter(|test| !is_test(test));
+    let missing = missing.map(|test| format!("docs/invariants.md: no test is called `{test}`"));
+    missing.chain(tests.is_empty().then(|| "docs/invariants.md names no test".to_owned())).collect()
 }
 
 /// The example of a job shows the protocol's version.
@@ -122,9 +129,12 @@ mod tests {
         assert!(protocol("", "").is_some());
         assert_eq!(claims_counted(50, "- `fstrial claims`: 50 statements from articles\n"), None);
         assert!(claims_counted(50, "- `fstrial claims`: 42 statements from articles\n").is_some());
-        let missing =
-            tests_named("| invariant | held by |\n|---|---|\n| It holds. | `a_b`, `c_d` |\n", "fn a_b() {}");
+        let missing = tests_named(
+            "| invariant | held by |\n|---|---|\n| It holds. | `a_b`, `c_d`, `cargo xtask tidy` |\n",
+            "#[test]\nfn a_b() {}\n}\nfn c_d() {}",
+        );
         assert_eq!(missing, ["docs/invariants.md: no test is called `c_d`"]);
+        assert_eq!(tests_named("", ""), ["docs/invariants.md names no test"]);
         let (pinned, manifest) =
             ("[toolchain]\nchannel = \"1.95.0\"\n", "edition\nrust-version = \"1.95\"\n");
         assert_eq!(least_rust(pinned, manifest, "Rust 1.95 or later to build"), None);

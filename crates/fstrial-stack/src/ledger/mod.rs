@@ -4,7 +4,7 @@
 //! One file per step, so that writing and striking out are single atomic operations of the filesystem. The folder is
 //! opened once and worked in by its descriptor: a worker mounts over the path that it may lie on. What is in it is acted
 //! on as root, so only what nobody else could have written is believed ([`PrivateDir`]), and only what is provably ours
-//! is undone ([`undo`], [`owner`]). An entry that cannot be read or judged is left, named, and does not stop the others.
+//! is undone (`undoing`, [`owner`]). An entry that cannot be read or judged is left, named, and does not stop the others.
 
 mod owner;
 mod undo;

@@ -113,7 +113,7 @@ fn compare_with_itself(
         ..Entry::of_preset("random-write")
     };
     let trial = Trial {
-        trial: Settings { budget: Nanos::secs(60), rounds: Some(ROUNDS), ..Settings::default() },
+        trial: Settings { budget: Nanos::secs(90), rounds: Some(ROUNDS), ..Settings::default() },
         device,
         arms: vec![arm("a"), arm("b")],
         workloads: vec![entry],

@@ -104,11 +104,11 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     };
     let trials: Vec<_> = args.filter.search().find(&store)?.into_iter().map(|trial| trial.id).collect();
     if trials.is_empty() {
-        let hint = match args.filter.tag.first() {
-            Some(tag) => format!(
-                "if none has the tag: `fstrial results tag ID +{tag}` adds it to one, --tag {tag} to a new one"
-            ),
-            None => "`fstrial results list` shows the trials there are, and takes the same flags".into(),
+        let list = "`fstrial results list` shows the trials there are, and takes the same flags";
+        let is_pattern = |tag: &&String| tag.contains(['*', '?', '[']);
+        let hint = match args.filter.tag.first().filter(|tag| !is_pattern(tag)) {
+            Some(tag) => format!("{list}; `fstrial results tag ID +{tag}` gives one the tag"),
+            None => list.to_owned(),
         };
         return Err(ExpectedError::usage("no trial matches", hint));
     }

@@ -57,6 +57,13 @@ struct Counts {
     all: usize,
 }
 
+impl Counts {
+    /// Whether a line is worth saying: what is near comes and goes until it is decided, or the budget ends.
+    fn are_news_after(self, before: Self) -> bool {
+        before != Self { near: before.near, ..self }
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} decided", self.decided, self.all)?;
@@ -175,8 +182,7 @@ impl Progress {
         let near = holding.iter().filter(|state| state.near && !state.given_up).count();
         let counts = Counts { decided: closed().count() - given_up, near, given_up, all: holding.len() };
         let before = std::mem::replace(&mut self.counts, counts);
-        // What is near comes and goes until it is decided, or the budget ends.
-        let is_new = before != Counts { near: before.near, ..counts };
+        let is_new = counts.are_news_after(before);
         self.first_ended.get_or_insert_with(|| (round, Instant::now()));
         // Where lines stay, most rounds are no news.
         let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());
@@ -358,6 +364,14 @@ mod tests {
         assert_eq!(of(1, 1).rounds_left(), "");
         assert_eq!(of(21, 21).rounds_left(), "", "resumed");
         assert_eq!(of(21, 25).rounds_left(), ", room for 4 more");
+    }
+
+    #[test]
+    fn a_decision_is_news_and_what_comes_near_is_not() {
+        let before = Counts { decided: 1, near: 1, given_up: 0, all: 4 };
+        assert!(!Counts { near: 2, ..before }.are_news_after(before));
+        assert!(Counts { decided: 2, ..before }.are_news_after(before));
+        assert!(Counts { given_up: 1, ..before }.are_news_after(before));
     }
 
     #[test]

@@ -117,7 +117,11 @@ fn judge_reads_tables() {
     // Times by the names of their columns.
     let wide = fixture("wide.csv").replacen("ext4;xfs;btrfs", "ext4_seconds;xfs_seconds;btrfs_seconds", 1);
     lab.write("times.csv", &wide);
-    for (file, expected) in [("wide.csv", ("faster", false)), ("times.csv", ("slower", true))] {
+    let rates = fixture("wide.csv").replacen("ext4;xfs;btrfs", "ext4 (MB/s);xfs_ops_per_sec;btrfs_ops_s", 1);
+    lab.write("rates.csv", &rates);
+    for (file, expected) in
+        [("wide.csv", ("faster", false)), ("times.csv", ("slower", true)), ("rates.csv", ("faster", false))]
+    {
         let found = verdict(&judged(&lab, 0, &format!("{file} --json")), 0);
         assert_eq!(
             (found["verdict"].as_str(), found["less_is_better"].as_bool()),

@@ -379,9 +379,15 @@ fn is_less_better(metric: &str, unit: &str) -> bool {
 
 /// Whether the name of a column for an arm ends as that of a time does: `ext4_seconds`, `xfs (ms)`.
 fn is_column_of_times(name: &str) -> bool {
-    let last = name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty());
-    last.is_some_and(|word| is_less_better(word, ""))
+    let mut words = name.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let last = words.next().unwrap_or_default();
+    // `MB/s`, `ops_per_sec`: so many in a time.
+    let is_rate = name.contains('/') || words.any(|word| RATES.contains(&word.to_lowercase().as_str()));
+    !is_rate && last.chars().count() > 1 && is_less_better(last, "")
 }
+
+/// What a column of rates has before its time.
+const RATES: [&str; 6] = ["per", "ops", "op", "tx", "mb", "requests"];
 
 /// A column for each arm, and a row for each round.
 fn read_wide(

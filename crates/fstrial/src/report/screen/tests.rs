@@ -111,7 +111,13 @@ fn what_is_near_open_or_at_a_server_says_so() {
     (state.less_is_better, state.verdict) = (true, Outcome::Slower);
     let five = [("a", 100.0), ("b", 90.0), ("c", 100.5), ("a-long-name", 12.0), ("e", 99.9)];
     let many = workload("create-files", &[1, 2, 4], &five);
-    let all = [vec![near], vec![open], vec![rate, p50], vec![many]].map(|workloads| shown(workloads, 80));
+    // What less of is better has its name in the answer.
+    let mut sync = workload("etcd", &[1], &[("ext4", 3.7e6), ("xfs", 3.8e6)]);
+    (sync.phase, sync.unit, sync.less_is_better) = ("sync-p99".into(), unit::TIME.into(), true);
+    let state = &mut sync.verdicts[0].contrast;
+    (state.less_is_better, state.verdict) = (true, Outcome::Undecided);
+    let all = [vec![near], vec![open], vec![rate, p50], vec![many], vec![sync]]
+        .map(|workloads| shown(workloads, 80));
     insta::assert_snapshot!("screens", all.join("\n———\n\n"));
 }
 
