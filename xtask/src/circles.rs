@@ -47,10 +47,9 @@ fn graph(source: &Path) -> Graph {
     let mut texts = BTreeMap::new();
     read(source, &mut Vec::new(), &mut texts);
     let modules: BTreeSet<String> = texts.keys().cloned().collect();
-    let is_kin = |a: &str, b: &str| a.starts_with(&format!("{b}::")) || b.starts_with(&format!("{a}::"));
     let imports = |module: &String, text: &String| {
         let all = paths(text).into_iter().filter_map(|path| resolve(module, &path, &modules));
-        all.filter(|to| to != module && !to.is_empty() && !is_kin(module, to)).collect()
+        all.filter(|to| to != module && !to.is_empty()).collect()
     };
     texts.iter().map(|(module, text)| (module.clone(), imports(module, text))).collect()
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// Compares the pages with the tree.
-pub(crate) fn check(root: &Path, directed: &[&str], found: &mut Vec<String>) {
+pub(crate) fn check(root: &Path, directed: &[&str], sources: &[(String, String)], found: &mut Vec<String>) {
     let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
     let architecture = read("docs/architecture.md");
     let job = read("crates/fstrial-model/src/job.rs");
@@ -17,34 +17,19 @@ pub(crate) fn check(root: &Path, directed: &[&str], found: &mut Vec<String>) {
     found.extend(claims_counted(count, &read("CHANGELOG.md")));
     found.extend(least_rust(&read("rust-toolchain.toml"), &read("Cargo.toml"), &read("README.md")));
     found.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
-    let mut sources = String::new();
-    gather(&root.join("crates"), &mut sources);
-    gather(&root.join("xtask/src"), &mut sources);
-    found.extend(tests_named(&read("docs/invariants.md"), &sources));
-}
-
-/// The texts of all Rust files below a folder.
-fn gather(folder: &Path, into: &mut String) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            gather(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            *into += &fs::read_to_string(&path).unwrap_or_default();
-        }
-    }
+    found.extend(tests_named(&read("docs/invariants.md"), sources));
 }
 
 /// The tests that hold the invariants are there.
-fn tests_named(invariants: &str, sources: &str) -> Vec<String> {
+fn tests_named(invariants: &str, sources: &[(String, String)]) -> Vec<String> {
     let rows = invariants.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | "));
     let named = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2));
     let tests: Vec<&str> = named.filter(|name| !name.contains(' ')).collect();
-    let is_test = |test: &str| {
-        let before = sources.split(&format!("fn {test}(")).next().unwrap_or_default();
-        let head = before.rsplit("}\n").next().unwrap_or_default();
-        before.len() < sources.len() && head.contains("#[test]")
+    let is_in = |test: &str, text: &str| {
+        let before = text.split_once(&format!("fn {test}(")).map(|(before, _)| before);
+        before.is_some_and(|before| before.rsplit("}\n").next().unwrap_or_default().contains("#[test]"))
     };
+    let is_test = |test: &str| sources.iter().any(|(_, text)| is_in(test, text));
     let missing = tests.iter().filter(|test| !is_test(test));
     let missing = missing.map(|test| format!("docs/invariants.md: no test is called `{test}`"));
     missing.chain(tests.is_empty().then(|| "docs/invariants.md names no test".to_owned())).collect()
@@ -129,12 +114,13 @@ mod tests {
         assert!(protocol("", "").is_some());
         assert_eq!(claims_counted(50, "- `fstrial claims`: 50 statements from articles\n"), None);
         assert!(claims_counted(50, "- `fstrial claims`: 42 statements from articles\n").is_some());
+        let source = ("a.rs".to_owned(), "#[test]\nfn a_b() {}\n}\nfn c_d() {}".to_owned());
         let missing = tests_named(
             "| invariant | held by |\n|---|---|\n| It holds. | `a_b`, `c_d`, `cargo xtask tidy` |\n",
-            "#[test]\nfn a_b() {}\n}\nfn c_d() {}",
+            &[source],
         );
         assert_eq!(missing, ["docs/invariants.md: no test is called `c_d`"]);
-        assert_eq!(tests_named("", ""), ["docs/invariants.md names no test"]);
+        assert_eq!(tests_named("", &[]), ["docs/invariants.md names no test"]);
         let (pinned, manifest) =
             ("[toolchain]\nchannel = \"1.95.0\"\n", "edition\nrust-version = \"1.95\"\n");
         assert_eq!(least_rust(pinned, manifest, "Rust 1.95 or later to build"), None);

@@ -110,7 +110,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     links::check(root, &mut found);
     phrases::check_documents(root, &mut found);
     patched::check(&[toys::patches(), vec![patched::plants()]].concat(), &mut found);
-    facts::check(root, &DIRECTIONS.map(|(name, _)| name), &mut found);
+    facts::check(root, &DIRECTIONS.map(|(name, _)| name), &texts, &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
         found.push("CHANGELOG.md has no section".into());

@@ -30,7 +30,7 @@ pub(crate) struct Named {
 
 impl Named {
     /// # Errors
-    /// There is no room for temporary files.
+    /// Temporary files cannot be created.
     pub(crate) fn make() -> io::Result<Self> {
         let mut made = Self::attempt();
         for _ in 1..ATTEMPTS {
@@ -93,7 +93,7 @@ fn left(parent: &Path) -> Vec<Left> {
     let names = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let named = names.filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
     let found = named.filter_map(|name| {
-        // What somebody mounted there could keep us waiting.
+        // A filesystem mounted there by another user could block us.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let lock = openat2(&beside, &name, flags, Mode::empty(), within).ok()?;

@@ -199,7 +199,7 @@ pub(crate) fn measure(
     let SessionEnd { done, mut left } = session.at_its_places(&mut shown, |places, shown| {
         conducting.answer(&session, places, shown, &mut store, resumed)
     });
-    // Every device that cannot be given up is told, however the trial ended.
+    // Each device that cannot be released is reported, however the trial ended.
     let last = left.pop_if(|_| done.is_ok());
     left.iter().for_each(super::show);
     Ok(TrialEnd { left: last, ..done? })

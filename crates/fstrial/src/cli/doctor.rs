@@ -101,7 +101,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         noise: Vec::new(),
         noise_missing: None,
     };
-    // What is known at once is shown at once.
+    // The checks need no measuring: they are shown before the minute of noise.
     if !args.json {
         super::print_folded(&render(&findings));
     }

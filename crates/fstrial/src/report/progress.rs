@@ -137,8 +137,11 @@ impl Progress {
     }
 
     fn left(&self) -> String {
-        let left = self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64();
-        format!("at most {} left", numbers::wait(left))
+        format!("at most {} left", numbers::wait(self.seconds_left()))
+    }
+
+    fn seconds_left(&self) -> f64 {
+        self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64()
     }
 
     /// How many more rounds there is time for, if they take as long as those since the first.
@@ -146,8 +149,7 @@ impl Progress {
         let Some((first, ended)) = self.first_ended else { return String::new() };
         let more @ 1.. = self.round.saturating_sub(first) else { return String::new() };
         let each = ended.elapsed().as_secs_f64() / f64::from(more);
-        let left = self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64();
-        format!(", room for {:.0} more", (left / each).max(0.0).floor())
+        format!(", room for {:.0} more", (self.seconds_left() / each).max(0.0).floor())
     }
 
     fn draw(&self, what: &str) {

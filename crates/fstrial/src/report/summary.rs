@@ -8,7 +8,7 @@ use super::{
     numbers, table, verdict,
 };
 use crate::run::{
-    contrast::{ContrastState, Outcome},
+    contrast::{ContrastState, Outcome, inverse},
     plan::threads_in_words,
 };
 pub use bottom::{bottom_line, count};
@@ -580,31 +580,43 @@ impl<'a> Standing<'a> {
         let [Behind { arm, of, ratio: Some((ratio, interval)), is_inverted: true }] = self.behind[..] else {
             return None;
         };
-        let ratio = (1.0 / ratio, interval.map(|(low, high)| (1.0 / high, 1.0 / low)));
+        let ratio = (ratio.recip(), interval.map(inverse));
         (self.among == Among::Alone).then_some((of, arm, ratio))
     }
 
     /// `xfs leads with 1.26× [1.19, 1.33] the throughput of ext4`.
     fn leads_with(&self) -> Option<String> {
         let (first, second, ratio) = self.leads_by()?;
-        let by = if self.workload.less_is_better { ": it takes" } else { " with" };
-        Some(format!("{first} leads{by} {}", self.amount(ratio, second)))
+        Some(format!("{first} leads{} {}", self.leads_in_a_word(), self.amount(ratio, second)))
     }
 
     fn behind_words(&self, Behind { arm, of, ratio, .. }: &Behind<'_>) -> String {
-        let has = if self.workload.less_is_better { "takes" } else { "has" };
         match ratio {
-            Some(ratio) => format!("{arm} {has} {}", self.amount(*ratio, of)),
+            Some(ratio) => format!("{arm} {} {}", self.has_in_a_word(), self.amount(*ratio, of)),
             None => format!("{arm} is behind {of}"),
         }
     }
 
     /// `0.80× [0.64, 0.92] the throughput of ext4`.
     fn amount(&self, (ratio, interval): Ratio, of: &str) -> String {
-        let ratio = format!("{}{}", numbers::ratio(ratio), spaced(interval));
+        format!("{}{} {}", numbers::ratio(ratio), spaced(interval), self.of_whom(of))
+    }
+
+    /// Between an arm that leads and its ratio to another.
+    pub fn leads_in_a_word(&self) -> &'static str {
+        if self.workload.less_is_better { ": it takes" } else { " with" }
+    }
+
+    /// Between an arm and its ratio to one that is ahead.
+    pub fn has_in_a_word(&self) -> &'static str {
+        if self.workload.less_is_better { "takes" } else { "has" }
+    }
+
+    /// What a ratio is a ratio to.
+    pub fn of_whom(&self, arm: &str) -> String {
         match self.workload.less_is_better {
-            true => format!("{ratio} what {of} takes"),
-            false => format!("{ratio} the throughput of {of}"),
+            true => format!("what {arm} takes"),
+            false => format!("the throughput of {arm}"),
         }
     }
 }
@@ -674,9 +686,7 @@ fn either(names: &[&str]) -> String {
 fn ratio_to(verdicts: &[&ContrastState], arm: &str, other: &str) -> Option<Ratio> {
     verdicts.iter().find_map(|state| match (state.a.as_str(), state.b.as_str()) {
         (a, b) if (a, b) == (arm, other) => Some((state.ratio?, state.interval)),
-        (a, b) if (b, a) == (arm, other) => {
-            Some((1.0 / state.ratio?, state.interval.map(|(low, high)| (1.0 / high, 1.0 / low))))
-        }
+        (a, b) if (b, a) == (arm, other) => Some((state.ratio?.recip(), state.interval.map(inverse))),
         _ => None,
     })
 }

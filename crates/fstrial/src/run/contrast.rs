@@ -204,6 +204,11 @@ pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (
     (x.min(y), x.max(y))
 }
 
+/// An interval of the ratio the other way round.
+pub(crate) fn inverse((low, high): (f64, f64)) -> (f64, f64) {
+    (high.recip(), low.recip())
+}
+
 /// The pairs that may be judged now that a round of two cells is in. Less is better: the roles are exchanged, and
 /// exchanged back for display. `tail` is there for quantiles, and gathers the rounds before.
 pub(super) fn paired(

@@ -206,10 +206,14 @@ fn points_of(
     let Some(read) = read.at_the_place_of(asked, &earlier) else {
         return Ok(Err("the environment of its runs cannot be read".into()));
     };
-    let judge = course::judged(&read.plan, earlier.rounds.clone());
+    // Rounds hold whole histograms: a second copy is for pairs that are judged alone.
+    let is_alone =
+        |pair: &[Figure; 2]| asked.against.is_some() && asked.contrast_of(&read.plan, *pair).is_none();
+    let again = if pairs.iter().any(is_alone) { earlier.rounds.clone() } else { Vec::new() };
+    let judge = course::judged(&read.plan, earlier.rounds);
     let (mut points, mut lost) = (Vec::new(), Vec::new());
     for pair in pairs {
-        let estimate = asked.estimate(&judge, &read.plan, pair, &earlier.rounds);
+        let estimate = asked.estimate(&judge, &read.plan, pair, &again);
         match estimate.filter(|estimate| estimate.rounds >= MIN_ROUNDS) {
             Some(estimate) => points.push(read.point(trial, asked, pair[0], estimate)),
             None => {

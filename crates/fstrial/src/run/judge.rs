@@ -5,8 +5,8 @@
 use super::{
     cell::{Cell, Contrast, Of},
     contrast::{
-        Assay, ContrastState, Outcome, is_near, less_is_better, paired, ratio, ratio_interval, slope_weights,
-        weighted_sum,
+        Assay, ContrastState, Outcome, inverse, is_near, less_is_better, paired, ratio, ratio_interval,
+        slope_weights, weighted_sum,
     },
     panels::{ALPHA, Panels},
     plan::Plan,
@@ -61,8 +61,7 @@ pub struct Estimate {
 impl Estimate {
     /// The same the other way round.
     pub fn inverse(self) -> Self {
-        let interval = self.interval.map(|(low, high)| (high.recip(), low.recip()));
-        Self { value: self.value.recip(), interval, ..self }
+        Self { value: self.value.recip(), interval: self.interval.map(inverse), ..self }
     }
 }
 

@@ -381,7 +381,7 @@ fn is_less_better(metric: &str, unit: &str) -> bool {
 fn is_column_of_times(name: &str) -> bool {
     let mut words = name.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let last = words.next().unwrap_or_default();
-    // `MB/s`, `ops_per_sec`: so many in a time.
+    // `MB/s` and `ops_per_sec` are rates, not times.
     let is_rate = name.contains('/') || words.any(|word| RATES.contains(&word.to_lowercase().as_str()));
     !is_rate && last.chars().count() > 1 && is_less_better(last, "")
 }

@@ -67,19 +67,24 @@ pub(super) fn answer(shown: &Shown) -> Markup {
 
 /// Who won a workload at a level, by how much and how sure.
 fn line(standing: &Standing<'_>) -> Markup {
-    let less = standing.workload.less_is_better;
+    let amount = |(ratio, interval): Ratio, of: &str| {
+        html! {
+            (numbers::ratio(ratio))
+            @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(ends)) } }
+            " " (standing.of_whom(of))
+        }
+    };
     html! {
         (standing.workload.title()) ", " (threads_in_words(standing.threads)) ": "
         @if let Some((first, second, ratio)) = standing.leads_by() {
             strong { (first) " leads" }
-            @if less { ": it takes " } @else { " with " }
-            (amount(ratio, second, less))
+            (standing.leads_in_a_word()) " " (amount(ratio, second))
         } @else {
             strong { (standing.leaders()) }
             @for Behind { arm, of, ratio, .. } in &standing.behind {
                 "; " (arm)
                 @match ratio {
-                    Some(ratio) => { @if less { " takes " } @else { " has " } (amount(*ratio, of, less)) }
+                    Some(ratio) => { " " (standing.has_in_a_word()) " " (amount(*ratio, of)) }
                     None => { " is behind " (of) }
                 }
             }
@@ -87,15 +92,6 @@ fn line(standing: &Standing<'_>) -> Markup {
         @for words in standing.open_words() { "; " (words) }
         @if !standing.out.is_empty() { "; without " (listed(&standing.out)) }
         @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
-    }
-}
-
-/// `1.26× [1.19, 1.33] the throughput of ext4`.
-fn amount((ratio, interval): Ratio, of: &str, less: bool) -> Markup {
-    html! {
-        (numbers::ratio(ratio))
-        @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(ends)) } }
-        @if less { " what " (of) " takes" } @else { " the throughput of " (of) }
     }
 }
 

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     report::numbers,
-    run::{contrast::Outcome, plan::threads_in_words},
+    run::{
+        contrast::{Outcome, inverse},
+        plan::threads_in_words,
+    },
 };
 use fstrial_model::unit;
 use maud::{Markup, html};
@@ -245,8 +248,7 @@ impl Judged {
             Outcome::Slower => Outcome::Faster,
             other => other,
         };
-        let interval = self.interval.map(|(low, high)| (1.0 / high, 1.0 / low));
-        Self { ratio: 1.0 / self.ratio, interval, verdict }
+        Self { ratio: self.ratio.recip(), interval: self.interval.map(inverse), verdict }
     }
 
     fn is_decided(&self) -> bool {
