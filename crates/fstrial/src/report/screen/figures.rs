@@ -110,12 +110,13 @@ fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     workload.levels().into_iter().flat_map(of_level).collect()
 }
 
-/// The baseline; else the arm that leads most often, of those that have figures. None where there is no ratio to it.
+/// The baseline; of two arms the one that verdicts compare the other with; else the arm that leads most often, of those that have
+/// figures. None where there is no ratio to it.
 fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
     let states = || workloads.iter().flat_map(|workload| workload.states());
     let is_here = |state: &&ContrastState| state.ratio.is_some() && arms.contains(&state.a.as_str());
     let first = states().find(is_here)?;
-    if workloads[0].has_baseline {
+    if workloads[0].has_baseline || arms.len() == 2 {
         return arms.iter().copied().find(|arm| *arm == first.b);
     }
     let standings = || workloads.iter().flat_map(|workload| summary::standings_of(workload));

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// How often each verdict was given on a pair of arms, on throughput and on everything else.
 #[derive(Debug, Default)]
 pub(super) struct Tally<'a> {
-    /// Comparisons in which `a` is ahead, with its ratio as a factor above 1.
+    /// Comparisons in which `a` is ahead, and in which it is behind, with its ratio to the other as tables have it.
     ahead: Vec<f64>,
     behind: Vec<f64>,
     equivalent: usize,
@@ -33,12 +33,11 @@ impl<'a> Tally<'a> {
     pub(super) fn add(&mut self, report: &'a VerdictReport) {
         let state = &report.contrast;
         self.unequal |= report.unequal_durability.is_some();
-        let factor = state.ratio.map(|ratio| if ratio < 1.0 { 1.0 / ratio } else { ratio });
         let words = state.metric.row().words;
         match (state.metric, state.verdict) {
             (_, Outcome::Failed | Outcome::Cannot) => {}
-            (Metric::Throughput, Outcome::Faster) => self.ahead.extend(factor),
-            (Metric::Throughput, Outcome::Slower) => self.behind.extend(factor),
+            (Metric::Throughput, Outcome::Faster) => self.ahead.extend(state.ratio),
+            (Metric::Throughput, Outcome::Slower) => self.behind.extend(state.ratio),
             (Metric::Throughput, Outcome::Equivalent) => self.equivalent += 1,
             (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => match near_percent(state) {
                 Some(percent) => self.near.push(percent),
@@ -57,11 +56,6 @@ impl<'a> Tally<'a> {
             Outcome::Equivalent => self.others_same += 1,
             Outcome::Undecided | Outcome::CannotTell => self.others_open += 1,
         }
-    }
-
-    /// The same seen from the other arm.
-    fn turned(self) -> Self {
-        Self { ahead: self.behind, behind: self.ahead, better: self.worse, worse: self.better, ..self }
     }
 
     fn comparisons(&self) -> usize {
@@ -107,30 +101,56 @@ pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     if !is_one && !workloads.iter().any(|workload| workload.has_baseline) {
         return leads(workloads);
     }
-    let less = main().all(|workload| workload.less_is_better);
+    let less = Less::of(main());
     let said = tallies.into_iter().map(|((a, b), tally)| {
-        let words = match tally.behind.len() > tally.ahead.len() {
-            true => of_two(b, a, &tally.turned(), less),
-            false => of_two(a, b, &tally, less),
-        };
+        let words = of_two(a, b, &tally, less);
         if is_one { words } else { format!("{a} / {b}: {words}") }
     });
     let said: Vec<String> = said.collect();
     (!said.is_empty()).then(|| said.join(" · "))
 }
 
-/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`.
-pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: bool) -> String {
-    let all = tally.comparisons();
-    let faster = if less { "takes less" } else { "is faster" };
-    let mut parts = Vec::new();
-    match tally.ahead.len() {
-        0 => {}
-        ahead => parts.push(format!("{a} {faster} {}{}", in_of(ahead, all), span(&tally.ahead, b, less))),
+/// Whether less is better of what is compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Less {
+    IsBetter,
+    IsWorse,
+    /// It is of some workloads only, and their ratios are of different kinds.
+    Differs,
+}
+
+impl Less {
+    fn of<'a>(workloads: impl Iterator<Item = &'a WorkloadReport>) -> Self {
+        let all: Vec<bool> = workloads.map(|workload| workload.less_is_better).collect();
+        match all.iter().filter(|less| **less).count() {
+            0 => Self::IsWorse,
+            some if some == all.len() => Self::IsBetter,
+            _ => Self::Differs,
+        }
     }
-    match tally.behind.len() {
-        0 => {}
-        behind => parts.push(format!("{b} {faster} {}{}", in_of(behind, all), span(&tally.behind, a, less))),
+}
+
+/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`. Ratios are those of the tables: to `b`.
+pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String {
+    let all = tally.comparisons();
+    let (better, takes) = match less {
+        Less::IsBetter => ("takes less", "takes"),
+        Less::IsWorse => ("is faster", "has"),
+        Less::Differs => ("is better", ""),
+    };
+    let amount = |ratios: &[f64], is_ahead: bool| match (less, is_ahead) {
+        (Less::Differs, _) => String::new(),
+        (_, true) => format!(", {} {b}", span(ratios)),
+        (_, false) => format!(", {a} {takes} {} {b}", span(ratios)),
+    };
+    let won = |name: &str, ratios: &[f64], is_ahead: bool| {
+        let words = || format!("{name} {better} {}{}", in_of(ratios.len(), all), amount(ratios, is_ahead));
+        (!ratios.is_empty()).then(words)
+    };
+    let wins = [won(a, &tally.ahead, true), won(b, &tally.behind, false)];
+    let mut parts: Vec<String> = wins.into_iter().flatten().collect();
+    if tally.behind.len() > tally.ahead.len() {
+        parts.reverse();
     }
     match tally.equivalent {
         0 => {}
@@ -154,20 +174,23 @@ pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: bool) -> String 
         open if open == all => parts.push(format!("nothing is decided between {a} and {b}")),
         open => parts.push(format!("not decided {}", in_of(open, all))),
     }
-    parts.extend(price(tally, a, all));
+    parts.extend(price(tally, a, b));
     let unequal = if tally.unequal { " (UNEQUAL DURABILITY)" } else { "" };
     format!("{}{unequal}", parts.join("; "))
 }
 
-/// What it costs to choose an arm that is faster throughout: only said where every other metric has a verdict.
-fn price(tally: &Tally<'_>, a: &str, all: usize) -> Option<String> {
-    if tally.ahead.len() < all {
-        return None;
+/// What it costs to choose an arm that is ahead throughout: only said where every other metric has a verdict.
+fn price(tally: &Tally<'_>, a: &str, b: &str) -> Option<String> {
+    let all = tally.comparisons();
+    let (name, better, worse) = match (tally.ahead.len(), tally.behind.len()) {
+        (ahead, _) if ahead == all => (a, &tally.better, &tally.worse),
+        (_, behind) if behind == all => (b, &tally.worse, &tally.better),
+        _ => return None,
+    };
+    if !worse.is_empty() {
+        return Some(format!("but {} of {name} is higher somewhere", worse.join(" and ")));
     }
-    if !tally.worse.is_empty() {
-        return Some(format!("but {} of {a} is higher somewhere", tally.worse.join(" and ")));
-    }
-    let known = tally.better.len() + tally.others_same;
+    let known = better.len() + tally.others_same;
     (known > 0 && tally.others_open == 0).then(|| "nothing is lost with it".into())
 }
 
@@ -180,13 +203,12 @@ pub(super) fn in_of(some: usize, all: usize) -> String {
     }
 }
 
-/// `, 1.50× to 1.80× ext4`; of times the factor that the other takes.
-fn span(factors: &[f64], of: &str, less: bool) -> String {
-    let (least, most) =
-        factors.iter().fold((f64::MAX, 1.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
+/// `1.50× to 1.80×`.
+fn span(ratios: &[f64]) -> String {
+    let least = ratios.iter().copied().fold(f64::MAX, f64::min);
+    let most = ratios.iter().copied().fold(f64::MIN, f64::max);
     let [least, most] = [least, most].map(numbers::ratio);
-    let range = if least == most { least } else { format!("{least} to {most}") };
-    if less { format!(", {of} takes {range}") } else { format!(", {range} {of}") }
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 /// `xfs is fastest in 4 of 6 cases; ext4 and xfs are equivalent in 2; btrfs is slowest in all`.
@@ -199,11 +221,10 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
         count(&mut alone, standing.leading[0]);
     }
     alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-    let less = main().filter(|workload| workload.less_is_better).count();
-    let (best, worst) = match less {
-        0 => ("is fastest", "is slowest"),
-        less if less == main().count() => ("takes least", "takes most"),
-        _ => ("is best", "is worst"),
+    let (best, worst) = match Less::of(main()) {
+        Less::IsWorse => ("is fastest", "is slowest"),
+        Less::IsBetter => ("takes least", "takes most"),
+        Less::Differs => ("is best", "is worst"),
     };
     let mut parts: Vec<String> = match alone.as_slice() {
         [] => Vec::new(),

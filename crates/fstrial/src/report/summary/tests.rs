@@ -1,7 +1,7 @@
 //! What the summary says of verdicts of every kind, and that no sentence tells what was not found.
 
 use super::{
-    bottom::{Tally, bottom_line_of, in_of, leads, of_two},
+    bottom::{Less, Tally, bottom_line_of, in_of, leads, of_two},
     *,
 };
 use crate::report::document::{CellReport, VerdictReport, WorkloadReport};
@@ -166,7 +166,7 @@ fn the_bottom_line_counts_verdicts() {
     let of = |reports: &[VerdictReport]| {
         let mut tally = Tally::default();
         reports.iter().for_each(|report| tally.add(report));
-        of_two("xfs", "ext4", &tally, false)
+        of_two("xfs", "ext4", &tally, Less::IsWorse)
     };
     let faster = |ratio| verdict("xfs", "ext4", Outcome::Faster, ratio, Some((1.2, 2.0)));
     let on = |metric, outcome| {
@@ -185,8 +185,16 @@ fn the_bottom_line_counts_verdicts() {
         of(&[faster(1.5), slower(), equivalent(), undecided()]),
         of(&[equivalent(), equivalent()]),
         of(&[undecided(), undecided()]),
+        of(&[slower(), slower(), faster(1.5)]),
+        of(&[slower(), on(Metric::P99, Outcome::Slower), on(Metric::DeviceBytes, Outcome::Equivalent)]),
+        of(&[slower(), on(Metric::P99, Outcome::Faster)]),
     ];
     insta::assert_snapshot!(lines.join("\n"));
+    let both = [slower(), faster(0.5)];
+    let mut tally = Tally::default();
+    both.iter().for_each(|report| tally.add(report));
+    let told = |less| of_two("xfs", "ext4", &tally, less);
+    insta::assert_snapshot!([told(Less::IsBetter), told(Less::Differs)].join("\n"));
 }
 
 /// Verdicts of every pair of these arms, of whatever kind.
@@ -288,7 +296,7 @@ proptest! {
         let all: Vec<&VerdictReport> = outcomes.iter().flatten().collect();
         let mut tally = Tally::default();
         all.iter().for_each(|report| tally.add(report));
-        let line = of_two("xfs", "ext4", &tally, false);
+        let line = of_two("xfs", "ext4", &tally, Less::IsWorse);
         let count = |outcome| all.iter().filter(|report| report.contrast.verdict == outcome).count();
         let told = |some: usize| in_of(some, all.len());
         prop_assert_eq!(line.contains(&format!("xfs is faster {}", told(count(Outcome::Faster)))), count(Outcome::Faster) > 0);
