@@ -48,7 +48,7 @@ pub fn needed(workload: &Workload, threads: u16) -> Bytes {
         });
         groups.fold(0_u64, u64::saturating_add)
     };
-    let most = workload.phases.iter().map(phase).max().unwrap_or(0);
+    let most = workload.phases().iter().map(phase).max().unwrap_or(0);
     Bytes(most.saturating_add(WORKER))
 }
 

@@ -156,6 +156,18 @@ pub enum ErrorControl {
     Fwer,
 }
 
+/// A trial that hangs neither on the machine it was written on nor on the presets of a version. Settling one again changes
+/// nothing. Only such a trial can be planned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// Every workload written out.
+    pub trial: Trial,
+    /// What its entries describe.
+    pub workloads: Vec<Workload>,
+    /// Processors that it was settled for.
+    pub cpus: u16,
+}
+
 impl Trial {
     /// Reads and checks a trial file that names no other files. `name` is for messages only.
     ///
@@ -271,20 +283,22 @@ impl Trial {
         Self { device, ..self.clone() }
     }
 
-    /// The trial with every workload written out, independent of this machine and this version's presets.
+    /// The trial with every workload written out, independent of this machine, which has that many processors, and of this
+    /// version's presets.
     ///
     /// # Errors
     /// The first entry that describes no workload.
-    pub fn settled(&self, cpus: u16) -> Result<Self, Problem> {
-        self.resolve_workloads(cpus)?;
+    pub fn settled(&self, cpus: u16) -> Result<Settled, Problem> {
+        let workloads = self.resolve_workloads(cpus)?;
         let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
-        Ok(Self {
+        let trial = Self {
             claim: self.claim.as_ref().map(|claim| Box::new(claim.settled(cpus))),
             device: self.device.settled(),
             places: self.places.iter().map(Place::settled).collect(),
             workloads: self.workloads.iter().map(settle).collect(),
             ..self.clone()
-        })
+        };
+        Ok(Settled { trial, workloads, cpus })
     }
 
     /// The workloads with every field settled.
@@ -379,7 +393,7 @@ fn shows_a_handicap(workload: &Workload) -> bool {
 }
 
 fn runs_on_bare_device(workload: &Workload) -> bool {
-    let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
+    let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups).peekable();
     let first = groups.peek().map(|group| group.set.clone());
     workload.is_load()
         && groups.all(|group| group.pattern.runs_on_bare_device() && Some(&group.set) == first.as_ref())

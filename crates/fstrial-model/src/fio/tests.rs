@@ -219,7 +219,7 @@ fn another_runtime_can_be_set_where_jobs_run_at_once_for_the_same_time() {
     assert_eq!(runtime(&format!("{text}ramp_time=0\nloops=1\nstartdelay=0\n")), Some(Nanos::secs(30)));
     let mut longer = understood(text);
     assert_eq!(longer.jobs.replace_runtime(Nanos::millis(1500)), Some(Nanos::secs(30)));
-    let program = longer.entry("job").resolve(1).unwrap().program.unwrap();
+    let program = longer.entry("job").resolve(1).unwrap().program().unwrap().clone();
     assert_eq!((program.duration, program.program.deadline), (Nanos::millis(1500), Nanos::secs(603)));
     let values =
         Values { dir: "/d".into(), threads: 2, duration: program.duration, seed: 5, inputs: [].into() };
@@ -278,7 +278,7 @@ fn fios_numbers_are_found_by_the_place_of_a_job() {
     let text = "[a{b}]\nrw=randrw\nverify=md5\nsize=1m\nruntime=3\n[c]\nrw=read\nsize=2m\nruntime=4\nnumjobs=2\nbs=1m\n";
     let entry = entry(text);
     let workload = entry.resolve(1).unwrap();
-    let program = workload.program.as_ref().unwrap();
+    let program = workload.program().unwrap();
     let names: Vec<String> = workload.results().map(|result| result.name).collect();
     let expected = [
         "a{b} read iops",
@@ -322,7 +322,7 @@ fn jobs_that_mind_their_group_are_reported_together() {
     let workload = entry(text).resolve(1).unwrap();
     let names: Vec<String> = workload.results().map(|result| result.name).collect();
     assert_eq!(names, ["read iops", "read bytes", "write iops", "write bytes"]);
-    assert!(!workload.program.unwrap().program.inputs["job.fio"].contains("group"));
+    assert!(!workload.program().unwrap().program.inputs["job.fio"].contains("group"));
     // Nor if they are too many for a number each.
     let many: String = (0..40).map(|n| format!("[j{n}]\nrw=read\nsize=1m\nverify=md5\n")).collect();
     assert_eq!(entry(&many).metrics.unwrap().len(), 2);

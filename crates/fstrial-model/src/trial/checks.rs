@@ -477,7 +477,7 @@ impl Trial {
                     "leave out handicap, or this workload; a modelled device can be slower: slowed=10%";
                 return at(index, message, hint);
             }
-            let Some(timed) = &workload.operation else { continue };
+            let Some(timed) = workload.operation() else { continue };
             let device = &self.device;
             let beside = [
                 ("members: the tools are told about one device", device.members.is_some()),
@@ -568,7 +568,7 @@ impl Trial {
                 ));
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
-            let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups);
+            let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
             let too_few = groups.find_map(|group| group.pattern.too_few_blocks(group.workers(most)));
             if let Some((has, wants)) = too_few {
                 return Some(problem(

@@ -238,7 +238,7 @@ mod tests {
             fsync_at_end = true
         "#;
         let entry: Entry = toml::from_str(text).unwrap();
-        let Pattern::Io(io) = entry.resolve(1).unwrap().phases.remove(0).groups.remove(0).pattern else {
+        let Pattern::Io(io) = entry.resolve(1).unwrap().phases()[0].groups[0].pattern.clone() else {
             panic!("of kind io")
         };
         let expected = Io {

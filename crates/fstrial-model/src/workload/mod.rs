@@ -58,24 +58,32 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Deref};
 
 /// A workload with every field settled.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// What it is called in tables.
     pub name: String,
-    /// What is done, in order; at least one, and at least one that is measured. None if a program does it, or it is an operation
-    /// of the filesystem.
-    pub phases: Vec<Phase>,
-    /// The program that does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<TimedProgram>,
-    /// The operation of the filesystem that it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operation: Option<TimedOperation>,
+    /// What is done.
+    #[serde(flatten)]
+    pub work: Work,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
     /// How often it repeats its longest cycle, such as writing a checkpoint, if it says so. A run needs two of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
+}
+
+/// What is done, and by whom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Work {
+    /// Our own load generator's: phases in order; at least one, and at least one that is measured.
+    #[serde(rename = "phases")]
+    Load(Vec<Phase>),
+    /// That of a program.
+    #[serde(rename = "program")]
+    Program(Box<TimedProgram>),
+    /// An operation of the filesystem.
+    #[serde(rename = "operation")]
+    Operation(TimedOperation),
 }
 
 /// Runs that are shorter than two periods of their workload: they may see only one part of its cycle.
@@ -100,35 +108,59 @@ pub struct TimedProgram {
 
 impl Workload {
     /// Whether our own load generator does the work: not a program, nor an operation of a filesystem's tools.
-    pub fn is_load(&self) -> bool {
-        self.program.is_none() && self.operation.is_none()
+    pub const fn is_load(&self) -> bool {
+        matches!(self.work, Work::Load(_))
+    }
+
+    /// The phases of a load; empty of anything else.
+    pub fn phases(&self) -> &[Phase] {
+        match &self.work {
+            Work::Load(phases) => phases,
+            Work::Program(_) | Work::Operation(_) => &[],
+        }
+    }
+
+    /// The program that does it.
+    pub fn program(&self) -> Option<&TimedProgram> {
+        match &self.work {
+            Work::Program(program) => Some(program),
+            Work::Load(_) | Work::Operation(_) => None,
+        }
+    }
+
+    /// The operation of the filesystem that it is.
+    pub const fn operation(&self) -> Option<&TimedOperation> {
+        match &self.work {
+            Work::Operation(operation) => Some(operation),
+            Work::Load(_) | Work::Program(_) => None,
+        }
     }
 
     /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
     /// metric of a program or number of an operation.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
         let metrics =
-            self.program.iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
-        let operation = self.operation.iter().flat_map(|timed| timed.operation.results());
-        self.phases.iter().flat_map(Phase::results).chain(metrics).chain(operation)
+            self.program().into_iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
+        let operation = self.operation().into_iter().flat_map(|timed| timed.operation.results());
+        self.phases().iter().flat_map(Phase::results).chain(metrics).chain(operation)
     }
 
     /// The phase of each result; none for those of a program or an operation.
     pub fn phase_of(&self, result: usize) -> Option<&Phase> {
-        self.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
+        self.phases().iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
     }
 
     /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
     pub fn is_buffered_write(&self) -> bool {
-        let mut patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
+        let mut patterns = self.phases().iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
         patterns.any(|pattern| pattern.is_buffered_write())
     }
 
     /// What its runs are too short for, where they are shorter than two periods.
     pub fn too_short(&self) -> impl Iterator<Item = TooShort> {
-        let phases = self.phases.iter().filter(|phase| phase.measured && phase.until == Until::Time);
+        let phases = self.phases().iter().filter(|phase| phase.measured && phase.until == Until::Time);
         let of_phases = phases.map(|phase| (phase.duration, self.period.or(phase.period())));
-        let of_program = self.program.iter().map(|program| (program.duration, self.period));
+        let of_program = self.program().into_iter().map(|program| (program.duration, self.period));
         of_phases.chain(of_program).filter_map(|(duration, period)| {
             let least = Nanos(period?.0.saturating_mul(2));
             (duration < least).then_some(TooShort { duration, period: period?, least })
@@ -142,16 +174,16 @@ impl Workload {
 
     /// The longest cycle that it repeats: what it declares, or that of its flushes. None where nothing is known of one.
     pub fn longest_period(&self) -> Option<Nanos> {
-        self.period.or_else(|| self.phases.iter().filter_map(Phase::period).max())
+        self.period.or_else(|| self.phases().iter().filter_map(Phase::period).max())
     }
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.
     pub fn space_needed(&self, threads: u16) -> Bytes {
-        let groups = self.phases.iter().flat_map(|phase| &phase.groups);
+        let groups = self.phases().iter().flat_map(|phase| &phase.groups);
         let needs =
             groups.map(|group| (group.set.as_str(), group.pattern.space_needed(group.workers(threads))));
-        let program = self.program.as_ref().and_then(|timed| timed.program.file_size);
-        let operation = self.operation.as_ref().map(|timed| ("", timed.space_needed(threads)));
+        let program = self.program().and_then(|timed| timed.program.file_size);
+        let operation = self.operation().map(|timed| ("", timed.space_needed(threads)));
         space_of_sets(needs.chain(program.map(|file_size| ("", file_size))).chain(operation))
     }
 
@@ -167,8 +199,8 @@ impl Workload {
         let time =
             |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0).saturating_mul(times(phase));
         // How long a phase takes that runs until it is done is not known before it ran.
-        let timed = self.phases.iter().filter(|phase| phase.until == Until::Time);
-        let program = self.program.as_ref().map_or(0, |program| program.duration.0);
+        let timed = self.phases().iter().filter(|phase| phase.until == Until::Time);
+        let program = self.program().map_or(0, |program| program.duration.0);
         Nanos(timed.fold(program, |sum, phase| sum.saturating_add(time(phase))))
     }
 }

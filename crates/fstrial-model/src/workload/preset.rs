@@ -330,7 +330,7 @@ mod tests {
                 about.split_once(" asks the device").unwrap_or_else(|| panic!("{name}: {about}"));
             let other = before.rsplit(' ').next().unwrap();
             let asks = resolved(other);
-            let mut patterns = asks.phases.iter().flat_map(Phase::patterns);
+            let mut patterns = asks.phases().iter().flat_map(Phase::patterns);
             let reaches = |pattern: &Pattern| match pattern {
                 Pattern::Io(io) => io.direct || io.fsync_every > 0,
                 other => matches!(other.durability(), Durability::PerFile | Durability::PerRequest),

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_said_is_laid_over_a_presets_server() {
         let entry: Entry = toml::from_str("use = 'postgresql-tpcb'\n[server]\nready_within = '5m'").unwrap();
-        let server = entry.resolve(1).unwrap().program.unwrap().program.server.unwrap();
+        let server = entry.resolve(1).unwrap().program().unwrap().program.server.clone().unwrap();
         assert_eq!(server.start[0], "postgres");
         assert_eq!(server.ready_within, crate::units::Nanos::secs(300));
     }

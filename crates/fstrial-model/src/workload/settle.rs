@@ -1,7 +1,8 @@
 //! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
 
 use super::{
-    Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Workload,
+    Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Work,
+    Workload,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -95,14 +96,14 @@ impl Entry {
         if full.kind == Some(Kind::Program) {
             let duration = full.duration.unwrap_or(Nanos::secs(10));
             check_times(Nanos(0), duration)?;
-            let program = Some(TimedProgram { program: full.program()?, duration });
-            return Ok(Workload { name, program, threads, period: full.period, ..Workload::default() });
+            let work = Work::Program(Box::new(TimedProgram { program: full.program()?, duration }));
+            return Ok(Workload { name, work, threads, period: full.period });
         }
         if full.kind == Some(Kind::Operation) {
             // Few operations are done by threads.
             let threads = if full.threads.is_none() { vec![1] } else { threads };
-            let operation = Some(full.operation(&threads)?);
-            return Ok(Workload { name, operation, threads, ..Workload::default() });
+            let work = Work::Operation(full.operation(&threads)?);
+            return Ok(Workload { name, work, threads, period: None });
         }
         let phases = full.resolve_phases()?;
         if full.find_rate.is_some() && phases.iter().all(|phase| phase.find_rate.is_none()) {
@@ -115,7 +116,7 @@ impl Entry {
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
-        let workload = Workload { name, phases, threads, period: full.period, ..Workload::default() };
+        let workload = Workload { name, work: Work::Load(phases), threads, period: full.period };
         let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -383,7 +384,7 @@ mod tests {
             ("use = 'append-fsync'\naccess = 'extend'", |io| io.access == Access::Extend),
         ] {
             let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
-            let Pattern::Io(io) = &workload.phases[0].groups[0].pattern else { panic!("{text}: io") };
+            let Pattern::Io(io) = &workload.phases()[0].groups[0].pattern else { panic!("{text}: io") };
             assert!(check(io), "{text}: {io:?}");
             let stored = serde_json::to_string(&workload).unwrap();
             assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
@@ -394,11 +395,11 @@ mod tests {
     fn data_and_rate_belong_to_both_kinds() {
         for preset in ["random-write", "create-files"] {
             let plain = resolve(&format!("use = '{preset}'")).unwrap();
-            assert_eq!((plain.phases[0].groups[0].data, plain.phases[0].groups[0].rate), (None, None));
+            assert_eq!((plain.phases()[0].groups[0].data, plain.phases()[0].groups[0].rate), (None, None));
             let text = format!("use = '{preset}'\ndata = 'mixed'\nduplicates = '20%'\nrate = '50/s poisson'");
             let workload = resolve(&text).unwrap();
             let mixed = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(20.0) };
-            let group = &workload.phases[0].groups[0];
+            let group = &workload.phases()[0].groups[0];
             assert_eq!(group.data, Some(mixed));
             assert_eq!(group.rate.unwrap().to_string(), "50/s poisson");
             let stored = serde_json::to_string(&workload).unwrap();

@@ -61,13 +61,13 @@ impl Workload {
             let of_group = |group: &Group| (phase.result_name(group), group.durability());
             phase.groups.iter().map(of_group).collect()
         };
-        self.phases.iter().flat_map(of_phase).collect()
+        self.phases().iter().flat_map(of_phase).collect()
     }
 
     /// What the files hold, each sort once; none where the device decides. Empty for a program.
     pub fn contents(&self) -> Vec<Option<String>> {
         let mut contents = Vec::new();
-        for content in self.phases.iter().flat_map(|phase| &phase.groups).map(Group::content) {
+        for content in self.phases().iter().flat_map(|phase| &phase.groups).map(Group::content) {
             if !contents.contains(&content) {
                 contents.push(content);
             }

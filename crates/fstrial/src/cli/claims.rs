@@ -272,7 +272,7 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     let mut lines = vec![format!("\nhere, on a {device}:")];
     lines.extend(arms);
     lines.extend(works);
-    let plan = Plan::new(trial.settled(environment::cpus())?, 0, environment::cpus())?;
+    let plan = Plan::new(trial.settled(environment::cpus())?, 0)?;
     lines.extend(report::expectations(&plan).iter().map(|line| format!("  holds if: {line}")));
     lines.extend(readings(claim).iter().map(|reading| format!("  read as: {reading}")));
     lines.extend(claim.fixed.map(|day| format!("  what is expected was fixed on {day}")));

@@ -132,7 +132,7 @@ pub(crate) fn dry_run(
     precondition: Option<Nanos>,
 ) -> Result<DryRun, ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
-    let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
+    let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed))?;
     reach::known_and_single(places, &plan.trial.places)?;
     require_directories(trial)?;
     let looks = Looks::of(&plan);
@@ -169,7 +169,7 @@ pub(crate) fn measure(
     let resumed = stored.as_ref().map(|stored| &stored.summary);
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
-    let plan = Plan::new(settled, seed, environment::cpus())?;
+    let plan = Plan::new(settled, seed)?;
     reach::check(&args.places, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;

@@ -242,7 +242,7 @@ fn server((name, programs): (&'static str, [&str; 2])) -> Check {
 fn benchmarks() -> Check {
     let programs = preset::names()
         .filter(|name| name.starts_with("real-"))
-        .filter_map(|name| Entry::of_preset(name).resolve(1).ok()?.program);
+        .filter_map(|name| Entry::of_preset(name).resolve(1).ok()?.program().cloned());
     let programs: BTreeSet<String> =
         programs.filter_map(|timed| timed.program.command.first().cloned()).collect();
     let (here, missing): (Vec<_>, Vec<_>) =

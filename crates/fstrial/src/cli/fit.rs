@@ -126,12 +126,11 @@ fn takes_a_duration(workload: &Workload) -> bool {
         program.told_time(Nanos(0)).is_some()
             || program.inputs.values().any(|input| input.contains("\nruntime="))
     };
-    workload.is_load() || workload.program.as_ref().is_some_and(|timed| is_told(&timed.program))
+    workload.is_load() || workload.program().is_some_and(|timed| is_told(&timed.program))
 }
 
 fn planned(trial: &Trial) -> Result<Plan, ExpectedError> {
-    let cpus = environment::cpus();
-    Ok(Plan::new(trial.settled(cpus)?, 0, cpus)?)
+    Ok(Plan::new(trial.settled(environment::cpus())?, 0)?)
 }
 
 /// Leaves out all levels but the middle one, unless levels were asked for. Says which.

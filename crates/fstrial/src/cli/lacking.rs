@@ -77,7 +77,7 @@ pub(super) fn check_programs(plan: &Plan) -> Result<(), ExpectedError> {
 
 /// Programs of a workload's commands that are not installed. A path may be one that an earlier command makes.
 fn missing_programs(workload: &Workload) -> impl Iterator<Item = &str> {
-    let commands = workload.program.iter().flat_map(|timed| timed.program.commands());
+    let commands = workload.program().into_iter().flat_map(|timed| timed.program.commands());
     let programs = commands.filter_map(|words| words.first()).filter(|word| !word.contains(['{', '/']));
     programs.map(String::as_str).filter(|program| command::find(program).is_none())
 }

@@ -119,7 +119,7 @@ fn compare_with_itself(
         workloads: vec![entry],
         ..Trial::default()
     };
-    let plan = Plan::new(trial, 1, environment::cpus())?;
+    let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
     let session = Session {
         plan: &plan,
         reaches: &[],

@@ -282,11 +282,11 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
     let threads: Vec<String> = workload.threads.iter().map(u16::to_string).collect();
     lines.push(format!("Threads:    {}", threads.join(", ")));
     let space = workload.most_space_needed();
-    if let Some(timed) = &workload.operation {
+    if let Some(timed) = workload.operation() {
         lines.extend(of_operation(timed, space));
         return lines;
     }
-    if let Some(timed) = &workload.program {
+    if let Some(timed) = workload.program() {
         let said = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
         lines.push(format!("Space:      {said}"));
         let durable = timed.program.durable().unwrap_or_else(|| "the program's".into());

@@ -522,9 +522,9 @@ fn section_report(
     };
     let (leads, verdicts) = states.map(report).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
-    let program = plan.workloads[index].program.as_ref().filter(|timed| timed.program.server.is_some());
+    let program = plan.workloads[index].program().filter(|timed| timed.program.server.is_some());
     let served = program.map(|timed| Served { durable: timed.program.durable() });
-    let repeated = plan.workloads[index].operation.as_ref().map(|timed| timed.repeat);
+    let repeated = plan.workloads[index].operation().map(|timed| timed.repeat);
     WorkloadReport {
         name: plan.under(first).to_owned(),
         phase: kind.name.clone(),
@@ -676,7 +676,7 @@ fn is_idle(samples: &[Sample]) -> bool {
 /// time that they are told. The whole command takes longer.
 fn written_each(plan: &Plan, (at, result): (usize, usize), samples: &[Sample]) -> Option<f64> {
     let workload = plan.cells[at].workload;
-    let timed = plan.workloads[workload].program.as_ref().filter(|timed| timed.program.server.is_some())?;
+    let timed = plan.workloads[workload].program().filter(|timed| timed.program.server.is_some())?;
     let seconds = timed.program.told_time(timed.duration)?.as_secs_f64();
     let is_main_rate = result == 0 && plan.results[workload][result].unit == unit::OPERATIONS;
     let of =

@@ -175,12 +175,12 @@ fn phases(workload: &Workload) -> String {
         };
         if phase.name.is_empty() { time } else { format!("{} {time}", phase.name) }
     };
-    if let Some(timed) = &workload.operation {
+    if let Some(timed) = workload.operation() {
         return format!("the operation {}", timed.operation);
     }
-    match &workload.program {
+    match workload.program() {
         Some(timed) => typed(&timed.program, &timed.program.command),
-        None => workload.phases.iter().map(one).collect::<Vec<_>>().join(", then "),
+        None => workload.phases().iter().map(one).collect::<Vec<_>>().join(", then "),
     }
 }
 
@@ -202,7 +202,7 @@ fn typed(program: &Program, words: &[String]) -> String {
 fn programs(plan: &Plan) -> String {
     let mut out = String::new();
     for workload in &plan.workloads {
-        let Some(program) = workload.program.as_ref().map(|timed| &timed.program) else { continue };
+        let Some(program) = workload.program().map(|timed| &timed.program) else { continue };
         let _ = writeln!(out, "\nThe commands of {}, in a folder of their own on the arm", workload.name);
         for (index, step) in program_steps(program).iter().enumerate() {
             let _ = writeln!(out, "  {:2}. {step}", index + 1);
@@ -332,14 +332,14 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
             "out of the group, which is removed (in the ledger)",
         );
     }
-    if plan.workloads.iter().any(|workload| workload.program.is_none()) {
+    if plan.workloads.iter().any(|workload| workload.program().is_none()) {
         steps.add(
             "lay out the workload's files, sync, drop the page cache of the machine (as root)",
             "none needed",
         );
         steps.add("warm up, measure", "none needed");
     }
-    if plan.workloads.iter().any(|workload| workload.program.is_some()) {
+    if plan.workloads.iter().any(|workload| workload.program().is_some()) {
         steps.add("run the commands of the workload, listed below", "their processes end with the worker");
     }
     if plan.trial.trial.fsck

@@ -133,7 +133,7 @@ fn syncs_side_by_side(plan: &Plan, arm: usize) -> bool {
         let tasks = |phase: &workload::Phase| -> u32 {
             phase.groups.iter().filter(syncs).map(|group| u32::from(group.workers(cell.threads))).sum()
         };
-        workload.program.is_some() || workload.phases.iter().any(|phase| tasks(phase) > 1)
+        workload.program().is_some() || workload.phases().iter().any(|phase| tasks(phase) > 1)
     })
 }
 
@@ -245,7 +245,7 @@ mod tests {
         let said = |arm: &str, workload: &str, rotates: &str, taken: &str| {
             let text = format!("[[arm]]\nfilesystem = 'ext4'\n[[arm]]\n{arm}\n[[workload]]\n{workload}\n");
             let trial = fstrial_model::trial::Trial::parse("t.toml", &text).unwrap();
-            let plan = Plan::new(trial.settled(4).unwrap(), 1, 4).unwrap();
+            let plan = Plan::new(trial.settled(4).unwrap(), 1).unwrap();
             let of = |options: Option<&str>| {
                 let mut known = facts("x", SAFE);
                 known.facts.insert(Fact::Rotational, rotates.into());

@@ -174,7 +174,7 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let at = &plan.cells[cell];
     let workload = &plan.workloads[at.workload];
     let layout = workload.space_needed(at.threads).0 / LAYOUT_GUESS * 1_000_000;
-    let serves = workload.program.as_ref().is_some_and(|timed| timed.program.server.is_some());
+    let serves = workload.program().is_some_and(|timed| timed.program.server.is_some());
     let server = if serves { SERVER_GUESS } else { Nanos(0) };
     let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0);
     (Nanos(before.saturating_add(workload.time().0)), Nanos(before))

@@ -15,11 +15,8 @@ use super::{
 };
 use crate::error::ExpectedError;
 use clap::ValueEnum;
-use fstrial_model::{
-    metric::Metric,
-    trial::{Compare, Trial},
-};
-use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
+use fstrial_model::{metric::Metric, trial::Compare};
+use fstrial_store::{Store, StoreError, StoredSession, StoredTrial, TrialId, TrialStatus};
 use serde::Serialize;
 use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
@@ -174,7 +171,7 @@ fn points_of(
     trial: &StoredTrial,
     asked: &SeriesQuery,
 ) -> Result<Result<(Points, Vec<String>), String>, ExpectedError> {
-    let read = match Read::of(trial) {
+    let read = match Read::of(store, trial) {
         Ok(read) => read,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -307,28 +304,24 @@ struct Read {
 }
 
 impl Read {
-    fn of(stored: &StoredTrial) -> Result<Self, String> {
+    fn of(store: &Store, stored: &StoredTrial) -> Result<Self, String> {
         match stored.summary.status {
             TrialStatus::Running => return Err("it still runs, or was killed".into()),
             TrialStatus::Failed => return Err("it could not go on".into()),
             TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
         }
-        let mut environments = stored.sessions.iter().map(|session| {
-            serde_json::from_str::<Environment>(&session.environment)
-                .map_err(|error| format!("its environment cannot be read: {error}"))
-        });
-        let first = environments.next().ok_or("it has no session")??;
-        for later in environments {
-            let later = later?;
-            if (&later.kernel, &later.fstrial) != (&first.kernel, &first.fstrial) {
-                return Err("it was resumed with another kernel or fstrial".into());
-            }
+        let (plan, environment) = stored::planned(store, stored).map_err(|error| match error {
+            ExpectedError::Store(StoreError::Damaged { what, .. }) => what,
+            error => error.to_string(),
+        })?;
+        let is_other = |session: &StoredSession| {
+            let was = serde_json::from_str::<Environment>(&session.environment).ok();
+            was.is_none_or(|was| (&was.kernel, &was.fstrial) != (&environment.kernel, &environment.fstrial))
+        };
+        if stored.sessions.iter().any(is_other) {
+            return Err("it was resumed with another kernel or fstrial".into());
         }
-        let trial = Trial::parse("stored trial", &stored.toml)
-            .map_err(|error| format!("its file cannot be read: {error}"))?;
-        let plan = Plan::new(trial, stored.summary.seed, first.cpus)
-            .map_err(|problem| format!("it cannot be planned: {problem}"))?;
-        Ok(Self { plan, environment: first })
+        Ok(Self { plan, environment })
     }
 
     /// The same with the machine that the arm asked for was built on, if that is at a place of its own. None if it cannot be

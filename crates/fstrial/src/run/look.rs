@@ -3,7 +3,6 @@
 //! shorter sees neither.
 
 use super::{
-    environment,
     forecast::cell_time,
     plan::{Plan, threads_in_words},
 };
@@ -66,7 +65,7 @@ impl Looks {
             (0..plan.workloads.len()).filter(|index| is_short(&plan.workloads[*index], length)).collect();
         let mut longer = plan.trial.clone();
         chosen.iter().for_each(|index| longer.workloads[*index].lasts(length));
-        let longer = Plan::new(longer, plan.seed, environment::cpus()).ok()?;
+        let longer = Plan::new(longer.settled(plan.cpus).ok()?, plan.seed).ok()?;
         let mut looks = Self { longer, length, cells: Vec::new() };
         looks.cells = chosen.into_iter().map(|workload| looks.cells_of(workload)).collect();
         looks.cells.retain(|cells| !cells.is_empty());
@@ -113,7 +112,7 @@ impl Looks {
     /// What was seen in a cell's look.
     pub fn seen(&self, cell: usize, measured: &Measurement) -> Vec<Seen> {
         let at = &self.longer.cells[cell];
-        let warmup = self.longer.workloads[at.workload].phases[0].warmup;
+        let warmup = self.longer.workloads[at.workload].phases()[0].warmup;
         let results = measured.results.iter().enumerate();
         let seen = results.filter_map(|(index, result)| {
             let Reading::Load(_, load) = &result.reading else { return None };
@@ -197,7 +196,7 @@ pub struct Seen {
 }
 
 fn is_short(workload: &Workload, look: Nanos) -> bool {
-    let [phase] = workload.phases.as_slice() else { return false };
+    let [phase] = workload.phases() else { return false };
     let is_free = phase.find_rate.is_none() && phase.groups.iter().all(|group| group.rate.is_none());
     let is_short = phase.until == Until::Time && phase.duration.0.saturating_mul(2) <= look.0;
     is_free && is_short && workload.longest_period().is_none()
@@ -221,7 +220,7 @@ mod tests {
         let mut trial = Trial { arms, workloads: entries.to_vec(), ..Trial::default() };
         (trial.trial.budget, trial.trial.pilot) = (Nanos::secs(budget), Some(LOOK));
         trial.trial.control = true;
-        Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap()
+        Plan::new(trial.settled(2).unwrap(), 1).unwrap()
     }
 
     fn titles(entries: &[Entry], budget: u64) -> Vec<String> {
@@ -254,7 +253,7 @@ mod tests {
         assert_eq!(titles(std::slice::from_ref(&warm), 300), [""; 0]);
         assert_eq!(titles(&[warm], 3000).len(), 1);
         let looks = Looks::of(&plan(&[preset("append-fsync")], 300)).unwrap();
-        assert_eq!(looks.longer.workloads[0].phases[0].duration, LOOK);
+        assert_eq!(looks.longer.workloads[0].phases()[0].duration, LOOK);
     }
 
     #[test]

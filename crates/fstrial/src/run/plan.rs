@@ -10,7 +10,7 @@ use fstrial_model::{
     metric::Metric,
     place::Place,
     problem::Problem,
-    trial::{Compare, Trial, can_run},
+    trial::{Compare, Settled, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
@@ -63,18 +63,18 @@ fn places_of(arms: &[Arm]) -> (Vec<Option<String>>, Vec<usize>) {
 }
 
 impl Plan {
-    /// Plans a trial. `cpus` decides default levels.
+    /// Plans a trial.
     ///
     /// # Errors
     /// The trial is impossible.
-    pub fn new(mut trial: Trial, seed: u64, cpus: u16) -> Result<Self, Problem> {
+    pub fn new(settled: Settled, seed: u64) -> Result<Self, Problem> {
+        let Settled { mut trial, workloads, cpus } = settled;
         // Whatever is stored or printed of the trial repeats it, order and all.
         trial.trial.seed = Some(seed);
         trial.add_control(cpus);
         if let Some(problem) = trial.problem() {
             return Err(problem);
         }
-        let workloads = trial.resolve_workloads(cpus)?;
         let device_size = trial.device_size(&workloads);
         let mut cells = Vec::new();
         for (workload, described) in workloads.iter().enumerate() {
@@ -205,13 +205,13 @@ impl Plan {
             groups: phase.groups.iter().enumerate().map(|numbered| group_task(phase, numbered)).collect(),
         };
         let described = &self.workloads[workload];
-        let phases = described.phases.iter().map(&mut phase_task).collect();
-        let program = described.program.as_ref().map(|timed| ProgramTask {
+        let phases = described.phases().iter().map(&mut phase_task).collect();
+        let program = described.program().map(|timed| ProgramTask {
             program: timed.program.clone(),
             duration: timed.duration,
             seed: random.next_u64(),
         });
-        let operation = described.operation.as_ref().map(|timed| OperationTask {
+        let operation = described.operation().map(|timed| OperationTask {
             timed: timed.clone(),
             data: timed.data.unwrap_or(data),
             seed: random.next_u64(),
@@ -222,7 +222,7 @@ impl Plan {
     /// The program or call that does the operation of a cell; none for other workloads, and where it cannot be done.
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];
-        let timed = self.workloads[workload].operation.as_ref()?;
+        let timed = self.workloads[workload].operation()?;
         timed.operation.ability(&self.trial.arms[arm]).name()
     }
 
@@ -324,7 +324,7 @@ impl Plan {
     /// Whether a result is told with another one: of a server all but the first, which is its transactions, and of a job of fio's all
     /// but its first. It holds nothing open, unless it is a latency that the trial decides on.
     pub fn is_secondary(&self, workload: usize, result: usize) -> bool {
-        let program = self.workloads[workload].program.as_ref();
+        let program = self.workloads[workload].program();
         program.is_some_and(|timed| timed.program.is_secondary(result))
     }
 
@@ -533,7 +533,7 @@ mod tests {
         let deciding = |decide_on: &[Metric]| {
             let mut trial = trial(&["ext4", "xfs"], &["postgresql-tpcb"]);
             trial.trial.decide_on = decide_on.to_vec();
-            let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
+            let plan = Plan::new(trial.settled(2).unwrap(), 1).unwrap();
             let held = plan.contrasts.iter().filter(|contrast| contrast.holds_open);
             let names = held.map(|contrast| plan.results[0][contrast.result_a].name.clone());
             names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
@@ -569,19 +569,25 @@ mod tests {
 
     #[test]
     fn the_plan_is_a_function_of_trial_and_seed() {
-        let plan =
-            Plan::new(trial(&["ext4", "xfs:agcount=16"], &["random-write", "append-fsync"]), 7, 4).unwrap();
+        let plan = Plan::new(
+            trial(&["ext4", "xfs:agcount=16"], &["random-write", "append-fsync"]).settled(4).unwrap(),
+            7,
+        )
+        .unwrap();
         insta::assert_snapshot!(described(&plan));
-        let again = Plan::new(plan.trial.clone(), 7, 4).unwrap();
+        let again = Plan::new(plan.trial.settled(4).unwrap(), 7).unwrap();
         assert_eq!(described(&plan), described(&again));
-        let other = Plan::new(plan.trial.clone(), 8, 4).unwrap();
+        let other = Plan::new(plan.trial.settled(4).unwrap(), 8).unwrap();
         assert_ne!(described(&plan), described(&other));
     }
 
     #[test]
     fn every_round_is_complete_and_groups_stay_together() {
-        let plan =
-            Plan::new(trial(&["ext4", "xfs", "btrfs"], &["random-write", "append-fsync"]), 1, 4).unwrap();
+        let plan = Plan::new(
+            trial(&["ext4", "xfs", "btrfs"], &["random-write", "append-fsync"]).settled(4).unwrap(),
+            1,
+        )
+        .unwrap();
         for round in 1..50 {
             let order = plan.order(round);
             let mut sorted = order.clone();
@@ -599,7 +605,8 @@ mod tests {
 
     #[test]
     fn orders_inside_a_group_are_equally_likely() {
-        let plan = Plan::new(trial(&["ext4", "xfs", "btrfs"], &["random-write"]), 3, 1).unwrap();
+        let plan =
+            Plan::new(trial(&["ext4", "xfs", "btrfs"], &["random-write"]).settled(1).unwrap(), 3).unwrap();
         let mut seen: BTreeMap<Vec<usize>, u32> = BTreeMap::new();
         for round in 1..=6000 {
             *seen.entry(plan.order(round)).or_default() += 1;
@@ -613,7 +620,7 @@ mod tests {
     fn cells_that_are_compared_across_settings_stay_exchangeable_when_others_settle() {
         let mut across = trial(&["ext4", "xfs"], &["random-write"]);
         across.workloads[0].threads = Some(vec![1, 2, 4]);
-        let mut plan = Plan::new(across, 3, 4).unwrap();
+        let mut plan = Plan::new(across.settled(4).unwrap(), 3).unwrap();
         let cell = |threads, arm| {
             plan.cells.iter().position(|cell| (cell.threads, cell.arm) == (threads, arm)).unwrap()
         };
@@ -637,7 +644,7 @@ mod tests {
 
     #[test]
     fn every_arm_of_a_round_has_the_same_load() {
-        let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]), 3, 1).unwrap();
+        let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]).settled(1).unwrap(), 3).unwrap();
         assert_eq!(plan.task(0, 5, Data::Random), plan.task(1, 5, Data::Random));
         assert_ne!(plan.task(0, 5, Data::Random), plan.task(0, 6, Data::Random));
     }
@@ -648,7 +655,7 @@ mod tests {
         own.workloads[0].data = Some(DataKind::Mixed);
         own.workloads[0].compressible = Some(Percent(50.0));
         own.workloads[0].rate = Some("500/s poisson".parse().unwrap());
-        let plan = Plan::new(own, 3, 1).unwrap();
+        let plan = Plan::new(own.settled(1).unwrap(), 3).unwrap();
         let load = |workload| {
             let cell = plan.cells.iter().position(|cell| cell.workload == workload).unwrap();
             plan.task(cell, 1, Data::RepeatedWord).phases.remove(0).groups.remove(0).load
@@ -663,15 +670,18 @@ mod tests {
     fn a_baseline_leaves_out_the_other_pairs() {
         let mut with_baseline = trial(&["ext4", "xfs", "btrfs"], &["random-write"]);
         with_baseline.trial.baseline = Some("xfs".into());
-        let plan = Plan::new(with_baseline, 1, 1).unwrap();
+        let plan = Plan::new(with_baseline.settled(1).unwrap(), 1).unwrap();
         assert!(plan.contrasts.iter().all(|contrast| plan.arm_name(contrast.b) == "xfs"));
         assert_eq!(plan.contrasts.iter().filter(|contrast| contrast.holds_open).count(), 2);
     }
 
     #[test]
     fn the_bare_device_runs_what_it_can() {
-        let plan =
-            Plan::new(trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]), 1, 1).unwrap();
+        let plan = Plan::new(
+            trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]).settled(1).unwrap(),
+            1,
+        )
+        .unwrap();
         assert_eq!(plan.cells.len(), 5);
     }
 
@@ -691,7 +701,7 @@ mod tests {
             workloads: vec![entry("mine", 1), phases, entry("theirs", 2)],
             ..trial(&["ext4", "xfs"], &[])
         };
-        let plan = Plan::new(trial, 1, 1).unwrap();
+        let plan = Plan::new(trial.settled(1).unwrap(), 1).unwrap();
         let named = |contrast: &Contrast| {
             format!("{} / {}", plan.result_name(contrast.a, contrast.result_a), plan.compared(contrast.b))
         };
@@ -728,7 +738,7 @@ mod tests {
             let mut trial = trial(&arms, &["random-write"]);
             trial.trial.baseline = baseline;
             trial.workloads[0].threads = Some((1..=levels).collect());
-            Plan::new(trial, 1, 1).map(|plan| (plan.cells.len(), plan.contrasts.len()))
+            Plan::new(trial.settled(1).unwrap(), 1).map(|plan| (plan.cells.len(), plan.contrasts.len()))
         };
         assert_eq!(many(64, 4, None).unwrap(), (256, 2 * 4 * 64 * 63 / 2));
         assert_eq!(many(64, 64, Some("a0".into())).unwrap(), (4096, 2 * 64 * 63));

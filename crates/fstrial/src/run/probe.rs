@@ -99,7 +99,7 @@ fn load(probe: &Probe) -> Load {
         ..Entry::default()
     };
     let workload = entry.resolve(1).expect("a probe is a workload");
-    let pattern: Pattern = workload.phases[0].groups[0].pattern.clone();
+    let pattern: Pattern = workload.phases()[0].groups[0].pattern.clone();
     Load {
         pattern,
         set: SetName::load(),

@@ -75,7 +75,7 @@ pub fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment
     let environment: Environment = serde_json::from_str(&session.environment)
         .map_err(|error| damaged(store, format!("the environment of trial {id} cannot be read: {error}")))?;
     let trial = Trial::parse("stored trial", &stored.toml)?;
-    Ok((Plan::new(trial, stored.summary.seed, environment.cpus)?, environment))
+    Ok((Plan::new(trial.settled(environment.cpus)?, stored.summary.seed)?, environment))
 }
 
 /// What a store holds is not what fstrial wrote: a fault of the store's, not of fstrial.

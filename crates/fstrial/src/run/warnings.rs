@@ -89,7 +89,7 @@ impl Judge<'_> {
     fn drift(&self, (cell, result): (usize, usize)) -> Option<Drift> {
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
         let phase =
-            workload.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)?;
+            workload.phases().iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)?;
         if phase.until == Until::Done {
             return None;
         }

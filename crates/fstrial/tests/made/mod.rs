@@ -100,7 +100,8 @@ fn quoted(text: &str) -> String {
 /// Stores a trial of this shape.
 pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
     let trial = Trial::parse("made-up.toml", &shape.toml()).expect("the file is sound");
-    let plan = Plan::new(trial, seed, 64).expect("the trial is possible");
+    let plan =
+        Plan::new(trial.settled(64).expect("its workloads are sound"), seed).expect("the trial is possible");
     let environment = environment(shape);
     let environment = serde_json::to_string(&environment).expect("it is plain");
     let begun = format!("{}:00:00Z", shape.hour);

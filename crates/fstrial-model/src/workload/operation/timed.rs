@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn settled(text: &str) -> TimedOperation {
-        resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem)).operation.unwrap()
+        resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem)).operation().unwrap().clone()
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let tree = settled("operation = 'find'\ntree = { files = 10 }").tree.unwrap();
         assert_eq!((tree.files, tree.size, tree.width), (10, Size::Gamma { mean: Bytes::kib(8) }, 20));
         let entry: Entry = toml::from_str("use = 'op-find'\ntree = { size = '1KiB' }").unwrap();
-        let tree = entry.resolve(1).unwrap().operation.unwrap().tree.unwrap();
+        let tree = entry.resolve(1).unwrap().operation().unwrap().tree.clone().unwrap();
         assert_eq!(tree.size, Size::Fixed(Bytes::kib(1)));
         assert!(tree.files > 10, "the preset's");
     }

@@ -177,7 +177,7 @@ fn controls(document: &Document) -> String {
 /// The device; of a ramdisk that keeps a page of one repeated word as that word, that it stores no data.
 fn on(environment: &Environment, trial: &Trial) -> String {
     let workloads = trial.resolve_workloads(environment.cpus).unwrap_or_default();
-    let mut groups = workloads.iter().flat_map(|workload| &workload.phases).flat_map(|phase| &phase.groups);
+    let mut groups = workloads.iter().flat_map(|workload| workload.phases()).flat_map(|phase| &phase.groups);
     match environment.device.contains("/dev/zram") {
         true if groups.any(|group| group.data.is_some()) => "zram".into(),
         true => "zram, no data stored".into(),

@@ -123,7 +123,7 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
             let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
             assert!(trial.problem().is_none(), "{name}");
             fit::fit(&mut trial, args.names_workloads(), true).unwrap();
-            let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
+            let plan = Plan::new(trial.settled(2).unwrap(), 1).unwrap();
             for faster in [1.0, 1.2] {
                 let document = found(&plan, faster);
                 let (standings, said) = (summary::standings(&document), summary::lines(&document));
@@ -169,7 +169,7 @@ fn no_flag_makes_a_run_shorter_than_two_periods() {
         assert_eq!(here.shorter_than_its_clock(), None, "{name} {flags:?}");
         assert!(here.time() >= shipped.time() || args.duration.is_some(), "{name} {flags:?}");
         let limits =
-            |workload: &Workload| workload.phases.iter().map(|phase| phase.duration).collect::<Vec<_>>();
+            |workload: &Workload| workload.phases().iter().map(|phase| phase.duration).collect::<Vec<_>>();
         let none_shorter = limits(&here).iter().zip(limits(&shipped)).all(|(here, shipped)| *here >= shipped);
         assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
         clocks += u32::from(here.longest_period().is_some());

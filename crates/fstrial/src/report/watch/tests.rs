@@ -29,7 +29,7 @@ fn plan(arms: &[&str], threads: &[u16]) -> Plan {
         workloads: vec![Entry { threads: Some(threads.to_vec()), ..Entry::of_preset("random-write") }],
         ..Trial::default()
     };
-    Plan::new(trial, 7, 4).unwrap()
+    Plan::new(trial.settled(4).unwrap(), 7).unwrap()
 }
 
 /// A trial that runs, before its first round.

@@ -41,7 +41,7 @@ impl Coordinator<'_, '_, '_> {
                 seen.extend(of_cell);
             }
             let workload = &self.plan.workloads[looks.longer.cells[cells[0]].workload];
-            let lines = looks.lines(workload.phases[0].duration, &seen);
+            let lines = looks.lines(workload.phases()[0].duration, &seen);
             if !lines.is_empty() {
                 self.tell(&Event::Noted { lines: &lines })?;
             } else if is_whole {

@@ -80,7 +80,8 @@ fn attend(
         }
     };
     let prepared = prepare()?;
-    let plan = Plan::new(here(Trial::parse("the trial", &trial)?, &place, &prepared.folder)?, seed, cpus)?;
+    let trial = here(Trial::parse("the trial", &trial)?, &place, &prepared.folder)?;
+    let plan = Plan::new(trial.settled(cpus)?, seed)?;
     let mut host = open(&place, &plan, &prepared, interrupt, voice)?;
     let (environment, data) = (Box::new(host.environment().clone()), host.data());
     voice.say(Answer::Opened { environment, data });

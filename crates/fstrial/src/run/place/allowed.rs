@@ -96,7 +96,7 @@ mod tests {
 
     /// The plan of a trial, and the job of a cell there.
     fn planned(arm: usize, workload: usize) -> (Plan, Job) {
-        let plan = Plan::new(Trial::parse("trial", TRIAL).unwrap(), 7, 2).unwrap();
+        let plan = Plan::new(Trial::parse("trial", TRIAL).unwrap().settled(2).unwrap(), 7).unwrap();
         let cell = plan.cells.iter().position(|cell| cell.arm == arm && cell.workload == workload).unwrap();
         let arm = plan.trial.built(&plan.trial.arms[arm]);
         let memory = plan.trial.memory_of(&arm);

@@ -80,7 +80,7 @@ mod tests {
             ..Trial::default()
         };
         trial.trial.restore = restore;
-        needed(&Plan::new(trial, 1, 1).unwrap(), None, Bytes::mib(800))
+        needed(&Plan::new(trial.settled(1).unwrap(), 1).unwrap(), None, Bytes::mib(800))
     }
 
     #[test]

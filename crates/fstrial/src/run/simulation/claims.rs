@@ -38,7 +38,7 @@ pub(super) fn claimed_of(workload: &str, settings: &str, expectations: &str, see
     let mut trial = Trial::read_claim("claim", &text).unwrap();
     trial.fit(&machine, &Rules::shipped()).unwrap();
     let trial = trial.checked("claim", &text).unwrap();
-    Plan::new(trial.settled(CPUS).unwrap(), seed, CPUS).unwrap()
+    Plan::new(trial.settled(CPUS).unwrap(), seed).unwrap()
 }
 
 /// Arm b is half as fast again; arm c is as fast as a.

@@ -96,7 +96,7 @@ fn where_a_slower_load_does_not_show_a_slower_device_does() {
         trial.arms.truncate(2);
         trial.device =
             Device { kind: DeviceKind::Model, model: Some(ModelChoice::Named(model.into())), ..trial.device };
-        let plan = Plan::new(trial, 7, CPUS).unwrap();
+        let plan = Plan::new(trial.settled(CPUS).unwrap(), 7).unwrap();
         let arms = vec![("control", faster(load)), ("control-2", faster(device))];
         let told = simulate(&plan, &World { arms, ..World::default() }, none);
         let runs = |name: &str| {

@@ -49,7 +49,7 @@ const CPUS: u16 = 4;
 fn controlled(plan: Plan) -> Plan {
     let mut trial = plan.trial;
     trial.trial.control = true;
-    Plan::new(trial, plan.seed, CPUS).unwrap()
+    Plan::new(trial.settled(CPUS).unwrap(), plan.seed).unwrap()
 }
 
 /// A plan of one workload: 0.25 s of warm-up, 1 s measured.
@@ -60,7 +60,7 @@ fn plan(arms: &[&str], threads: &[u16], seed: u64, change: impl FnOnce(&mut Sett
         ..Trial::default()
     };
     change(&mut trial.trial);
-    Plan::new(trial.settled(CPUS).unwrap(), seed, CPUS).unwrap()
+    Plan::new(trial.settled(CPUS).unwrap(), seed).unwrap()
 }
 
 /// Time that only the simulated worker moves.

@@ -63,7 +63,7 @@ fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     trial.arms = arms.iter().map(|text| text.parse().unwrap()).collect();
     trial.places = vec![place("slow"), place("fast")];
     trial.trial.leads = true;
-    Plan::new(trial, seed, CPUS).unwrap()
+    Plan::new(trial.settled(CPUS).unwrap(), seed).unwrap()
 }
 
 #[test]
