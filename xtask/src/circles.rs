@@ -1,4 +1,4 @@
-//! Circles of imports between the subjects of a crate, and folders that look the wrong way. A file and those of its own folder
+//! Circles of imports between the subjects of a crate. A file and those of its own folder
 //! (`a.rs` and `a/b.rs`) count as one subject.
 
 use std::{
@@ -17,8 +17,8 @@ const CIRCLES: [(&str, &[&str], &str); 3] = [
     ("fstrial-model", &["claim", "trial"], "a claim is a part of a trial, and its file is one"),
     ("fstrial-stack", &["command", "error"], "an error says how to install the program that is missing"),
 ];
-/// Folders of the command that must not import from others: what is run knows nothing about how it is shown or asked for.
-const UPWARDS: [(&str, &str); 3] = [("run", "report"), ("run", "cli"), ("report", "cli")];
+/// A folder of several subjects.
+const ROOM: &str = "cli";
 
 /// What each file imports, by the paths of modules.
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -32,12 +32,6 @@ pub(crate) fn check(name: &str, folder: &Path, found: &mut Vec<String>) {
         };
         if CIRCLES.iter().find(is_known).is_none() {
             found.push(format!("{name}: a circle of imports: {}", circle.join(", ")));
-        }
-    }
-    for (from, to) in graph.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {
-        let top = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
-        if UPWARDS.contains(&(&top(from), &top(to))) {
-            found.push(format!("{name}: {from} must not import from {to}"));
         }
     }
 }
@@ -54,13 +48,11 @@ fn graph(source: &Path) -> Graph {
     texts.iter().map(|(module, text)| (module.clone(), imports(module, text))).collect()
 }
 
-/// The same by subject: a file and those of its own folder are one, and what any of them imports is what all of them import. The
-/// folders of the command are rooms of several subjects.
+/// The same by subject: a file and those of its own folder are one, and what any of them imports is what all of them import.
 fn subjects(graph: &Graph) -> Graph {
-    let is_room = |top: &str| UPWARDS.iter().any(|(from, to)| top == *from || top == *to);
     let subject = |module: &str| {
         let words: Vec<&str> = module.split("::").collect();
-        let depth = if is_room(words[0]) { 2 } else { 1 };
+        let depth = if words[0] == ROOM { 2 } else { 1 };
         words[..words.len().min(depth)].join("::")
     };
     let mut merged = Graph::new();
@@ -212,8 +204,7 @@ mod tests {
     fn circles_are_found_and_families_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("src");
-        fs::create_dir_all(source.join("run")).unwrap();
-        fs::create_dir_all(source.join("report")).unwrap();
+        fs::create_dir_all(source.join("cli")).unwrap();
         fs::create_dir_all(source.join("f")).unwrap();
         for (name, text) in [
             ("lib.rs", "mod a;\nmod b;\nmod c;"),
@@ -221,9 +212,8 @@ mod tests {
             ("b.rs", "use super::{c::Y, d::Z};"),
             ("c.rs", "use crate::{a, d};"),
             ("d.rs", "#[cfg(test)]\nmod tests {\n    use crate::a;\n}"),
-            ("run.rs", "use self::inner::X;"),
-            ("run/inner.rs", "use super::Y;\nuse crate::report::table;"),
-            ("report/table.rs", "// use crate::run;"),
+            ("cli/x.rs", "use super::y;"),
+            ("cli/y.rs", "use crate::cli::x::Z;\n// use crate::a;"),
             // Only the folder of one imports the other: they are in a circle all the same.
             ("e.rs", "use crate::f::X;"),
             ("f.rs", "mod g;"),
@@ -237,8 +227,8 @@ mod tests {
             found,
             [
                 "one: a circle of imports: a, b, c",
-                "one: a circle of imports: e, f",
-                "one: run::inner must not import from report::table"
+                "one: a circle of imports: cli::x, cli::y",
+                "one: a circle of imports: e, f"
             ]
         );
     }

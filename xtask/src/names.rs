@@ -23,8 +23,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial/src/cli/results/list.rs", "examples in help"),
     ("crates/fstrial/src/cli/serve", "examples in help, hints and empty fields of forms"),
     ("crates/fstrial/src/cli/trend.rs", "examples in help and hints"),
-    ("crates/fstrial/src/report/watch/view.rs", "an example in its help"),
-    ("crates/fstrial/src/run/simulation/", "tests"),
+    ("crates/fstrial-report/src/watch/view.rs", "an example in its help"),
+    ("crates/fstrial-report/src/simulation/", "tests"),
     ("xtask/src/package.rs", "the packages that ours recommends, as Debian calls them"),
 ];
 

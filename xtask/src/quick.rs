@@ -19,7 +19,7 @@ use std::{
 const LEFT_OUT: [&str; 4] = ["fstrial/browser", "fstrial/presets", "fstrial-stack/it", "xtask/x"];
 /// The words for programs of which a part puts load on a disk, or on tools of others: what to run of them instead.
 const PARTS: [(&str, &[&str]); 3] = [
-    ("fstrial", &["--skip", "real_"]),
+    ("fstrial-run", &["--skip", "real_"]),
     (
         "fstrial/it",
         &["claims::", "docs::", "errors::", "judge::", "report::", "serve::", "trend::", "workloads::"],

@@ -33,7 +33,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
 /// The programs whose tests mostly wait, for devices and for processes, and how many of them for each processor run at a
 /// time, up to [`MOST_WAITING`].
 const WAITING: [(&str, usize); 4] =
-    [("fstrial", 2), ("fstrial/it", 3), ("fstrial-stack/it", 2), ("fstrial-engine", 2)];
+    [("fstrial-run", 2), ("fstrial/it", 3), ("fstrial-stack/it", 2), ("fstrial-engine", 2)];
 /// Each makes devices of hundreds of mebibytes in one folder.
 const MOST_WAITING: usize = 12;
 /// The variable from which libtest takes how many tests run at a time.

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Which of our crates each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 9] = [
+const DIRECTIONS: [(&str, &[&str]); 11] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
     ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
@@ -16,7 +16,7 @@ const DIRECTIONS: [(&str, &[&str]); 9] = [
     ("fstrial-stack", &["fstrial-model"]),
     ("fstrial-store", &["fstrial-model"]),
     (
-        "fstrial",
+        "fstrial-run",
         &[
             "fstrial-stats",
             "fstrial-model",
@@ -27,8 +27,40 @@ const DIRECTIONS: [(&str, &[&str]); 9] = [
         ],
     ),
     (
+        "fstrial-report",
+        &[
+            "fstrial-stats",
+            "fstrial-model",
+            "fstrial-engine",
+            "fstrial-stack",
+            "fstrial-store",
+            "fstrial-run",
+        ],
+    ),
+    (
+        "fstrial",
+        &[
+            "fstrial-stats",
+            "fstrial-model",
+            "fstrial-device",
+            "fstrial-engine",
+            "fstrial-stack",
+            "fstrial-store",
+            "fstrial-run",
+            "fstrial-report",
+        ],
+    ),
+    (
         "fstrial-attack",
-        &["fstrial", "fstrial-model", "fstrial-device", "fstrial-engine", "fstrial-stack", "fstrial-store"],
+        &[
+            "fstrial",
+            "fstrial-run",
+            "fstrial-model",
+            "fstrial-device",
+            "fstrial-engine",
+            "fstrial-stack",
+            "fstrial-store",
+        ],
     ),
     ("xtask", &[]),
 ];
@@ -45,7 +77,7 @@ const ISLANDS: [&str; 12] = [
     "crates/fstrial-stack/src/descendants.rs",
     "crates/fstrial-stack/src/ioctl.rs",
     "crates/fstrial-stack/src/isolation.rs",
-    "crates/fstrial/src/report/stdout/at_start.rs",
+    "crates/fstrial-report/src/stdout/at_start.rs",
 ];
 /// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
@@ -55,14 +87,14 @@ const OPENERS: [&str; 13] = [
     "crates/fstrial/src/cli/mod.rs",
     "crates/fstrial/src/cli/out_file.rs",
     "crates/fstrial/src/cli/results/export.rs",
-    "crates/fstrial/src/run/environment.rs",
-    "crates/fstrial/src/run/place/modelled.rs",
-    "crates/fstrial/src/run/operation/fill.rs",
-    "crates/fstrial/src/run/operation/files.rs",
-    "crates/fstrial/src/run/operation/freeze.rs",
-    "crates/fstrial/src/run/program.rs",
-    "crates/fstrial/src/run/program/tests.rs",
-    "crates/fstrial/src/run/worker.rs",
+    "crates/fstrial-run/src/environment.rs",
+    "crates/fstrial-run/src/place/modelled.rs",
+    "crates/fstrial-run/src/operation/fill.rs",
+    "crates/fstrial-run/src/operation/files.rs",
+    "crates/fstrial-run/src/operation/freeze.rs",
+    "crates/fstrial-run/src/program.rs",
+    "crates/fstrial-run/src/program/tests.rs",
+    "crates/fstrial-run/src/worker.rs",
 ];
 /// Calls that open a file by its name.
 const OPENING: [&str; 9] = [

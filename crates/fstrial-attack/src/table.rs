@@ -1,7 +1,7 @@
 //! What was done and what went wrong: a table for people, the same as Markdown and as JSON, and the sum over seeds.
 
 use crate::lab::Subject;
-use fstrial::numbers::thousands;
+use fstrial_run::numbers::thousands;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,

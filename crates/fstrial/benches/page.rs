@@ -7,7 +7,7 @@
 #[path = "../tests/made/mod.rs"]
 mod made;
 
-use fstrial::report::{again, page, page::TrialPage};
+use fstrial_report::{again, page, page::TrialPage};
 use fstrial_store::{Store, TrialId};
 use made::Shape;
 use std::{

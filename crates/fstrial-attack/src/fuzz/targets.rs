@@ -3,7 +3,7 @@
 //! A target is a function of bytes that panics if something is wrong. What was accepted must print itself and read back
 //! the same; an error must be one that can be shown.
 
-use fstrial::{cli::fuzzing as commands, run::latencies::Latencies};
+use fstrial::cli::fuzzing as commands;
 use fstrial_device::{
     serve::{Offer, Reply},
     simulator::{Kind, Request, Simulator},
@@ -28,6 +28,7 @@ use fstrial_model::{
         metric::{MetricEntry, OneOrMany, Output, Take},
     },
 };
+use fstrial_run::latencies::Latencies;
 use fstrial_stack::{fuzzing as texts, kernel_log, ledger::Ledger};
 use fstrial_store::{Filter, Store, TrialId};
 use std::{

@@ -1,14 +1,12 @@
 //! `fstrial agent`: this host as a place of a trial that runs elsewhere.
 
 use super::{Home, conduct};
-use crate::{
-    error::ExpectedError,
-    run::{
-        interrupt::Interrupt,
-        place::agent::{self, Prepared},
-    },
-};
 use clap::Args;
+use fstrial_run::{
+    error::ExpectedError,
+    interrupt::Interrupt,
+    place::agent::{self, Prepared},
+};
 
 /// Serve as a place for a trial on another host. Started by the command of that place: `fstrial compare ext4@node
 /// xfs@node --place node="ssh -o BatchMode=yes node fstrial agent"`.

@@ -6,26 +6,24 @@ mod source;
 mod table;
 
 use super::{Home, out_file};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        claim as report, json_lines, numbers,
-        page::claims::{self, ClaimEntry},
-        plain,
-    },
-    run::{
-        claim::ClaimVerdict,
-        environment::{self, machine},
-        plan::{Plan, threads_in_words},
-    },
-};
 use anstyle::Style;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use fstrial_model::{
     claim::{CATALOGUE, Claim, OriginalTable},
     trial::Trial,
+};
+use fstrial_report::{
+    claim as report, json_lines,
+    page::claims::{self, ClaimEntry},
+    plain,
+};
+use fstrial_run::{
+    claim::ClaimVerdict,
+    environment::{self, machine},
+    error::ExpectedError,
+    exit_code, numbers,
+    plan::{Plan, threads_in_words},
 };
 use history::History;
 use source::Ready;

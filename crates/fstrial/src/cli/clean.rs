@@ -1,8 +1,8 @@
 //! `fstrial clean`: undoes what commands that were killed have left.
 
 use super::Home;
-use crate::{error::ExpectedError, exit_code};
 use clap::Args;
+use fstrial_run::{error::ExpectedError, exit_code};
 use fstrial_stack::ledger::{Ledger, Report, SkippedEntry};
 use std::{
     thread,

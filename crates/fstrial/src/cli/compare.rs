@@ -6,11 +6,6 @@ use super::{
     fit, out_file,
     workloads::{self, Named},
 };
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    run::{environment, look::LOOK, place::reach},
-};
 use clap::Args;
 use fstrial_model::{
     application::Application,
@@ -27,6 +22,7 @@ use fstrial_model::{
     units::{Nanos, Percent},
     workload::{Entry, RateTarget},
 };
+use fstrial_run::{environment, error::ExpectedError, exit_code, look::LOOK, place::reach};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\

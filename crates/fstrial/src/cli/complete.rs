@@ -2,7 +2,6 @@
 //! itself, by [`VARIABLE`].
 
 use super::{Cli, Home};
-use crate::report::plain;
 use clap::CommandFactory;
 use clap_complete::{
     CompleteEnv,
@@ -11,6 +10,7 @@ use clap_complete::{
 use fstrial_model::{
     application::APPLICATIONS, device::DeviceKind, device_model::MODELS, filesystem::FILESYSTEMS, preset,
 };
+use fstrial_report::plain;
 use fstrial_store::{Store, TrialSummary};
 use std::{collections::BTreeSet, ffi::OsStr};
 

@@ -4,41 +4,39 @@ mod args;
 mod resume;
 
 use super::{Home, lacking, pages};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        again,
-        document::Document,
-        json_lines::{self, JsonLines},
-        numbers,
-        page::TrialPage,
-        screen::{self, Remarked},
-        stdout, steps, summary,
-        watch::listener::Display,
-    },
-    run::{
-        clock::{Clock, MachineClock},
-        contrast::Outcome,
-        coordinator::{Finished, Reason},
-        environment::{self, Environment},
-        event::{Event, Listener, Listeners},
-        forecast::{self, Forecast},
-        interrupt::Interrupt,
-        look::Looks,
-        place::{
-            Place,
-            reach::{self, Reach},
-        },
-        plan::Plan,
-        recorder::Recorder,
-        round::Earlier,
-        session::{Session, SessionEnd},
-        stored,
-    },
-};
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
+use fstrial_report::{
+    again,
+    document::Document,
+    json_lines::{self, JsonLines},
+    page::TrialPage,
+    screen::{self, Remarked},
+    stdout, steps, summary,
+    watch::listener::Display,
+};
+use fstrial_run::{
+    clock::{Clock, MachineClock},
+    contrast::Outcome,
+    coordinator::{Finished, Reason},
+    environment::{self, Environment},
+    error::ExpectedError,
+    event::{Event, Listener, Listeners},
+    exit_code,
+    forecast::{self, Forecast},
+    interrupt::Interrupt,
+    look::Looks,
+    numbers,
+    place::{
+        Place,
+        reach::{self, Reach},
+    },
+    plan::Plan,
+    recorder::Recorder,
+    round::Earlier,
+    session::{Session, SessionEnd},
+    stored,
+};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Store, TrialId, TrialStatus};
 pub(crate) use resume::{check_machine, comparable};
@@ -242,7 +240,7 @@ impl<'a> Conducting<'a> {
             session.rounds(places, earlier, &mut Listeners(vec![&mut recorder, shown]))
         };
         shown.progress.clear();
-        let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
+        let status = finished.as_ref().map_or(TrialStatus::Failed, Finished::status);
         let of_places = places.iter().flat_map(|place| place.warnings());
         let error = finished.as_ref().err();
         let ended_by = error.map(|error| format!("{}{}", again::ENDED_BY, error.in_full()));
@@ -376,14 +374,6 @@ impl Conducting<'_> {
 fn here(places: &[Box<dyn Place>]) -> Environment {
     let mut all = places.iter().map(|place| place.environment());
     all.find(|found| found.place.is_empty()).cloned().unwrap_or_else(Environment::of_this_machine)
-}
-
-pub(crate) fn status_of(finished: &Finished<'_>) -> TrialStatus {
-    match finished.reason {
-        Reason::Interrupted => TrialStatus::Interrupted,
-        Reason::Settled | Reason::BudgetEnded if finished.is_decided() => TrialStatus::Decided,
-        Reason::Settled | Reason::BudgetEnded => TrialStatus::BudgetEnded,
-    }
 }
 
 fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>) -> u8 {

@@ -1,16 +1,6 @@
 //! `fstrial device`: the models of devices that ship, and how well a modelled device keeps to its model here.
 
 use super::{Home, in_file, out_file};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::numbers,
-    run::{
-        fit::{self, DeviceTraits},
-        place::modelled::{MIN_SIZE, Modelled},
-        probe::{Probe, ProbeResult, probe, rehearsed},
-    },
-};
 use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_engine::Usage;
@@ -18,6 +8,14 @@ use fstrial_model::{
     device::ModelChoice,
     device_model::{DeviceModel, MODEL_FILE, MODELS, named, shipped},
     units::{Bytes, Nanos, Percent},
+};
+use fstrial_run::{
+    error::ExpectedError,
+    exit_code,
+    fit::{self, DeviceTraits},
+    numbers,
+    place::modelled::{MIN_SIZE, Modelled},
+    probe::{Probe, ProbeResult, probe, rehearsed},
 };
 use fstrial_stack::{
     device::{

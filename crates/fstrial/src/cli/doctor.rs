@@ -1,12 +1,6 @@
 //! `fstrial doctor`: what can run here, what to install for the rest, what the instrument costs, how noisy it is.
 
 use super::{Home, conduct, noise};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{json_lines, numbers},
-    run::{environment::Environment, interrupt::Interrupt, program},
-};
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use fstrial_model::{
@@ -14,6 +8,10 @@ use fstrial_model::{
     memory::LimitedBy,
     preset,
     workload::Entry,
+};
+use fstrial_report::json_lines;
+use fstrial_run::{
+    environment::Environment, error::ExpectedError, exit_code, interrupt::Interrupt, numbers, program,
 };
 use fstrial_stack::{
     StackError,

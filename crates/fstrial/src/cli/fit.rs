@@ -1,19 +1,17 @@
 //! Fits a trial into its budget before anything is measured: leaves out what no flag asked for, and makes no run shorter.
 
 use super::lacking;
-use crate::{
-    error::ExpectedError,
-    numbers,
-    report::{summary::listed, verdict},
-    run::{
-        environment, forecast,
-        plan::{Plan, threads_in_words},
-    },
-};
 use fstrial_model::{
     trial::{Compare, Trial},
     units::Nanos,
     workload::{Entry, Program, Workload},
+};
+use fstrial_report::{summary::listed, verdict};
+use fstrial_run::{
+    environment,
+    error::ExpectedError,
+    forecast, numbers,
+    plan::{Plan, threads_in_words},
 };
 
 /// The largest budget that is chosen without a flag.

@@ -1,11 +1,9 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to what only commands read.
 
 use super::{Cli, Command, judge};
-use crate::{
-    report::elsewhere,
-    run::{environment::Environment, place::wire},
-};
 use clap::Parser;
+use fstrial_report::elsewhere;
+use fstrial_run::{environment::Environment, place::wire};
 use std::{hint::black_box, path::Path};
 
 /// The words of a command line, one on each line: patterns, times and sizes of every flag among them.

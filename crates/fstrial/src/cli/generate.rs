@@ -8,10 +8,11 @@ use super::{
     complete::VARIABLE,
     out_file::{self, Folder},
 };
-use crate::{error::ExpectedError, exit_code, report::stdout};
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::{Shell, env::Shells};
 use fstrial_model::trial::Trial;
+use fstrial_report::stdout;
+use fstrial_run::{error::ExpectedError, exit_code};
 use std::path::{Path, PathBuf};
 
 /// Generate manual pages, shell completions, and the JSON Schema of trial files.

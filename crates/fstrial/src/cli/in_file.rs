@@ -3,8 +3,8 @@
 //! Opening a FIFO waits for a writer forever, opening a device may do something, and `/dev/zero` has no end. So only
 //! regular files are opened by name; `-` is standard input, and the nameless pipe of a shell's `<(…)` is taken too.
 
-use crate::error::ExpectedError;
 use fstrial_model::{trial::MAX_FILE_BYTES, units::Bytes};
+use fstrial_run::error::ExpectedError;
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags},
     io::Errno,

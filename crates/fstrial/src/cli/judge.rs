@@ -9,18 +9,16 @@ mod sources;
 mod tools;
 
 use super::Home;
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{elsewhere, json_lines},
-    run::{
-        contrast::Outcome,
-        elsewhere::{self as judging, Finding, Settings},
-    },
-};
 use clap::Args;
 use format::Format;
 use fstrial_model::units::Percent;
+use fstrial_report::{elsewhere, json_lines};
+use fstrial_run::{
+    contrast::Outcome,
+    elsewhere::{self as judging, Finding, Settings},
+    error::ExpectedError,
+    exit_code,
+};
 use sources::Sources;
 use std::ffi::OsString;
 

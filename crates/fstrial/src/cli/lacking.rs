@@ -1,10 +1,5 @@
 //! What a trial needs of this host and it has not: said by a dry run, before a trial and before a claim is checked.
 
-use crate::{
-    error::ExpectedError,
-    report::summary::listed,
-    run::{plan::Plan, program::install},
-};
 use fstrial_model::{
     device::DeviceKind,
     filesystem::Filesystem,
@@ -14,6 +9,8 @@ use fstrial_model::{
     units::Bytes,
     workload::Workload,
 };
+use fstrial_report::summary::listed;
+use fstrial_run::{error::ExpectedError, plan::Plan, program::install};
 use fstrial_stack::{StackError, command, device, host};
 
 /// What a filesystem needs and this host has not.

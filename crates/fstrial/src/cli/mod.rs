@@ -29,17 +29,13 @@ mod trend;
 mod watch;
 mod workloads;
 
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{plain_lines, stdout},
-    run::{place::modelled, worker},
-};
 use anstyle::{AnsiColor, Style};
 use clap::{
     Args, CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use fstrial_report::{plain_lines, stdout};
+use fstrial_run::{error::ExpectedError, exit_code, place::modelled, worker};
 use fstrial_stack::{StackError, command, host, ledger::Ledger, private_dir::PrivateDir};
 use rustix::fs::{FlockOperation, OFlags};
 use std::{

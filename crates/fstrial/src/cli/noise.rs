@@ -1,26 +1,24 @@
 //! The noise of this machine: a short self-comparison, and what difference could be detected in what time.
 
-use crate::{
-    error::ExpectedError,
-    run::{
-        clock::MachineClock,
-        environment,
-        event::{Event, Listener},
-        interrupt::Interrupt,
-        panels::ALPHA,
-        place::Place,
-        plan::Plan,
-        round::Earlier,
-        sample::Sample,
-        session::{Session, SessionEnd},
-    },
-};
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, DeviceKind, ModelChoice},
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::Entry,
+};
+use fstrial_run::{
+    clock::MachineClock,
+    environment,
+    error::ExpectedError,
+    event::{Event, Listener},
+    interrupt::Interrupt,
+    panels::ALPHA,
+    place::Place,
+    plan::Plan,
+    round::Earlier,
+    sample::Sample,
+    session::{Session, SessionEnd},
 };
 use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
 use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, spread};

@@ -6,7 +6,8 @@
 //! cannot lead us elsewhere meanwhile.
 
 use super::in_file::words_of;
-use crate::{error::ExpectedError, report::stdout};
+use fstrial_report::stdout;
+use fstrial_run::error::ExpectedError;
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},

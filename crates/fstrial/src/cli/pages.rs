@@ -1,10 +1,8 @@
 //! Where pages are kept: `HOME/reports`.
 
 use super::{Home, out_file};
-use crate::{
-    error::ExpectedError,
-    report::page::{self, TrialPage},
-};
+use fstrial_report::page::{self, TrialPage};
+use fstrial_run::error::ExpectedError;
 use fstrial_stack::private_dir::PrivateDir;
 use std::path::PathBuf;
 

@@ -1,17 +1,14 @@
 //! `fstrial report`: the answer of stored trials as a page, a table for a ticket, or a post for a mailing list.
 
 use super::{Home, out_file, pages, results};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        json_lines, lkml, markdown,
-        page::{self, TrialPage},
-        screen::{self, Remarked},
-        stdout,
-    },
-};
 use clap::{Args, ValueEnum};
+use fstrial_report::{
+    json_lines, lkml, markdown,
+    page::{self, TrialPage},
+    screen::{self, Remarked},
+    stdout,
+};
+use fstrial_run::{error::ExpectedError, exit_code};
 use fstrial_store::{Store, StoredTrial};
 use std::{borrow::Cow, path::PathBuf};
 

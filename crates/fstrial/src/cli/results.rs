@@ -7,16 +7,13 @@ pub(crate) mod list;
 mod transfer;
 
 use super::{Home, Lock, standing::Standing};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        again::{self, JudgedTrial},
-        diff::{self, Diff, Side},
-        document::Document,
-    },
-};
 use clap::{Args, Subcommand};
+use fstrial_report::{
+    again::{self, JudgedTrial},
+    diff::{self, Diff, Side},
+    document::Document,
+};
+use fstrial_run::{error::ExpectedError, exit_code};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 use std::path::PathBuf;
 

@@ -5,9 +5,10 @@ use super::{
     conduct::{self, ConductArgs},
     results::{self, about::About},
 };
-use crate::{error::ExpectedError, report::verdict::rounds_in_words};
 use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_report::verdict::rounds_in_words;
+use fstrial_run::error::ExpectedError;
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,6 @@ use super::{
     conduct::{self, ConductArgs},
     device, in_file, workloads,
 };
-use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
     device_model::DeviceModel,
@@ -13,6 +12,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Entry,
 };
+use fstrial_run::{environment, error::ExpectedError};
 use std::path::{Path, PathBuf};
 
 /// Run a trial from a file.

@@ -1,14 +1,13 @@
 //! `fstrial serve`: the stored trials as pages for a browser.
 
 mod answer;
-mod drawing;
 mod guard;
 mod pages;
 mod server;
 
 use super::{Home, results};
-use crate::{error::ExpectedError, exit_code};
 use clap::Args;
+use fstrial_run::{error::ExpectedError, exit_code};
 use guard::Names;
 use server::{Server, SiteState};
 use std::{io, net::SocketAddr};

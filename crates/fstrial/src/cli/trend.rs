@@ -1,19 +1,19 @@
 //! `fstrial trend`: the history of one contrast or cell, and what changed in it.
 
 use super::{Home, compare, filter::FilterArgs, results};
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        USUAL_COLUMNS, is_unicode, json_lines, stdout,
-        trend::{self, Limits, Terminal},
-    },
-    run::history::{self, By, SeriesQuery, SeriesSet},
-};
 use clap::Args;
 use fstrial_model::{
     metric::{METRICS, Metric},
     units::Percent,
+};
+use fstrial_report::{
+    USUAL_COLUMNS, is_unicode, json_lines, stdout,
+    trend::{self, Limits, Terminal},
+};
+use fstrial_run::{
+    error::ExpectedError,
+    exit_code,
+    history::{self, By, SeriesQuery, SeriesSet},
 };
 use fstrial_stats::change::MIN_POINTS;
 

@@ -4,22 +4,18 @@ use super::{
     Home, results,
     standing::{KILLED, Standing},
 };
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::{
-        numbers, plain,
-        watch::{
-            model::Model,
-            screen::{Output, Screen, Wish},
-        },
-    },
-    run::{
-        audit, course::Course, environment::Environment, interrupt::Interrupt, judge::Judge, plan::Plan,
-        stored,
+use clap::Args;
+use fstrial_report::{
+    plain,
+    watch::{
+        model::Model,
+        screen::{Output, Screen, Wish},
     },
 };
-use clap::Args;
+use fstrial_run::{
+    audit, course::Course, environment::Environment, error::ExpectedError, exit_code, interrupt::Interrupt,
+    judge::Judge, numbers, plan::Plan, stored,
+};
 use fstrial_store::{RunId, SessionId, Store, StoredTrial, TrialId, TrialStatus};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};

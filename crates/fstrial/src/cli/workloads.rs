@@ -3,12 +3,6 @@
 mod job;
 mod list;
 
-use crate::{
-    error::ExpectedError,
-    exit_code,
-    report::json_lines,
-    run::environment::{self, Environment},
-};
 use clap::{Args, Subcommand};
 use fstrial_model::{
     ability::Ability,
@@ -20,6 +14,12 @@ use fstrial_model::{
     trial::Trial,
     units::Bytes,
     workload::{Entry, TimedOperation, Workload},
+};
+use fstrial_report::json_lines;
+use fstrial_run::{
+    environment::{self, Environment},
+    error::ExpectedError,
+    exit_code,
 };
 use fstrial_stack::command;
 use serde_json::json;

@@ -1,7 +1,6 @@
 //! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as requested, with planted differences.
 //! For tests and benchmarks of what is made from a store. Every number comes from a seed.
 
-use fstrial::run::{environment::Environment, plan::Plan};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -13,6 +12,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::Figure,
 };
+use fstrial_run::{environment::Environment, plan::Plan};
 use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
 use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;

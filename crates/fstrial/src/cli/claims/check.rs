@@ -5,25 +5,11 @@ use super::{
     source::{self, ClaimFile, Ready},
     table::{Format, counts, rendered},
 };
-use crate::{
-    cli::{
-        Home,
-        compare::device_of,
-        conduct::{self, ConductArgs, TrialEnd},
-        fit,
-    },
-    error::ExpectedError,
-    exit_code,
-    report::{
-        claim::{self as report, ClaimReport},
-        first_lap, json_lines, numbers,
-    },
-    run::{
-        claim::ClaimVerdict,
-        environment::{self, Environment, machine},
-        interrupt::Interrupt,
-        place::reach::Reach,
-    },
+use crate::cli::{
+    Home,
+    compare::device_of,
+    conduct::{self, ConductArgs, TrialEnd},
+    fit,
 };
 use clap::Args;
 use fstrial_model::{
@@ -32,6 +18,19 @@ use fstrial_model::{
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
+};
+use fstrial_report::{
+    claim::{self as report, ClaimReport},
+    first_lap, json_lines,
+};
+use fstrial_run::{
+    claim::ClaimVerdict,
+    environment::{self, Environment, machine},
+    error::ExpectedError,
+    exit_code,
+    interrupt::Interrupt,
+    numbers,
+    place::reach::Reach,
 };
 use fstrial_stack::{StackError, device::Permission};
 use serde::Serialize;

@@ -1,17 +1,14 @@
 //! What was found about claims on this machine: from the store, judged again.
 
 use super::source;
-use crate::{
-    cli::{Home, conduct, results},
-    error::ExpectedError,
-    report::{
-        claim::{ClaimReport, reworded},
-        first_lap,
-        page::TrialPage,
-    },
-    run::environment::Environment,
-};
+use crate::cli::{Home, conduct, results};
 use fstrial_model::{claim::Claim, trial::Trial, units::Nanos};
+use fstrial_report::{
+    claim::{ClaimReport, reworded},
+    first_lap,
+    page::TrialPage,
+};
+use fstrial_run::{environment::Environment, error::ExpectedError};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
 /// The stored trials that were there for a claim, made on this machine with this kernel; the last one last.

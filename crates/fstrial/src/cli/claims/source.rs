@@ -1,10 +1,7 @@
 //! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
 //! this machine has not.
 
-use crate::{
-    cli::{in_file, lacking},
-    error::ExpectedError,
-};
+use crate::cli::{in_file, lacking};
 use fstrial_model::{
     arm::Arm,
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
@@ -16,6 +13,7 @@ use fstrial_model::{
     units::Percent,
     workload::Workload,
 };
+use fstrial_run::error::ExpectedError;
 use fstrial_stack::{command, memory};
 
 /// Stalls that the rounds of a claim would show unless its file says another share.

@@ -2,22 +2,20 @@
 //! it is the table in the documentation.
 
 use super::{source, trimmed};
-use crate::{
-    cli::{Home, results},
-    error::ExpectedError,
-    exit_code,
-    report::{
-        claim::{self as report, ClaimReport},
-        document::Document,
-        numbers, stdout, wrapped,
-    },
-    run::{claim::ClaimVerdict, contrast::Assay, environment::Environment},
-};
+use crate::cli::{Home, results};
 use clap::{Args, ValueEnum};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use fstrial_model::{
     claim::{CATALOGUE, Claim},
     trial::Trial,
+};
+use fstrial_report::{
+    claim::{self as report, ClaimReport},
+    document::Document,
+    stdout, wrapped,
+};
+use fstrial_run::{
+    claim::ClaimVerdict, contrast::Assay, environment::Environment, error::ExpectedError, exit_code, numbers,
 };
 use fstrial_store::{Store, StoredTrial};
 use std::{fmt::Write, path::PathBuf};

@@ -1,9 +1,9 @@
 //! `--set`: a line of a trial file, without the file.
 
 use super::CompareArgs;
-use crate::error::ExpectedError;
 use clap::{Args, Command};
 use fstrial_model::{problem::did_you_mean, trial::Trial};
+use fstrial_run::error::ExpectedError;
 use std::str::FromStr;
 use toml::{Table, Value};
 

@@ -1,23 +1,21 @@
 //! The words of `compare`, and what comes of every name that it takes.
 
 use super::*;
-use crate::{
-    report::{
-        document::{self, Document},
-        summary::{self, Among, Open, Standing, Why},
-    },
-    run::{
-        coordinator::{Finished, Reason},
-        course,
-        environment::Environment,
-        forecast,
-        plan::Plan,
-        round::Round,
-        sample::Sample,
-    },
-};
 use clap::Parser;
 use fstrial_model::{measurement::Counters, preset, units::Bytes, workload::Workload};
+use fstrial_report::{
+    document::{self, Document},
+    summary::{self, Among, Open, Standing, Why},
+};
+use fstrial_run::{
+    coordinator::{Finished, Reason},
+    course,
+    environment::Environment,
+    forecast,
+    plan::Plan,
+    round::Round,
+    sample::Sample,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 

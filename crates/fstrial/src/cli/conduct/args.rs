@@ -1,8 +1,9 @@
 //! The flags that every command has that conducts a trial.
 
-use crate::{cli::filter, error::ExpectedError, exit_code, run::place::reach::Reach};
+use crate::cli::filter;
 use clap::{ArgAction, Args, ValueEnum};
 use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
+use fstrial_run::{error::ExpectedError, exit_code, place::reach::Reach};
 use fstrial_stack::device::Permission;
 use fstrial_store::MAX_TAGS;
 use std::path::PathBuf;

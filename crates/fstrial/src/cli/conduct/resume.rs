@@ -1,11 +1,8 @@
 //! Whether a stored trial can be resumed, and with what.
 
-use crate::{
-    error::ExpectedError,
-    report::plain,
-    run::{environment::Environment, place::Place, round::Earlier},
-};
 use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_report::plain;
+use fstrial_run::{environment::Environment, error::ExpectedError, place::Place, round::Earlier};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
 /// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.

@@ -1,9 +1,9 @@
 //! From numbers with names to one table: the limits, and what every reader refuses in the same words.
 
 use super::{JudgeArgs, format::Format};
-use crate::{
+use fstrial_run::{
+    elsewhere::{Quantity, Table, Value},
     error::ExpectedError,
-    run::elsewhere::{Quantity, Table, Value},
 };
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,9 +4,9 @@
 //! many numbers those are judged that trials are about.
 
 use super::builder::{Builder, RawValue, RoundName};
-use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use csv::StringRecord;
 use fstrial_model::unit;
+use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 use std::collections::BTreeSet;
 
 /// What a table looks like, in errors.

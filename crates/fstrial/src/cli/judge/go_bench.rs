@@ -3,7 +3,7 @@
 //! A part `arm=NAME` of a benchmark's name, as our own exports have it, is the arm; else a file is one.
 
 use super::builder::{Builder, RawValue};
-use crate::{error::ExpectedError, run::elsewhere::Quantity};
+use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 use std::collections::BTreeSet;
 
 /// What is judged if a benchmark has it; else all that it has.

@@ -4,8 +4,8 @@ use super::{
     builder::{Builder, RawValue},
     format::Format,
 };
-use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use fstrial_model::fio::output::FioOutput;
+use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Which files were named, for which arms, and their reading: each by its own reader into one table.
 
 use super::{JudgeArgs, builder::Builder, csv_table, format::Format, go_bench, json, tools};
-use crate::{cli::in_file, error::ExpectedError, run::elsewhere::Table};
+use crate::cli::in_file;
+use fstrial_run::{elsewhere::Table, error::ExpectedError};
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},

@@ -4,7 +4,7 @@ use super::{
     builder::{Builder, RawValue},
     format::Format,
 };
-use crate::{error::ExpectedError, run::elsewhere::Quantity};
+use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 
 /// A number in a line: its name and unit, and whether it is judged if none is named.
 struct Line {

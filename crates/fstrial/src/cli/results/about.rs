@@ -1,12 +1,12 @@
 //! What a stored trial is about, for a list: its workloads, its device, and the answer in short.
 
 use super::judge_again;
-use crate::report::{document::Document, summary};
 use fstrial_model::{
     device::{Device, DeviceKind},
     device_model,
     trial::Trial,
 };
+use fstrial_report::{document::Document, summary};
 use fstrial_store::{Store, StoredTrial, TrialId};
 
 /// What a trial is about. What cannot be read of it is left empty: a list does not end there.

@@ -1,23 +1,21 @@
 //! `fstrial results export`: stored trials in the formats of other programs, or as a store of their own.
 
 use super::{fio, judge_again};
-use crate::{
-    cli::{
-        self,
-        filter::FilterArgs,
-        out_file::{self, OutFile},
-    },
-    error::ExpectedError,
-    report::{
-        export::{
-            go_bench::GoBench,
-            open_metrics::OpenMetrics,
-            rows::{self, Rows},
-        },
-        stdout::Pieces,
-    },
+use crate::cli::{
+    self,
+    filter::FilterArgs,
+    out_file::{self, OutFile},
 };
 use clap::{Args, ValueEnum};
+use fstrial_report::{
+    export::{
+        go_bench::GoBench,
+        open_metrics::OpenMetrics,
+        rows::{self, Rows},
+    },
+    stdout::Pieces,
+};
+use fstrial_run::error::ExpectedError;
 use fstrial_store::{ImportOutcome, Store, StoredTrial, TrialId};
 use std::{
     collections::BTreeSet,
@@ -211,7 +209,7 @@ fn open_metrics(store: &Store, trials: &[StoredTrial]) -> Result<OpenMetrics, Ex
         let last = trial.sessions.last().map_or(&summary.started_at, |session| &session.started_at);
         let ended = summary.ended_at.as_ref().unwrap_or(last);
         let ended = ended.parse::<jiff::Timestamp>().map_err(|e| {
-            crate::run::stored::damaged(store, format!("a stored time cannot be read: {ended}: {e}"))
+            fstrial_run::stored::damaged(store, format!("a stored time cannot be read: {ended}: {e}"))
         })?;
         metrics.add(summary, &document, ended.as_duration().as_secs_f64());
     }

@@ -1,16 +1,13 @@
 //! `fstrial results export --format fio`: the runs of a trial as fio would have reported them, one file for each.
 
-use crate::{
-    cli::out_file::Folder,
-    error::ExpectedError,
-    numbers::counted,
-    report::fio_json::{self, LoadMetadata, RunMetadata},
-};
+use crate::cli::out_file::Folder;
 use fstrial_model::{
     fio::output,
     job::{GroupTask, Task},
     measurement::Measurement,
 };
+use fstrial_report::fio_json::{self, LoadMetadata, RunMetadata};
+use fstrial_run::{error::ExpectedError, numbers::counted};
 use fstrial_store::{Store, StoredRun, StoredTrial};
 use std::{collections::BTreeMap, path::Path};
 
@@ -93,13 +90,13 @@ fn write(
     }
     let time = |text: &str| {
         text.parse().map_err(|e| {
-            crate::run::stored::damaged(store, format!("a stored time cannot be read: {text}: {e}"))
+            fstrial_run::stored::damaged(store, format!("a stored time cannot be read: {text}: {e}"))
         })
     };
     let metadata =
         RunMetadata { fstrial: version, started: time(&run.started_at)?, ended: time(&run.ended_at)? };
     let answer = fio_json::answer(&metadata, &loads).map_err(|e| {
-        crate::run::stored::damaged(store, format!("the latencies of run {} cannot be read: {e}", run.id))
+        fstrial_run::stored::damaged(store, format!("the latencies of run {} cannot be read: {e}", run.id))
     })?;
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     deliver(&(text + "\n"))?;

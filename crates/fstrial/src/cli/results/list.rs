@@ -1,13 +1,11 @@
 //! `fstrial results list` and `results tag`: which trials there are, and the words they are found by.
 
 use super::{about::About, open, open_to_change};
-use crate::{
-    cli::{self, Home, filter::FilterArgs, standing::Standing},
-    error::ExpectedError,
-    report::{USUAL_COLUMNS, json_lines, plain, stdout, wrapped},
-};
+use crate::cli::{self, Home, filter::FilterArgs, standing::Standing};
 use clap::Args;
 use comfy_table::{Table, presets};
+use fstrial_report::{USUAL_COLUMNS, json_lines, plain, stdout, wrapped};
+use fstrial_run::error::ExpectedError;
 use fstrial_store::{Filter, Store, TrialId, TrialSummary};
 use std::collections::BTreeSet;
 

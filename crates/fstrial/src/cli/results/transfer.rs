@@ -1,13 +1,10 @@
 //! `fstrial results import` and `rm`: trials that come from other stores, and trials that go.
 
 use super::{judged, open, open_to_change};
-use crate::{
-    cli::{self, Home, filter::FilterArgs},
-    error::ExpectedError,
-    numbers::counted,
-    report::{json_lines, plain},
-};
+use crate::cli::{self, Home, filter::FilterArgs};
 use clap::Args;
+use fstrial_report::{json_lines, plain};
+use fstrial_run::{error::ExpectedError, numbers::counted};
 use fstrial_store::{ImportOutcome, Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use std::{
     io::{IsTerminal, Write},

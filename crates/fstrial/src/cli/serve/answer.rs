@@ -4,24 +4,24 @@ use super::{
     guard::PageRequest,
     pages::{self, Offers},
 };
-use crate::{
-    cli::{
-        self, compare,
-        filter::{self, Search},
-        report,
-        results::{self, about::About},
-        standing::Standing,
-    },
-    error::ExpectedError,
-    report::{
-        page, plain,
-        screen::{self, Remarked},
-        trend::{self, Limits, TrendDocument},
-    },
-    run::history::{self, By},
+use crate::cli::{
+    self, compare,
+    filter::{self, Search},
+    report,
+    results::{self, about::About},
+    standing::Standing,
 };
 use clap::ValueEnum;
 use fstrial_model::metric::Metric;
+use fstrial_report::{
+    page, plain,
+    screen::{self, Remarked},
+    trend::{self, Limits, TrendDocument},
+};
+use fstrial_run::{
+    error::ExpectedError,
+    history::{self, By},
+};
 use fstrial_store::{Filter, Store, StoreError, TrialId, TrialSummary};
 use hyper::StatusCode;
 use serde::Serialize;

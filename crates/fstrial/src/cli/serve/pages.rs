@@ -1,19 +1,20 @@
 //! The pages that are not reports: the list with its search, trends, and what is wrong. No script; every text is escaped
 //! by the templates.
 
-use super::{drawing, guard::PageRequest};
-use crate::{
-    cli::{
-        filter,
-        results::{about::About, list::hidden_in_words},
-    },
-    numbers::counted,
-    report::trend::{
+use super::guard::PageRequest;
+use crate::cli::{
+    filter,
+    results::{about::About, list::hidden_in_words},
+};
+use fstrial_model::metric::{METRICS, Metric};
+use fstrial_report::{
+    page,
+    trend::{
         ChangeReport, SeriesReport, StepReport, TrendDocument, percent, place, rounded_up, size, sureness,
         title, value,
     },
 };
-use fstrial_model::metric::{METRICS, Metric};
+use fstrial_run::numbers::counted;
 use fstrial_store::TrialSummary;
 use maud::{DOCTYPE, Markup, html};
 use std::{
@@ -335,7 +336,7 @@ fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
                 } }
             }
             @for warning in &series.warnings { p.note { (warning) } }
-            div.wide { (drawing::series(document, series)) }
+            div.wide { (page::trend::series(document, series)) }
             @if series.changes.is_empty() {
                 p {
                     @match series.noise_percent {

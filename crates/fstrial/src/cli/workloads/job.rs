@@ -1,11 +1,12 @@
 //! `fstrial workloads show JOB.fio`: each section and key of a job file with what becomes of it, all problems at once.
 
 use super::{results, stem, summary};
-use crate::{error::ExpectedError, report::json_lines, run::environment};
 use fstrial_model::{
     fio::{Fate, Fault, Inspection, KeyFate, SectionFate, Understanding},
     workload::Workload,
 };
+use fstrial_report::json_lines;
+use fstrial_run::{environment, error::ExpectedError};
 use serde_json::json;
 use std::{
     fmt::{self, Write},

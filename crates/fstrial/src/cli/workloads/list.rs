@@ -1,10 +1,11 @@
 //! The list of presets: all of them in their families, or those that fit a word.
 
-use crate::{error::ExpectedError, report::json_lines};
 use fstrial_model::{
     application::{APPLICATIONS, Application},
     preset::{self, FAMILIES},
 };
+use fstrial_report::json_lines;
+use fstrial_run::error::ExpectedError;
 use serde_json::json;
 
 const OWN_JOBS: &str = "

@@ -1,0 +1,108 @@
+//! A stored trial judged again: what every form of its answer is made from, years later too.
+
+use super::{
+    claim,
+    document::{self, Document},
+};
+use fstrial_run::{
+    audit,
+    coordinator::{Finished, Reason},
+    course::{self, Course},
+    environment::Environment,
+    error::ExpectedError,
+    stored::{Besides, TrialRecord},
+};
+use fstrial_store::{Store, StoredTrial, TrialStatus};
+
+/// How the warning of a session begins that an error ended.
+pub const ENDED_BY: &str = "ended by an error: ";
+
+/// A trial with its answer and what led to it.
+pub struct JudgedTrial<'a> {
+    pub stored: &'a StoredTrial,
+    /// Its rounds and verdicts.
+    pub finished: &'a Finished<'a>,
+    /// How every contrast went, in the order of the plan; nothing before a first round.
+    pub courses: &'a [Course],
+    /// What its runs say in addition to their results, by cell.
+    pub besides: &'a [Besides],
+    /// The commands that made each arm.
+    pub commands: &'a [Vec<String>],
+    pub plan: &'a fstrial_run::plan::Plan,
+    pub document: Document,
+}
+
+/// Judges a stored trial again and hands all that is known of it on.
+///
+/// # Errors
+/// It cannot be read.
+pub fn judged<T>(
+    store: &Store,
+    stored: &StoredTrial,
+    tell: impl FnOnce(JudgedTrial<'_>) -> T,
+) -> Result<T, ExpectedError> {
+    let TrialRecord { plan, environment, rounds, besides, commands } = TrialRecord::read(store, stored)?;
+    let times = rounds.times;
+    let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
+    let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
+    let (mut all, courses) = course::replay(&plan, rounds.rounds);
+    // Nothing was open any more: what has no verdict was given up.
+    let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
+    let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
+    all.finish();
+    let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
+    let audit = if facts.len() == plan.trial.arms.len() {
+        audit::differences(&plan.trial.arms, &facts)
+    } else {
+        Vec::new()
+    };
+    let finished = Finished {
+        all,
+        facts,
+        audit,
+        reason: match stored.summary.status {
+            TrialStatus::Decided | TrialStatus::BudgetEnded => ended,
+            TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
+        },
+        rounds: last_round,
+        round_time,
+    };
+    // The first session's command is the one that anybody can repeat from nothing.
+    let session = stored.sessions.first().expect("a trial that was read has a session");
+    let repeat = document::repeat_command(&session.command_line, plan.seed);
+    let machines = (&environment, places);
+    let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
+    if stored.summary.status == TrialStatus::Failed {
+        document.ended = "failed";
+        document.claim = document.claim.map(claim::failed);
+    }
+    let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
+    document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
+    let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);
+    for warning in warnings.filter(|line| !line.starts_with(ENDED_BY)) {
+        // Another session may have had the same to say, or the same with other shares: then the largest counts.
+        match document.warnings.iter_mut().find(|known| without_shares(known).0 == without_shares(warning).0)
+        {
+            Some(known) if without_shares(known).1 < without_shares(warning).1 => known.clone_from(warning),
+            Some(_) => {}
+            None => document.warnings.push(warning.clone()),
+        }
+    }
+    Ok(tell(JudgedTrial {
+        stored,
+        finished: &finished,
+        courses: &courses,
+        besides: &besides,
+        commands: &commands,
+        plan: &plan,
+        document,
+    }))
+}
+
+/// A line without shares, such as `12 %`, and the sum of them.
+fn without_shares(line: &str) -> (String, f64) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let share = |at: usize| words[at].parse::<f64>().ok().filter(|_| words.get(at + 1) == Some(&"%"));
+    let rest = (0..words.len()).filter(|at| share(*at).is_none()).map(|at| words[at]).collect();
+    (rest, (0..words.len()).filter_map(share).sum())
+}

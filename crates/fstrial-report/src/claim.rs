@@ -1,0 +1,611 @@
+//! A claim with its answer: what was said then, what is measured here, and the verdict on each of its parts.
+
+use super::{numbers, plain, plain_lines, verdict};
+use anstyle::{AnsiColor, Style};
+use fstrial_model::{
+    claim::{Bound, Claim, ClaimQuestion, Number, OriginalTable, Part, Spot},
+    metric::Metric,
+};
+use fstrial_run::{
+    claim::ClaimVerdict,
+    contrast::{Assay, ContrastState, Outcome},
+    environment::Environment,
+    judge::Judge,
+    plan::{Plan, threads_in_words},
+};
+use jiff::civil::Date;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Failures told with a claim that they leave undecided, at most.
+const MAX_FAILURES: usize = 3;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimReport {
+    pub id: String,
+    pub statement: String,
+    /// Who said so, when and where, in one line.
+    pub source: String,
+    /// What it was measured on then.
+    pub setup: String,
+    /// The original figures in a few words.
+    pub said: String,
+    /// The day on which what is expected was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Date>,
+    pub verdict: ClaimVerdict,
+    /// The same in words; the claim's own where it has some.
+    pub answer: String,
+    /// What the verdict speaks for, and what it cannot.
+    pub notes: Vec<String>,
+    /// The replacements for what this kernel no longer has.
+    pub substituted: Vec<String>,
+    /// How it was scaled to this machine.
+    pub scaled: Vec<String>,
+    pub parts: Vec<PartReport>,
+    /// Tables and curves of the source.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<OriginalTable>,
+}
+
+/// A part of a claim with its answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartReport {
+    /// What is looked at, in words: `xfs @ 4 / ext4 @ 4`.
+    pub subject: String,
+    /// What is expected of it, in words: `above 1.3`; none where a question expects nothing, or the subject says it.
+    pub expected: Option<String>,
+    /// The part in its author's words.
+    pub says: Option<String>,
+    /// Whether it is about a cause that the trial has planted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planted: bool,
+    /// How the source's words were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<String>,
+    /// The same figure then.
+    pub then: Option<Number>,
+    /// What the figure is: `ratio`, `factor for each doubling`, or the unit of an amount; none where it is not one figure.
+    pub figure: Option<String>,
+    pub measured: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    /// What is found where it is not one figure: who leads where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaders: Option<String>,
+    /// Rounds it rests on.
+    pub rounds: usize,
+    /// Between which numbers of rounds in all a decision is likely, where there is none.
+    pub rounds_needed: Option<(u64, u64)>,
+    /// What is known without a verdict: how near the two are to each other.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub known: String,
+    pub verdict: ClaimVerdict,
+}
+
+/// The report of the claim that a trial is there for. `is_whole`: the trial came to its end.
+pub fn report(
+    plan: &Plan,
+    judge: Option<&Judge<'_>>,
+    environment: &Environment,
+    failures: &[String],
+    is_whole: bool,
+) -> Option<ClaimReport> {
+    let claim = plan.trial.claim.as_deref()?;
+    let states = judge.map(Judge::states).unwrap_or_default();
+    let parts: Vec<PartReport> = match claim.question {
+        true => states.iter().filter(|state| state.metric == Metric::Throughput).map(of_question).collect(),
+        false => (0..plan.parts.len()).map(|index| part_report(plan, judge, &states, index)).collect(),
+    };
+    let found = judge.and_then(Judge::claim).unwrap_or(ClaimVerdict::Undecided);
+    let found = if found == ClaimVerdict::Measured && !is_whole { ClaimVerdict::Undecided } else { found };
+    let mut notes = judge
+        .filter(|_| found == ClaimVerdict::CannotRun)
+        .map(|judge| reasons(plan, judge))
+        .unwrap_or_default();
+    let is_short =
+        judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_lacks_processors(part)));
+    if let Some(cpus) = claim.cpus.filter(|_| is_short) {
+        notes.push(format!(
+            "not to see an effect on {} processors does not count: it takes {cpus} processors to decide",
+            plan.cpus
+        ));
+    }
+    notes.extend(verdict::unseen_stalls(states.iter()));
+    if found == ClaimVerdict::Undecided {
+        notes.extend(failures.iter().take(MAX_FAILURES).cloned());
+    }
+    let others = judge.and_then(|judge| neighbours(plan, judge));
+    if found == ClaimVerdict::CannotTell {
+        match &others {
+            Some(line) => notes.push(format!("{line}: levels can be compared on a quieter machine only")),
+            None if is_short => {}
+            None => notes.extend(blind(&states, &parts)),
+        }
+    } else if found == ClaimVerdict::Undecided
+        || judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
+    {
+        // What could have been seen is said with everything that rests on seeing nothing, and with what is open.
+        notes.extend(verdict::control_lines(&states));
+    }
+    let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);
+    let others = others.filter(|_| is_told);
+    notes.extend(others.map(|line| format!("{line}; what is found is so even if all of it was on one side")));
+    notes.push(format!(
+        "this speaks for Linux {}, {}, {}",
+        environment.kernel,
+        environment.device,
+        size_of(claim)
+    ));
+    notes.extend(claim.caveat.clone());
+    Some(counted(ClaimReport {
+        substituted: claim.substituted.clone(),
+        scaled: claim.scaled.clone(),
+        parts,
+        ..without_trial(claim, found, notes)
+    }))
+}
+
+/// With the parts that are known in its answer, where they do not agree or are not all.
+fn counted(report: ClaimReport) -> ClaimReport {
+    let claimed = report.parts.iter().filter(|part| !part.planted);
+    match counts(report.verdict, &claimed.map(|part| part.verdict).collect::<Vec<_>>()) {
+        Some(counts) => {
+            let answer = format!("{} ({counts})", report.verdict.words());
+            ClaimReport { answer, ..report }
+        }
+        None => report,
+    }
+}
+
+/// How many parts are known, where a claim is known in part: `3 of 5`, `2 of 4 reversed`.
+fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
+    let count = |verdict| parts.iter().filter(|found| **found == verdict).count();
+    let (all, open) = (parts.len(), count(ClaimVerdict::Undecided));
+    match verdict {
+        ClaimVerdict::InPart => {
+            let open = if open > 0 { format!(", {open} open") } else { String::new() };
+            Some(format!("{} of {all}{open}", count(ClaimVerdict::Holds)))
+        }
+        ClaimVerdict::Undecided => {
+            let unknown = [ClaimVerdict::Undecided, ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+            let known: Vec<_> = parts.iter().filter(|found| !unknown.contains(found)).collect();
+            let first = known.first().filter(|_| known.len() < all)?;
+            let is_one = known.iter().all(|found| found == first);
+            Some(format!(
+                "{} of {all} {}",
+                known.len(),
+                if is_one { first.words() } else { "not as claimed" }
+            ))
+        }
+        ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => {
+            let hidden = [ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+            let is_part = parts.iter().any(|found| hidden.contains(found));
+            is_part
+                .then(|| format!("{} of {all}", parts.iter().filter(|found| !hidden.contains(found)).count()))
+        }
+        _ => None,
+    }
+}
+
+/// The report of a trial that failed: of what it had not decided until then nothing is known to be open.
+pub fn failed(report: ClaimReport) -> ClaimReport {
+    if report.verdict != ClaimVerdict::Undecided {
+        return report;
+    }
+    let verdict = ClaimVerdict::CannotRun;
+    let mut notes = report.notes;
+    notes.insert(0, "its trial failed before it was decided".into());
+    ClaimReport { verdict, answer: verdict.words().into(), notes, ..report }
+}
+
+/// An answer of earlier in the words of a claim as it is written today.
+pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
+    let ClaimReport { verdict, notes, substituted, scaled, parts, .. } = report;
+    counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, verdict, Vec::new()) })
+}
+
+/// The report of a claim that was not tried, with what is said about that.
+pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -> ClaimReport {
+    ClaimReport {
+        id: claim.id.clone(),
+        statement: claim.statement.clone(),
+        source: source(claim),
+        setup: claim.setup.clone(),
+        said: claim.said.clone(),
+        fixed: claim.fixed,
+        verdict,
+        answer: answer(claim, verdict),
+        notes,
+        substituted: Vec::new(),
+        scaled: Vec::new(),
+        parts: Vec::new(),
+        tables: claim.tables.clone(),
+    }
+}
+
+/// Why arms cannot do what is asked of them.
+fn reasons(plan: &Plan, judge: &Judge<'_>) -> Vec<String> {
+    let cells = plan.parts.iter().flat_map(|part| &part.contrasts).flat_map(|at| plan.contrasts[*at].cells());
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in cells {
+        let reason = judge.cannot(cell).map(|reason| format!("{}: {reason}", plan.arm_name(cell)));
+        reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+    }
+    reasons
+}
+
+/// What a trial's claim expects, a line for each part: `xfs @ 4 / xfs @ 1 above 2; 2.01 then`.
+pub fn expectations(plan: &Plan) -> Vec<String> {
+    let line = |part: &Part| {
+        let expected = expected(plan, part).map_or_else(String::new, |expected| format!(" {expected}"));
+        let then = part.then.as_ref().map_or_else(String::new, |then| format!("; {then} then"));
+        let says = part.says.as_ref().map_or_else(String::new, |says| format!(" ({says})"));
+        format!("{}{expected}{then}{says}", subject(plan, part))
+    };
+    plan.parts.iter().map(|claimed| line(&claimed.part)).collect()
+}
+
+/// The amounts a verdict speaks for, as far as the claim was scaled.
+fn size_of(claim: &Claim) -> String {
+    let scaled = claim.scaled.join(", ");
+    if scaled.is_empty() { "and the amounts of its workloads".into() } else { scaled }
+}
+
+/// Who, when and where: `Dave Chinner, 2012-03, MySQL Performance Blog`.
+pub fn source(claim: &Claim) -> String {
+    let parts = [&claim.author, &claim.date, &claim.place];
+    parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn answer(claim: &Claim, verdict: ClaimVerdict) -> String {
+    let own = match verdict {
+        ClaimVerdict::Holds => &claim.answers.holds,
+        ClaimVerdict::Reversed => &claim.answers.reversed,
+        ClaimVerdict::NoDifference => &claim.answers.no_difference,
+        ClaimVerdict::Less => &claim.answers.less,
+        ClaimVerdict::Measured
+        | ClaimVerdict::Undecided
+        | ClaimVerdict::InPart
+        | ClaimVerdict::CannotTell
+        | ClaimVerdict::CannotRun => &None,
+    };
+    own.clone().unwrap_or_else(|| verdict.words().into())
+}
+
+/// A contrast of a question, which expects nothing.
+fn of_question(state: &ContrastState) -> PartReport {
+    let level = threads_in_words(state.threads);
+    let phase = if state.phase.is_empty() { String::new() } else { format!(", {}", state.phase) };
+    PartReport {
+        subject: format!("{} / {} in {}{phase} at {level}", state.a, state.b, state.workload),
+        expected: None,
+        says: None,
+        planted: false,
+        reading: None,
+        then: None,
+        figure: Some("ratio".into()),
+        measured: state.ratio,
+        interval: state.interval,
+        leaders: None,
+        rounds: state.rounds,
+        rounds_needed: None,
+        known: String::new(),
+        verdict: ClaimVerdict::Measured,
+    }
+}
+
+fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState], index: usize) -> PartReport {
+    let claimed = &plan.parts[index];
+    // With several contrasts that are not of one figure there is no one ratio to show.
+    let is_one = !matches!(claimed.part.asked, ClaimQuestion::NoSingleWinner(_));
+    let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
+    // What lies on the other side of 1, or at it, was decided by the question about the direction: its figures count.
+    let decided_by = usize::from(matches!(verdict, ClaimVerdict::Reversed | ClaimVerdict::NoDifference));
+    let contrast = claimed.contrasts.get(decided_by).or_else(|| claimed.contrasts.first());
+    let state = contrast.filter(|_| is_one).and_then(|index| states.get(*index));
+    let watched = || {
+        let judge = judge?;
+        claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
+    };
+    let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
+    let is_open_ratio = is_one && verdict == ClaimVerdict::Undecided;
+    let asked = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
+    let known = asked.map(verdict::known).find(|known| !known.is_empty());
+    PartReport {
+        subject: subject(plan, &claimed.part),
+        expected: expected(plan, &claimed.part),
+        says: claimed.part.says.clone(),
+        planted: claimed.part.planted,
+        reading: claimed.part.reading.clone(),
+        then: claimed.part.then.clone(),
+        figure: is_one.then(|| figure(plan, &claimed.part)).flatten(),
+        measured: state.and_then(|state| state.ratio),
+        interval: state.and_then(|state| state.interval),
+        leaders: judge.and_then(|_| leaders(plan, states, index)),
+        rounds: state.map(|state| state.rounds).or_else(watched).or_else(least).unwrap_or(0),
+        rounds_needed: state
+            .and_then(|state| state.rounds_needed)
+            .filter(|_| verdict == ClaimVerdict::Undecided),
+        known: known.unwrap_or_default(),
+        verdict,
+    }
+}
+
+/// Who is beaten by nobody, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
+fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String> {
+    let claimed = &plan.parts[index];
+    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.asked else { return None };
+    let mut pairs = claimed.contrasts.iter();
+    let mut said = Vec::new();
+    for group in groups {
+        let mut leading: Vec<&str> =
+            group.iter().map(|spot| plan.trial.arms[spot.arm].name.as_str()).collect();
+        // The contrasts of a group are its pairs, and are in the order of the groups.
+        for index in pairs.by_ref().take(group.len() * group.len().saturating_sub(1) / 2) {
+            let state = &states[*index];
+            match state.verdict {
+                Outcome::Faster => leading.retain(|arm| *arm != state.b),
+                Outcome::Slower => leading.retain(|arm| *arm != state.a),
+                Outcome::Equivalent
+                | Outcome::CannotTell
+                | Outcome::Undecided
+                | Outcome::Failed
+                | Outcome::Cannot => {}
+            }
+        }
+        let name = spot_name(plan, group.first()?);
+        let place = name.split_once(" in ").map_or(name.as_str(), |(_, place)| place);
+        said.push(format!("{place}: {}", leading.join(" or ")));
+    }
+    Some(said.join("; "))
+}
+
+/// That levels were compared, or an amount was measured, next to other work.
+fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
+    let taken = (0..plan.parts.len()).filter_map(|part| judge.lost_to_others(part));
+    let share = taken.max_by(f64::total_cmp)?;
+    Some(format!(
+        "other programs took {:.0} % of the processors while it ran, which may be nothing to one thread and much to many, or the \
+         other way round",
+        100.0 * share
+    ))
+}
+
+/// Why nothing can be told, and what it would take.
+fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
+    let found = |state: &ContrastState| state.control.map(|control| control.found);
+    // With the other lever it may have been seen.
+    let was_seen = |state: &ContrastState| {
+        fn figure(of: &ContrastState) -> (&str, &str, &str, u16, Metric) {
+            (&of.b, &of.workload, &of.phase, of.threads, of.metric)
+        }
+        states.iter().any(|other| found(other) == Some(Assay::Seen) && figure(other) == figure(state))
+    };
+    let unseen = states
+        .iter()
+        .filter(|state| matches!(found(state), Some(Assay::Unseen | Assay::Overdosed)) && !was_seen(state));
+    let planted = parts.iter().filter(|part| part.planted && part.verdict == ClaimVerdict::CannotTell);
+    let planted = planted.map(|part| {
+        let what = part.says.as_ref().unwrap_or(&part.subject);
+        format!("planted here, and not seen: {what}")
+    });
+    let lines: Vec<String> = unseen.filter_map(verdict::control_line).chain(planted).collect();
+    if lines.is_empty() {
+        let words = "the arms ran at the limit of the modelled device, so that being equal says nothing about them; it \
+                     takes a device with a higher limit, or less load";
+        return vec![words.into()];
+    }
+    lines.into_iter().map(|line| format!("{line}; it takes another device, or another load")).collect()
+}
+
+/// What kind of figure a part has.
+fn figure(plan: &Plan, part: &Part) -> Option<String> {
+    match &part.asked {
+        ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. } => Some("ratio".into()),
+        ClaimQuestion::Slope { .. } => Some("factor for each doubling".into()),
+        ClaimQuestion::Amount { cell, .. } => {
+            Some(part.metric.unit(&plan.results[cell.workload][cell.result]).to_owned())
+        }
+        ClaimQuestion::Works(_) | ClaimQuestion::Fails(_) | ClaimQuestion::NoSingleWinner(_) => None,
+    }
+}
+
+/// What a part looks at, in words.
+fn subject(plan: &Plan, part: &Part) -> String {
+    let name = |spot: &Spot| spot_name(plan, spot);
+    let of = match part.metric {
+        Metric::Throughput => String::new(),
+        metric => format!("{} of ", metric.name()),
+    };
+    match &part.asked {
+        ClaimQuestion::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
+        ClaimQuestion::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
+        ClaimQuestion::Slope { cells, .. } => {
+            let levels: Vec<String> = cells.iter().map(|cell| cell.threads.to_string()).collect();
+            format!("{of}{} @ {}", plan.trial.arms[cells[0].arm].name, levels.join(", "))
+        }
+        ClaimQuestion::Amount { cell, .. } => format!("{of}{}", name(cell)),
+        ClaimQuestion::Works(cell) => format!("{} is done every time", name(cell)),
+        ClaimQuestion::Fails(cell) => format!("{} fails or cannot be done", name(cell)),
+        ClaimQuestion::NoSingleWinner(groups) => {
+            format!("no arm is best, or as good, in all {} comparisons", groups.len())
+        }
+    }
+}
+
+/// What a part expects of it, in words.
+fn expected(plan: &Plan, part: &Part) -> Option<String> {
+    let number = |value: f64| match (&part.asked, figure(plan, part)) {
+        (ClaimQuestion::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
+        _ => numbers::plain(value),
+    };
+    let (bound, of) = match &part.asked {
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Amount { bound, .. } => (bound, ""),
+        ClaimQuestion::Slope { bound, .. } => (bound, " for each doubling"),
+        ClaimQuestion::Better { .. } => return Some("better".into()),
+        ClaimQuestion::Works(_) | ClaimQuestion::Fails(_) | ClaimQuestion::NoSingleWinner(_) => return None,
+    };
+    Some(match bound {
+        Bound::Above(value) => format!("above {}{of}", number(*value)),
+        Bound::Below(value) => format!("below {}{of}", number(*value)),
+        Bound::Within(fraction) => format!("within {}% of 1{of}", numbers::plain(fraction * 100.0)),
+    })
+}
+
+/// A cell by what tells it from the others of its trial.
+fn spot_name(plan: &Plan, spot: &Spot) -> String {
+    let workload = &plan.workloads[spot.workload];
+    let mut name = plan.trial.arms[spot.arm].name.clone();
+    if workload.threads.len() > 1 || workload.threads[0] > 1 {
+        let _ = write!(name, " @ {}", spot.threads);
+    }
+    if plan.workloads.len() > 1 {
+        let _ = write!(name, " in {}", workload.name);
+    }
+    if plan.results[spot.workload].len() > 1 {
+        let _ = write!(name, ": {}", plan.results[spot.workload][spot.result].name);
+    }
+    name
+}
+
+impl PartReport {
+    /// What is measured, with its interval: `1.42 [1.38, 1.47]`.
+    pub fn here(&self) -> String {
+        let number = |value: f64| match self.figure.as_deref() {
+            Some("ratio" | "factor for each doubling") => numbers::ratio_digits(value),
+            Some(unit) => numbers::figure(value, unit),
+            None => String::new(),
+        };
+        match self.measured {
+            Some(value) => numbers::with_interval(value, self.interval, number),
+            None if self.figure.is_none() => {
+                self.leaders.clone().unwrap_or_else(|| self.verdict.words().into())
+            }
+            None => "—".into(),
+        }
+    }
+}
+
+impl ClaimReport {
+    /// What is measured in a few words, for a cell of a table: the figures of its parts.
+    pub fn here(&self) -> String {
+        match self.verdict {
+            ClaimVerdict::CannotRun => self.notes.first().cloned().unwrap_or_default(),
+            _ => match self.parts.as_slice() {
+                [one] => one.here(),
+                parts => {
+                    let named = parts.iter().map(|part| format!("{}: {}", part.subject, part.here()));
+                    named.collect::<Vec<_>>().join("; ")
+                }
+            },
+        }
+    }
+}
+
+pub fn style(verdict: ClaimVerdict) -> Style {
+    match verdict {
+        ClaimVerdict::Holds => AnsiColor::Green.on_default(),
+        ClaimVerdict::Reversed | ClaimVerdict::NoDifference | ClaimVerdict::Less => {
+            AnsiColor::Red.on_default()
+        }
+        ClaimVerdict::InPart => AnsiColor::Yellow.on_default(),
+        ClaimVerdict::Measured => Style::new(),
+        ClaimVerdict::Undecided | ClaimVerdict::CannotTell | ClaimVerdict::CannotRun => Style::new().dimmed(),
+    }
+}
+
+/// The claim and its answer, for people.
+pub fn render(report: &ClaimReport) -> String {
+    const BOLD: Style = Style::new().bold();
+    const QUIET: Style = Style::new().dimmed();
+    let mut out = String::new();
+    let colour = style(report.verdict);
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}  {colour}{}{colour:#}", plain(&report.id), plain(&report.answer));
+    let _ = writeln!(out, "  {}", plain(&report.statement));
+    let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&report.source));
+    if !report.said.is_empty() {
+        let setup =
+            if report.setup.is_empty() { String::new() } else { format!(" — {}", plain(&report.setup)) };
+        let _ = writeln!(out, "  then: {}{QUIET}{setup}{QUIET:#}", plain(&report.said));
+    }
+    for (index, part) in report.parts.iter().enumerate() {
+        out += &render_part(part, index == 0, report.parts.len() > 1);
+    }
+    for line in &report.substituted {
+        let _ = writeln!(out, "  substituted: {}", plain(line));
+    }
+    for line in &report.notes {
+        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain_lines(line, 4));
+    }
+    out
+}
+
+/// The same for where there are no colours and no columns, a line for each thing that is said: the answer first.
+pub fn lines(report: &ClaimReport) -> Vec<String> {
+    let text = anstream::adapter::strip_str(&render(report)).to_string();
+    let told = text.lines().skip(1).map(|line| line.trim().to_owned());
+    std::iter::once(plain(&format!("{}: {}", report.id, report.answer))).chain(told).collect()
+}
+
+/// A part in one or two lines; its verdict is said where there are others.
+fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> String {
+    const QUIET: Style = Style::new().dimmed();
+    let mut out = String::new();
+    let lead = match part.says.as_ref().filter(|_| is_one_of_many) {
+        // What the source says, which need not be what is found.
+        Some(says) => {
+            let _ = writeln!(out, "  claimed: {}", plain(says));
+            "here: "
+        }
+        None if is_first => "here: ",
+        None => "      ",
+    };
+    let colour = style(part.verdict);
+    let mut words = match part.figure {
+        Some(_) => format!("{} = {colour}{}{colour:#}", plain(&part.subject), plain(&part.here())),
+        None => match &part.leaders {
+            Some(leaders) => plain(&format!("{}; {leaders}", part.subject)),
+            None => plain(&part.subject),
+        },
+    };
+    let rounds = verdict::rounds_in_words(part.rounds);
+    let more = part.rounds_needed.map_or_else(String::new, |needed| {
+        format!(", a decision takes {} in all", verdict::rounds_range(needed))
+    });
+    words += &format!("{QUIET}, {rounds}{more}{}{QUIET:#}", part.known);
+    let then = part.then.as_ref().map(|then| format!("{then} then"));
+    let planted = if part.planted { " of the planted cause" } else { "" };
+    let expected = part.expected.as_ref().map(|expected| format!("{expected} expected{planted}"));
+    for said in [expected, then].into_iter().flatten() {
+        words += &format!("; {}", plain(&said));
+    }
+    if is_one_of_many && part.verdict != ClaimVerdict::Measured {
+        words += &format!(": {colour}{}{colour:#}", part.verdict.words());
+    }
+    let _ = writeln!(out, "  {lead}{words}");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClaimVerdict::*, counts};
+
+    #[test]
+    fn an_answer_says_how_many_parts_are_known() {
+        for (whole, parts, said) in [
+            (InPart, vec![Holds, Reversed, Less], Some("1 of 3")),
+            (InPart, vec![Holds, Reversed, Undecided], Some("1 of 3, 1 open")),
+            (Undecided, vec![Reversed, Reversed, Undecided, CannotTell], Some("2 of 4 reversed")),
+            (Undecided, vec![Less, NoDifference, Undecided], Some("2 of 3 not as claimed")),
+            (Undecided, vec![Undecided, CannotTell], None),
+            // What was planted is open.
+            (Undecided, vec![Holds], None),
+            (Holds, vec![Holds, Holds], None),
+            (NoDifference, vec![NoDifference, CannotTell], Some("1 of 2")),
+            (Less, vec![Less, NoDifference, CannotRun], Some("2 of 3")),
+            (Reversed, vec![Reversed, Reversed], None),
+        ] {
+            assert_eq!(counts(whole, &parts).as_deref(), said, "{parts:?}");
+        }
+    }
+}

@@ -1,0 +1,804 @@
+//! The final document of a trial: everything a script might ask, with a schema version.
+
+use super::{
+    claim::{self, ClaimReport},
+    verdict,
+};
+use fstrial_model::{
+    facts::ArmFacts,
+    measurement::Counter,
+    memory::LimitedBy,
+    trial::{Compare, ErrorControl},
+    unit,
+    units::Nanos,
+    workload::Until,
+};
+use fstrial_run::{
+    audit,
+    cell::Contrast,
+    claim::is_at_limit,
+    contrast::{ContrastState, Outcome},
+    coordinator::{Finished, Reason},
+    environment::Environment,
+    judge::Judge,
+    plan::{Plan, threads_in_words},
+    sample::{LoadSample, Sample},
+};
+use fstrial_stats::{estimate::Walsh, signed_rank};
+use serde::Serialize;
+
+/// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
+const NOISY: f64 = 0.05;
+/// From this share of an operation on, in percent, the load generator's own loop is said with the result.
+const LOOP_SHARE: f64 = 3.0;
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// A trial with its answer.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Document {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Its name.
+    pub name: String,
+    /// Its number in the store.
+    pub trial_id: Option<i64>,
+    /// How it ended.
+    pub ended: &'static str,
+    /// Rounds begun.
+    pub rounds: u32,
+    /// Whether the last of them ended before all its runs were made.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_short: bool,
+    /// Whether every cell was run once: before that there is no answer.
+    #[serde(skip)]
+    pub has_begun: bool,
+    /// The seed everything random was drawn from.
+    pub seed: String,
+    /// What is compared: `arms`, or `workloads` on each arm.
+    pub compare: Compare,
+    /// The band inside which a difference does not matter, in percent.
+    pub practical_percent: f64,
+    /// What is promised of many comparisons: `fdr` or `fwer`.
+    pub errors: ErrorControl,
+    /// Time of a further round of what is open, in seconds.
+    pub round_seconds: Option<f64>,
+    /// The claim that it was there to decide, with what is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimReport>,
+    /// The host where fstrial was started.
+    pub environment: Environment,
+    /// The machines of the places that arms name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Environment>,
+    /// The flag that names the home, where the command line did: part of every command that is about the same store.
+    #[serde(skip)]
+    pub home_again: String,
+    /// What `fstrial resume` has to be told again: the commands of places, which are on the command line only.
+    #[serde(skip)]
+    pub said_again: String,
+    /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
+    #[serde(skip)]
+    pub rounds_are_done: bool,
+    /// The error that ended its last session, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
+    /// Every arm with its facts.
+    pub arms: Vec<ArmReport>,
+    /// What differs between the arms in addition to what was asked for.
+    pub audit: Vec<String>,
+    /// Every workload with its cells and verdicts.
+    pub workloads: Vec<WorkloadReport>,
+    /// Failures of cells.
+    pub failures: Vec<String>,
+    /// Warnings about warm-up and overhead.
+    pub warnings: Vec<String>,
+    /// The trial file that repeats it.
+    pub trial: String,
+    /// The command that repeats it.
+    pub repeat: String,
+}
+
+/// An arm with what it really was.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmReport {
+    /// Its name.
+    pub name: String,
+    /// Its short form.
+    pub configuration: String,
+    /// The place it was built at; none: the host where fstrial was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// What it really was.
+    pub facts: Option<ArmFacts>,
+}
+
+/// A workload, or one of its phases, with its results.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct WorkloadReport {
+    /// Its name; the arm's, if workloads are compared.
+    pub name: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// What it does, in words; none if its file says nothing.
+    pub about: Option<String>,
+    /// Unit of its throughput: `op/s` or `bytes/s`, or that of a number another program printed.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+    /// The promise about latency of which the figure is the highest rate that keeps it, if one was looked for.
+    pub promise: Option<String>,
+    /// How often it is done in a run, of which the median counts; none where it is done once.
+    pub repeated: Option<u16>,
+    /// The server that its clients talked to, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
+    /// Whether it is shown next to the result that decides, and decides nothing itself, such as a server's latencies.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub secondary: bool,
+    /// Whether every arm is compared with one only: the second of each verdict.
+    #[serde(skip)]
+    pub has_baseline: bool,
+    /// Warm-up in seconds; none for work that ends when it is done.
+    pub warmup_seconds: Option<f64>,
+    /// Measured time of a run in seconds, a server's client's too; none for work that ends when it is done, and for other
+    /// programs.
+    pub duration_seconds: Option<f64>,
+    /// Its cells.
+    pub cells: Vec<CellReport>,
+    /// Its verdicts.
+    pub verdicts: Vec<VerdictReport>,
+    /// What the ratios of arms at one place are to those at another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leads: Vec<VerdictReport>,
+    /// Its controls, each a slowed arm over the arm as it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<ContrastState>,
+}
+
+/// A server whose clients timed the numbers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Served {
+    /// What is durable when the server acknowledges, where that is said.
+    pub durable: Option<String>,
+}
+
+/// A verdict with what must be said along with it.
+#[derive(Debug, Clone, Serialize)]
+pub struct VerdictReport {
+    /// The contrast and what is decided.
+    #[serde(flatten)]
+    pub contrast: ContrastState,
+    /// Why the arms are of unequal durability, if they are.
+    pub unequal_durability: Option<String>,
+}
+
+/// A cell in numbers. Latencies are medians over the rounds of each run's own quantile.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CellReport {
+    /// The arm; the workload, if workloads are compared.
+    pub arm: String,
+    /// The place where the arm is built; none: the host where fstrial was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// The level.
+    pub threads: u16,
+    /// Runs.
+    pub runs: usize,
+    /// It failed and was not run again.
+    pub failed: bool,
+    /// Why the arm cannot do the workload, which is an answer and no failure.
+    pub cannot: Option<String>,
+    /// The tool that did it with its version, for operations.
+    pub tool: Option<String>,
+    /// The throughput in the unit of its workload: typical (Hodges–Lehmann), and its interval.
+    pub rate: Option<f64>,
+    /// 95 % from six runs on; before that the least and the greatest.
+    pub rate_interval: Option<(f64, f64)>,
+    /// Bytes per second: typical, as `rate`.
+    pub bytes_per_second: Option<f64>,
+    /// Latency of an operation in ns: p50, p99, p99.9; none of a quantile for which a run had too few operations.
+    pub latency_ns: Option<[Option<f64>; 3]>,
+    /// CPU time of the whole machine for one operation, in ns, median.
+    pub cpu_per_operation_ns: Option<f64>,
+    /// CPU time of the load's own threads for one operation, in ns, median: what the kernel did for them in other threads is
+    /// in the machine's only.
+    pub load_cpu_per_operation_ns: Option<f64>,
+    /// Bytes written to the device for one operation, median.
+    pub device_bytes_per_operation: Option<f64>,
+    /// Checkpoints that the server began in a run, mean; none where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<f64>,
+    /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_share: Option<f64>,
+    /// Not a byte passed between the device and the kernel in most runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub device_idle: bool,
+    /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// How often a run went through it in the measured time, median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_laps: Option<f64>,
+    /// The same from the mount to the beginning of the measured time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_laps_before: Option<f64>,
+    /// Commits of the filesystem in the measured time of a run, of whatever cause, mean; none where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<f64>,
+    /// Whether it ran at the limit of the modelled device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_limit: bool,
+    /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
+    pub generator_share: f64,
+}
+
+impl Document {
+    /// The machines on which arms were built: the host where fstrial was started, if it is one, and the places.
+    pub fn machines(&self) -> impl Iterator<Item = &Environment> {
+        let is_here = self.arms.iter().any(|arm| arm.place.is_none());
+        Some(&self.environment).filter(|_| is_here).into_iter().chain(&self.places)
+    }
+
+    /// What these machines are, in lines for people.
+    pub fn machines_in_words(&self) -> Vec<String> {
+        let lines = |there: &Environment| {
+            let name = match there.place.as_str() {
+                "" => String::new(),
+                place => format!("{place} ({}): ", there.host),
+            };
+            let lines = there.describe().into_iter().chain(there.device_notes.iter().cloned());
+            lines.map(|line| format!("{name}{line}")).collect::<Vec<_>>()
+        };
+        self.machines().flat_map(lines).collect()
+    }
+
+    /// The command that shows everything; none where nothing is stored.
+    pub fn report_command(&self) -> Option<String> {
+        self.trial_id.map(|id| format!("fstrial report {id} --format text{}", self.home_again))
+    }
+
+    /// `6 rounds`, `6 rounds, the last one cut short`.
+    pub fn rounds_in_words(&self) -> String {
+        let rounds = verdict::rounds_in_words(self.rounds as usize);
+        match self.is_cut_short {
+            true if self.rounds == 1 => format!("{rounds}, which was cut short"),
+            true => format!("{rounds}, the last one cut short"),
+            false => rounds,
+        }
+    }
+
+    /// That the trial is not at its end, in words; none of one that is.
+    pub fn not_at_its_end(&self) -> Option<String> {
+        let go_on =
+            self.trial_id.map_or_else(String::new, |id| format!("; `fstrial resume {id}` resumes it"));
+        match self.ended {
+            "running" => Some("this trial still runs: what is here is what it has found so far".into()),
+            "killed" => Some(format!("this trial was killed before its end{go_on}")),
+            "failed" => {
+                let why = self.ended_by.as_deref().unwrap_or("a host or an arm refused what it takes");
+                Some(format!("this trial failed before its end: {why}"))
+            }
+            "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
+            _ => None,
+        }
+    }
+
+    /// What one of their figures is, said once where they agree: `6.1.0 · 6.12.3`.
+    pub fn of_machines(&self, figure: impl Fn(&Environment) -> &str) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        for machine in self.machines() {
+            if !all.contains(&figure(machine)) {
+                all.push(figure(machine));
+            }
+        }
+        all.join(" · ")
+    }
+
+    /// The machine on which an arm was built.
+    fn machine_of(&self, arm: &ArmReport) -> Option<&Environment> {
+        self.machines().find(|machine| machine.place == arm.place.as_deref().unwrap_or_default())
+    }
+}
+
+/// Makes the document of a finished trial.
+pub fn document(
+    plan: &Plan,
+    finished: &Finished<'_>,
+    (environment, places): (&Environment, Vec<Environment>),
+    trial_id: Option<i64>,
+    repeat: String,
+) -> Document {
+    let settings = &plan.trial.trial;
+    let states = finished.judge().map(Judge::states).unwrap_or_default();
+    let sections = plan.sections();
+    let workloads: Vec<WorkloadReport> =
+        sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
+    let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
+        name: arm.name.clone(),
+        configuration: arm.configuration(),
+        place: arm.place.clone(),
+        facts: finished.facts.get(index).cloned(),
+    });
+    let mut document = Document {
+        schema_version: SCHEMA_VERSION,
+        name: settings.name.clone(),
+        trial_id,
+        ended: match finished.reason {
+            Reason::Interrupted => "interrupted",
+            Reason::Settled | Reason::BudgetEnded if finished.is_decided() => "decided",
+            Reason::Settled => "given-up",
+            Reason::BudgetEnded => "budget-ended",
+        },
+        rounds: finished.rounds,
+        is_cut_short: finished.all.is_cut_short(),
+        has_begun: finished.all.has_begun(),
+        seed: format!("{:#x}", plan.seed),
+        compare: settings.compare,
+        practical_percent: settings.practical.0,
+        errors: settings.errors,
+        round_seconds: finished.round_time.map(Nanos::as_secs_f64),
+        claim: claim::report(
+            plan,
+            finished.judge(),
+            environment,
+            finished.all.failures(),
+            finished.reason != Reason::Interrupted,
+        ),
+        environment: environment.clone(),
+        places,
+        home_again: String::new(),
+        said_again: places_again(plan),
+        rounds_are_done: finished.reason != Reason::Interrupted
+            && settings.rounds.is_some_and(|most| finished.rounds >= most),
+        ended_by: None,
+        arms: arms.collect(),
+        audit: finished.audit.clone(),
+        workloads,
+        failures: finished.all.failures().to_vec(),
+        warnings: Vec::new(),
+        trial: plan.trial.to_toml(),
+        repeat,
+    };
+    document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
+        .into_iter()
+        .chain(audit::on_rotating(plan, &finished.facts, environment.tick_hz))
+        .chain(load_warning(document.machines()))
+        .chain(memory_warning(plan, &document))
+        .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
+        .chain(instrument_warning(&document))
+        .chain(noise_warning(plan, finished))
+        .chain(ceiling_warning(&document.workloads))
+        .chain(control_warning(plan))
+        .collect();
+    document
+}
+
+/// Words that say again how places on other hosts are reached.
+fn places_again(plan: &Plan) -> String {
+    let elsewhere = plan.trial.places.iter().filter(|place| !place.is_here());
+    elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
+}
+
+/// Percent of a machine's processors above which other work takes enough to be spoken of.
+const BUSY_PERCENT: u8 = 15;
+
+/// Says so where a machine had other work when the trial began.
+fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
+    let named = machines.filter_map(|machine| {
+        let busy = machine.busy_percent.filter(|busy| *busy > BUSY_PERCENT)?;
+        let at = if machine.place.is_empty() { "the machine" } else { &machine.place };
+        Some(format!("{busy} % of the processors of {at}"))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "other work was running when the trial began, on {}: it takes time from every arm and makes rounds differ, and \
+             CPU/op counts it too (own CPU/op does not); a quiet machine decides sooner",
+            named.join(", ")
+        )
+    })
+}
+
+/// Says so where the limit for the memory does to buffered writes what no machine does.
+fn memory_warning(plan: &Plan, document: &Document) -> Option<String> {
+    let is_v1 = document.machines().any(|machine| machine.memory_limited_by == Some(LimitedBy::V1));
+    let named = plan.workloads.iter().filter(|workload| workload.is_buffered_write());
+    let named: Vec<&str> = named.map(|workload| workload.name.as_str()).collect();
+    (is_v1 && !named.is_empty()).then(|| {
+        format!(
+            "THE MEMORY LIMIT IS NOT A SMALL MACHINE for {}, whose buffered writers are not slowed down before it: it is cgroup v1; \
+             compare what reads, or use a kernel with the memory controller in cgroup v2",
+            named.join(", ")
+        )
+    })
+}
+
+/// Says so where the load generator's own loop is a noticeable part of an operation.
+fn instrument_warning(document: &Document) -> Option<String> {
+    let share = |workload: &WorkloadReport, cell: &CellReport| {
+        // The arm, or the workload if workloads are compared: then the section has the arm's name.
+        let arm = document.arms.iter().find(|arm| [&cell.arm, &workload.name].contains(&&arm.name))?;
+        #[expect(clippy::cast_precision_loss, reason = "some tens of nanoseconds")]
+        let cost = document.machine_of(arm)?.generator_loop_ns? as f64;
+        Some(cost / cell.latency_ns?[0]? * 100.0)
+    };
+    let shares = document.workloads.iter().flat_map(|workload| {
+        workload.cells.iter().filter_map(move |cell| Some((share(workload, cell)?, &cell.arm)))
+    });
+    let (share, arm) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
+    (share >= LOOP_SHARE).then(|| format!("differences are larger than they look, as {part}"))
+}
+
+/// What to do about a device that varies so much that the answer is not complete.
+fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
+    let judge = finished.judge().filter(|_| !finished.is_decided())?;
+    let spread = judge.spread_between_rounds()?;
+    let is_file = plan.trial.device.kind.is_file();
+    // Without an interval it is not known yet how many rounds it takes.
+    let is_hopeless = |state: &ContrastState| state.interval.is_some() && state.rounds_needed.is_none();
+    let open = judge.states().into_iter().filter(|state| state.holds_open);
+    let open: Vec<ContrastState> = open.filter(|state| state.verdict == Outcome::Undecided).collect();
+    let remedy = match !open.is_empty() && open.iter().all(is_hopeless) {
+        true => "more rounds would hardly find them here, longer runs might",
+        false => "more rounds (--budget) find them here",
+    };
+    (is_file && spread > NOISY).then(|| {
+        format!(
+            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
+             where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \
+             `fstrial device list`), but speaks for that device only",
+            spread.exp_m1() * 100.0
+        )
+    })
+}
+
+/// Says so where arms ran into the ceiling of a modelled device: that is the answer for this volume, and nothing beyond it.
+fn ceiling_warning(workloads: &[WorkloadReport]) -> Option<String> {
+    let named = workloads.iter().flat_map(|workload| {
+        workload.levels().into_iter().filter_map(move |threads| {
+            let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
+            let many = cells.filter(|cell| cell.at_limit).count() > 1;
+            many.then(|| format!("{}, {}", workload.title(), threads_in_words(threads)))
+        })
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "several arms ran at the limit of the modelled device: what they could do beyond it is not seen here ({})",
+            named.join("; ")
+        )
+    })
+}
+
+/// Says so where a control was asked for and none can run.
+fn control_warning(plan: &Plan) -> Option<String> {
+    let workload = |contrast: &Contrast| plan.cells[contrast.a].workload;
+    let has = |resting: &Contrast| {
+        plan.contrasts.iter().filter(|other| plan.is_control(other.a)).any(|control| {
+            let key = |of: &Contrast| (workload(of), of.metric, of.dose);
+            key(control) == key(resting)
+        })
+    };
+    let without = plan.contrasts.iter().filter(|contrast| contrast.dose.is_some() && !has(contrast));
+    let mut names: Vec<&str> =
+        without.map(|contrast| plan.workloads[workload(contrast)].name.as_str()).collect();
+    names.dedup();
+    (plan.trial.trial.control && !names.is_empty()).then(|| {
+        format!(
+            "no control runs in {}: loads at an offered rate cannot be slowed down, and programs and operations only by a \
+             modelled device",
+            names.join(", ")
+        )
+    })
+}
+
+fn section_report(
+    plan: &Plan,
+    finished: &Finished<'_>,
+    section: &[(usize, usize)],
+    states: &[ContrastState],
+) -> WorkloadReport {
+    let (first, result) = section[0];
+    let index = plan.cells[first].workload;
+    let kind = &plan.results[index][result];
+    // What a claim asks may be of other levels, workloads or results: it has a report of its own.
+    let of_this = |n: usize| {
+        plan.parts.is_empty() && plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)))
+    };
+    let is_control = |n: usize| {
+        plan.contrasts.get(n).is_some_and(|c| plan.is_control(c.a) && section.contains(&(c.b, c.result_b)))
+    };
+    let controls = states.iter().enumerate().filter(|(n, _)| is_control(*n));
+    let controls = controls.map(|(_, state)| state.clone()).collect();
+    let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
+    let report = |(_, state): (usize, &ContrastState)| VerdictReport {
+        contrast: state.clone(),
+        unequal_durability: unequal(plan, finished, &state.a, &state.b),
+    };
+    let (leads, verdicts) = states.map(report).partition(|report: &VerdictReport| report.contrast.is_lead);
+    let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
+    let program = plan.workloads[index].program().filter(|timed| timed.program.server.is_some());
+    let served = program.map(|timed| Served { durable: timed.program.durable() });
+    let repeated = plan.workloads[index].operation().map(|timed| timed.repeat);
+    WorkloadReport {
+        name: plan.under(first).to_owned(),
+        phase: kind.name.clone(),
+        about: plan.trial.workloads.get(index).and_then(|entry| entry.about.clone()),
+        unit: kind.unit.clone(),
+        less_is_better: kind.less_is_better,
+        promise: timed.and_then(|phase| phase.find_rate.as_ref()).map(ToString::to_string),
+        repeated: repeated.filter(|times| *times > 1),
+        served,
+        secondary: plan.is_secondary(index, result),
+        has_baseline: plan.trial.trial.baseline.is_some(),
+        warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
+        duration_seconds: timed
+            .map(|phase| phase.duration)
+            .or(program.map(|timed| timed.duration))
+            .map(Nanos::as_secs_f64),
+        cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),
+        verdicts,
+        leads,
+        controls,
+    }
+}
+
+impl WorkloadReport {
+    /// Its levels, in their order.
+    pub fn levels(&self) -> Vec<u16> {
+        let mut levels: Vec<u16> = self.cells.iter().map(|cell| cell.threads).collect();
+        levels.dedup();
+        levels
+    }
+
+    /// What is known of its contrasts; of leads, which are between places, nothing.
+    pub fn states(&self) -> impl Iterator<Item = &ContrastState> + Clone {
+        self.verdicts.iter().map(|report| &report.contrast)
+    }
+
+    /// The places that have comparisons of their own, as arms at different places are not compared; else one without a name.
+    pub fn places(&self) -> Vec<Option<&str>> {
+        let mut places: Vec<Option<&str>> = Vec::new();
+        for cell in &self.cells {
+            let place = cell.place.as_deref().filter(|_| !self.leads.is_empty());
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// Its name with the phase, and with the promise where a rate was looked for, which is another question: `bonnie, rewrite`,
+    /// `oltp, highest rate with p99<5ms`.
+    pub fn title(&self) -> String {
+        let phase = Some(&self.phase).filter(|phase| !phase.is_empty()).cloned();
+        let promise = self.promise.as_ref().map(|promise| format!("highest rate with {promise}"));
+        [Some(self.name.clone()), phase, promise].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Pairs of arms that are compared in any way, a claim's too, and of unequal durability: with the reason.
+pub fn unequal_pairs(plan: &Plan, finished: &Finished<'_>) -> Vec<(String, String, String)> {
+    let mut pairs: Vec<(String, String, String)> = Vec::new();
+    for contrast in &plan.contrasts {
+        let (a, b) = (plan.arm_name(contrast.a), plan.arm_name(contrast.b));
+        if a == b || pairs.iter().any(|(x, y, _)| [x, y] == [a, b] || [x, y] == [b, a]) {
+            continue;
+        }
+        if let Some(reason) = unequal(plan, finished, a, b) {
+            pairs.push((a.to_owned(), b.to_owned(), reason));
+        }
+    }
+    pairs
+}
+
+fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<String> {
+    let find = |name: &str| {
+        let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
+        let (arm, mut facts) = (&plan.trial.arms[index], finished.facts.get(index)?.clone());
+        // Where the device is known to have no volatile cache, nothing hangs on what the kernel takes it for.
+        let model = plan.trial.device_of(arm).modelled();
+        facts.durability.volatile_cache |= model.is_some_and(|model| !model.has_volatile_cache());
+        Some((arm, facts))
+    };
+    let ((a, of_a), (b, of_b)) = (find(a)?, find(b)?);
+    audit::unequal_durability((a, &of_a), (b, &of_b))
+}
+
+fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
+    let samples = judge.map(|judge| judge.samples(at, result)).unwrap_or_default();
+    let median = |value: &dyn Fn(&LoadSample) -> Option<f64>| {
+        let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
+        fstrial_stats::spread::median(&loads.filter_map(value).collect::<Vec<_>>())
+    };
+    // A quantile of some of the runs would be one of the longer ones.
+    let quantile = |index: usize| {
+        let loads = || samples.iter().filter_map(|sample| sample.load.as_ref());
+        loads()
+            .all(|load| load.latency_ns[index].is_some())
+            .then(|| median(&|load| load.latency_ns[index]))?
+    };
+    let counted = |counter| samples.iter().filter_map(move |sample| sample.counters.get(counter));
+    let checkpoints: Vec<u64> = counted(Counter::Checkpoints).filter(|_| result == 0).collect();
+    let laps: Vec<(f64, f64)> = samples.iter().filter_map(|sample| sample.counters.laps()).collect();
+    let lap =
+        |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
+    let (typical, interval) = typical_rate(samples);
+    let arm = &plan.trial.arms[plan.cells[at].arm];
+    let bytes_per_second =
+        robust_mean(samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)));
+    let unit = &plan.results[plan.cells[at].workload][result].unit;
+    CellReport {
+        arm: plan.compared(at).to_owned(),
+        place: arm.place.clone(),
+        threads: plan.cells[at].threads,
+        runs: samples.len(),
+        failed: judge.is_some_and(|judge| judge.has_failed(at)),
+        cannot: judge.and_then(|judge| judge.cannot(at)).map(str::to_owned),
+        tool: samples.last().and_then(|sample| sample.tool.clone()),
+        rate: typical,
+        rate_interval: interval,
+        bytes_per_second,
+        at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
+        latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
+        cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
+        load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
+        device_bytes_per_operation: median(&|load| load.device_bytes)
+            .or_else(|| written_each(plan, (at, result), samples)),
+        checkpoints: mean(&checkpoints),
+        device_share: median(&|load| load.device_share),
+        device_idle: is_idle(samples),
+        log_bytes: counted(Counter::LogSize).next_back(),
+        log_laps: lap(|(_, within)| *within),
+        log_laps_before: lap(|(before, _)| *before),
+        // Of a few commits, or none in most runs, the mean says how many runs have one.
+        commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
+        generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
+    }
+}
+
+/// Whether the device did nothing in most of the runs in which that was counted.
+fn is_idle(samples: &[Sample]) -> bool {
+    let passed = samples.iter().filter_map(|sample| {
+        let of = |counter| sample.counters.get(counter);
+        Some(of(Counter::DeviceRead)?.saturating_add(of(Counter::DeviceWritten)?))
+    });
+    let passed: Vec<u64> = passed.collect();
+    passed.iter().filter(|bytes| **bytes == 0).count() * 2 > passed.len()
+}
+
+/// Bytes written to the device for an operation of a server's clients, median: of its main result, where that is a rate over the
+/// time that they are told. The whole command takes longer.
+fn written_each(plan: &Plan, (at, result): (usize, usize), samples: &[Sample]) -> Option<f64> {
+    let workload = plan.cells[at].workload;
+    let timed = plan.workloads[workload].program().filter(|timed| timed.program.server.is_some())?;
+    let seconds = timed.program.told_time(timed.duration)?.as_secs_f64();
+    let is_main_rate = result == 0 && plan.results[workload][result].unit == unit::OPERATIONS;
+    let of =
+        |sample: &Sample| Some(sample.counters.get(Counter::DeviceWritten)? as f64 / (sample.rate * seconds));
+    let each: Vec<f64> = samples.iter().filter_map(of).collect();
+    is_main_rate.then(|| fstrial_stats::spread::median(&each))?
+}
+
+/// The mean of counts; none if there are none.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn mean(counts: &[u64]) -> Option<f64> {
+    (!counts.is_empty()).then(|| counts.iter().sum::<u64>() as f64 / counts.len() as f64)
+}
+
+/// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or where one is not positive.
+fn robust_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut walsh = Walsh::default();
+    for value in values {
+        if value <= 0.0 {
+            return None;
+        }
+        walsh.push(value.ln());
+    }
+    walsh.estimate().map(f64::exp)
+}
+
+/// The typical rate of a cell and its interval: the one-sample signed-rank estimate of the log rates.
+fn typical_rate(samples: &[Sample]) -> (Option<f64>, Option<(f64, f64)>) {
+    let mut typical = Typical::default();
+    samples.iter().for_each(|sample| typical.push(sample.rate));
+    (typical.rate(), typical.interval())
+}
+
+/// Rates of a cell as they come in.
+#[derive(Debug, Clone, Default)]
+pub struct Typical {
+    walsh: Walsh,
+    /// The least and the greatest.
+    range: Option<(f64, f64)>,
+}
+
+impl Typical {
+    /// Adds the rate of a run.
+    pub fn push(&mut self, rate: f64) {
+        self.walsh.push(rate.ln());
+        self.range = Some(self.range.map_or((rate, rate), |(low, high)| (low.min(rate), high.max(rate))));
+    }
+
+    /// Runs so far.
+    pub fn runs(&self) -> usize {
+        self.walsh.rounds()
+    }
+
+    /// The typical rate; none before the first run.
+    pub fn rate(&self) -> Option<f64> {
+        self.walsh.estimate().map(f64::exp)
+    }
+
+    /// Its interval, of 95 % from six runs on and the range of the runs before that; none of a single one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let critical = signed_rank::largest_critical(self.runs(), 0.05);
+        let interval = self.walsh.interval(critical).map(|(low, high)| (low.exp(), high.exp()));
+        interval.or(self.range.filter(|_| self.runs() > 1))
+    }
+}
+
+/// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.
+const NOT_REPEATED: [&str; 8] =
+    ["--quiet", "-q", "-qq", "--ok-undecided", "--watch", "--no-page", "--json", "--force"];
+const NOT_REPEATED_VALUES: [&str; 4] = ["--seed", "--save", "--tag", "--home"];
+
+/// The command that repeats a trial: its own command line, from the start, with the seed.
+pub fn repeat_command(command_line: &str, seed: u64) -> String {
+    let mut words = quoted_words(command_line).into_iter();
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            _ if NOT_REPEATED_VALUES.contains(&word) => drop(words.next()),
+            _ if NOT_REPEATED.contains(&word) => {}
+            _ if word.split_once('=').is_some_and(|(flag, _)| NOT_REPEATED_VALUES.contains(&flag)) => {}
+            _ if kept.is_empty() && word.ends_with("/fstrial") => kept.push("fstrial"),
+            _ => kept.push(word),
+        }
+    }
+    format!("{} --seed {seed:#x}", kept.join(" "))
+}
+
+/// The words of a command line, each still quoted as it is written.
+fn quoted_words(line: &str) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let ends = |c: char| {
+        // An apostrophe is written outside of quotes, as \'.
+        let was_escaped = is_escaped;
+        is_escaped = c == '\\' && !is_quoted && !was_escaped;
+        is_quoted ^= c == '\'' && !was_escaped;
+        c == ' ' && !is_quoted && !was_escaped
+    };
+    line.split(ends).filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_repeated_without_what_was_for_that_day() {
+        let line = "/usr/bin/fstrial compare ext4 'xfs:-m reflink=0' --tag nightly --save 'my trial.toml' -q --seed=7 -b 1m";
+        assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
+        assert_eq!(repeat_command("fstrial run t.toml --json -qq", 1), "fstrial run t.toml --seed 0x1");
+        let quoted = fstrial_stack::command::quoted("o'brien the 2nd");
+        let line = format!("fstrial compare ext4 xfs --baseline {quoted} --seed 7 --tag x -b 1m");
+        assert_eq!(
+            repeat_command(&line, 1),
+            format!("fstrial compare ext4 xfs --baseline {quoted} -b 1m --seed 0x1")
+        );
+    }
+
+    #[test]
+    fn a_busy_machine_is_warned_of() {
+        let machine = |busy_percent: Option<u8>| Environment { busy_percent, ..Environment::default() };
+        assert_eq!(load_warning([machine(Some(9)), machine(None)].iter()), None);
+        let warning = load_warning([machine(Some(9)), machine(Some(67))].iter()).unwrap();
+        assert!(warning.contains("on 67 % of the processors of the machine"), "{warning}");
+    }
+}

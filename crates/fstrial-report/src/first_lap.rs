@@ -1,0 +1,197 @@
+//! What runs say of that ended before the filesystem's log was full for the first time, or before it committed at all.
+//!
+//! Every run begins on a new filesystem. What the log of one costs when it is full (writing home what is in it to make
+//! room), and what another puts off to its next commit, comes later than the end of a short run.
+
+use super::{
+    claim::ClaimReport,
+    document::{CellReport, Document, WorkloadReport},
+    numbers,
+};
+use fstrial_model::units::Bytes;
+use fstrial_run::plan::threads_in_words;
+
+/// Laps below which nothing is said: what a load hardly logs hardly matters when it comes home.
+const FEW: f64 = 0.01;
+
+/// The lines below a workload's figures.
+pub fn notes(workload: &WorkloadReport) -> Vec<String> {
+    let arms = arms(&workload.cells);
+    // What wrote nothing on one arm may still be in memory there, or on all of them: what moves no bytes works on metadata.
+    let cells = || workload.cells.iter();
+    let writes = cells().any(|cell| cell.device_bytes_per_operation.is_some())
+        || cells().all(|cell| cell.device_share.is_none());
+    // Work with an end of its own has no warm-up.
+    let timed =
+        workload.duration_seconds.filter(|_| workload.warmup_seconds.is_some_and(|warmup| warmup > 0.0));
+    laps(&arms, timed).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
+}
+
+/// The claim that a trial was there for, with how far its runs came.
+pub fn claim_of(document: Document) -> Option<ClaimReport> {
+    let mut claim = document.claim?;
+    for line in document.workloads.iter().flat_map(notes) {
+        // Several workloads may have the same to say.
+        if !claim.notes.contains(&line) {
+            claim.notes.push(line);
+        }
+    }
+    Some(claim)
+}
+
+/// The cells of each arm, in the order of the arms.
+pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
+    let mut arms: Vec<Vec<&CellReport>> = Vec::new();
+    for cell in cells {
+        match arms.iter_mut().find(|known| known[0].arm == cell.arm) {
+            Some(known) => known.push(cell),
+            None => arms.push(vec![cell]),
+        }
+    }
+    arms
+}
+
+/// How far runs came in the log, of all arms that have one, if any run ended in its first lap; with the warm-up that leaves it behind
+/// where a run measures that many seconds.
+fn laps(arms: &[Vec<&CellReport>], seconds: Option<f64>) -> Option<String> {
+    let is_first = |cell: &CellReport| {
+        cell.log_laps.map(|within| within + cell.log_laps_before.unwrap_or_default() < 1.0)
+    };
+    let cells = || arms.iter().flatten();
+    let firsts = cells().filter(|cell| is_first(cell) == Some(true)).filter_map(|cell| cell.log_laps);
+    let least = firsts.filter(|within| *within >= FEW).reduce(f64::min)?;
+    let remedy = seconds.map_or_else(String::new, |seconds| {
+        format!("; a warm-up of about {} leaves that behind", numbers::wait(seconds / least))
+    });
+    // Of the levels that are in their first lap, or past it; which levels, where an arm has both.
+    let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
+        let said = arms.iter().filter_map(|cells| {
+            let found = || cells.iter().filter(|cell| is_first(cell) == Some(first));
+            let size = Bytes(found().next()?.log_bytes?).human();
+            let laps = range(found().filter_map(|cell| cell.log_laps), in_words)?;
+            let is_split = cells.iter().any(|cell| is_first(cell) == Some(!first));
+            let levels: Vec<String> = found().map(|cell| threads_in_words(cell.threads)).collect();
+            let at = if is_split { format!(" at {}", levels.join(", ")) } else { String::new() };
+            Some(format!("{laps} on {}{at} ({size})", cells[0].arm))
+        });
+        said.collect()
+    };
+    let first = of(true, |within| format!("{:.0} %", within * 100.0));
+    let past = of(false, |within| format!("{} times", count(within)));
+    let filled = format!("a run fills {}", first.join(", "));
+    Some(if past.is_empty() {
+        format!(
+            "runs are too short to fill the journal, and what a full one costs is not in their figures: {filled}{remedy}"
+        )
+    } else {
+        format!(
+            "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: {filled}, but past the first lap it goes round {}{remedy}",
+            past.join(", ")
+        )
+    })
+}
+
+/// The commits within a run on the arms of which most runs had none.
+fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
+    let of = |cells: &Vec<&CellReport>| {
+        let counts = || cells.iter().filter_map(|cell| cell.commits);
+        let least = counts().reduce(f64::min)?;
+        Some((least, format!("{} on {}", range(counts(), count)?, cells[0].arm)))
+    };
+    let few = arms.iter().filter_map(of).filter(|(least, _)| *least < 0.5);
+    let said: Vec<String> = few.map(|(_, said)| said).collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a longer \
+             --duration has it): in a run there are {}",
+            said.join(", ")
+        )
+    })
+}
+
+/// `0`, `0.04`, `1.2`, `900`.
+pub(super) fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        ..0.095 => format!("{value:.2}"),
+        ..9.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// `0.4`, or `0.1 to 0.4`.
+fn range(values: impl Iterator<Item = f64>, in_words: fn(f64) -> String) -> Option<String> {
+    let (least, most) = values.fold(None, |range: Option<(f64, f64)>, value| {
+        Some(range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))))
+    })?;
+    let [least, most] = [least, most].map(in_words);
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(arm: &str, threads: u16, log: Option<(f64, f64)>, commits: Option<f64>) -> CellReport {
+        CellReport {
+            arm: arm.into(),
+            threads,
+            runs: 6,
+            rate: Some(1.0),
+            device_bytes_per_operation: Some(4096.0),
+            log_bytes: log.map(|_| 64 << 20),
+            log_laps: log.map(|(_, within)| within),
+            log_laps_before: log.map(|(before, _)| before),
+            commits,
+            ..CellReport::default()
+        }
+    }
+
+    fn told(cells: Vec<CellReport>) -> Vec<String> {
+        notes(&WorkloadReport {
+            name: "append-fsync".into(),
+            unit: "op/s".into(),
+            cells,
+            ..WorkloadReport::default()
+        })
+    }
+
+    #[test]
+    fn a_run_that_ends_in_the_first_lap_is_told_and_one_past_it_is_not() {
+        let levels = [
+            cell("ext4", 1, Some((0.0, 0.04)), Some(900.0)),
+            cell("xfs", 1, Some((0.3, 0.4)), None),
+            cell("ext4", 4, Some((0.0, 0.31)), Some(3000.0)),
+            cell("xfs", 4, Some((0.7, 0.4)), None),
+        ];
+        let line = "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on \
+                    xfs at 1 thread (64 MiB), but past the first lap it goes round 0.4 times on xfs at 4 threads (64 MiB)";
+        assert_eq!(told(levels.to_vec()), [line]);
+        let line = "runs are too short to fill the journal, and what a full one costs is not in their figures: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
+        assert_eq!(told(levels[..3].to_vec()), [line]);
+        let timed = WorkloadReport { cells: levels[..3].to_vec(), ..WorkloadReport::default() };
+        let timed = WorkloadReport { warmup_seconds: Some(0.25), duration_seconds: Some(1.0), ..timed };
+        // A lap of ext4 with one thread takes 25 times as long as a run.
+        assert_eq!(notes(&timed), [format!("{line}; a warm-up of about 25 s leaves that behind")]);
+        let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
+        assert_eq!(told(past.to_vec()), Vec::<String>::new());
+        assert_eq!(told(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]), [""; 0]);
+    }
+
+    #[test]
+    fn runs_without_a_commit_are_told_if_they_wrote() {
+        let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
+        let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
+        let line = "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a \
+                    longer --duration has it): in a run there are 0 on btrfs, 0.2 on ext4";
+        assert_eq!(told(rarely), [line]);
+        assert_eq!(told(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
+        let nothing = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
+        assert_eq!(
+            told(vec![CellReport { device_share: Some(0.0), ..nothing.clone() }]),
+            [""; 0],
+            "it reads"
+        );
+        assert_eq!(told(vec![nothing]).len(), 1, "it deletes, say");
+    }
+}

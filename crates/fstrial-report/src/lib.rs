@@ -1,0 +1,39 @@
+//! What people and programs are shown. Functions of what was measured: no clock, no host.
+
+#![expect(
+    missing_docs,
+    reason = "only the program, its tests and its fuzzers use this library: a name may be enough"
+)]
+
+pub mod again;
+pub mod at_device;
+pub mod claim;
+pub mod diff;
+pub mod document;
+pub mod elsewhere;
+pub mod export;
+pub mod fio_json;
+pub mod first_lap;
+pub mod json_lines;
+pub mod lkml;
+pub mod markdown;
+pub mod page;
+pub mod plot;
+pub mod progress;
+pub mod quotient;
+mod remarks;
+pub mod screen;
+pub mod served;
+#[cfg(test)]
+mod simulation;
+pub mod stdout;
+pub mod steps;
+pub mod summary;
+pub mod table;
+mod text;
+pub mod trend;
+pub mod verdict;
+pub mod watch;
+
+pub(crate) use fstrial_run::numbers;
+pub use text::{USUAL_COLUMNS, is_unicode, plain, plain_lines, shortened, wrapped};

@@ -1,0 +1,168 @@
+//! The page one hands to a colleague: a self-contained HTML file that says who won, by how much, how sure that is and
+//! what to distrust.
+//!
+//! Everything on it is HTML and SVG (see `forest` and `chart`) that needs no script; arms and levels are chosen by the
+//! style sheet. A short script tells the value under the pointer and saves pictures as SVG and CSV. Nothing is asked of
+//! any other place: the content security policy allows no request, and of scripts only that one, by its hash.
+
+mod answer;
+mod axis;
+mod chart;
+pub mod claims;
+mod collect;
+mod data;
+mod forest;
+mod forests;
+mod pictures;
+mod several;
+mod svg;
+pub mod trend;
+mod trial;
+
+use super::again::JudgedTrial;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use data::TrialData;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+/// Colours of all pages, and looks of pictures.
+pub const PICTURES: &str = include_str!("picture.css");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Levels and arms that can be chosen. What is beyond them is always shown.
+const CHOICES: usize = 40;
+
+/// A trial as it is shown on a page.
+pub struct TrialPage {
+    data: TrialData,
+    told: trial::Shown,
+}
+
+impl TrialPage {
+    /// Takes what a page shows of a trial.
+    pub fn of(told: JudgedTrial<'_>) -> Self {
+        let data = collect::of_trial(&told);
+        Self { data, told: trial::Shown::of(told) }
+    }
+
+    /// What the trial is called, or what it compares where it has no name.
+    fn title(&self) -> String {
+        self.told.title()
+    }
+}
+
+/// A page of one trial, or of several: then their common arms are shown side by side before each of them.
+pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
+    trials.iter_mut().enumerate().for_each(|(place, trial)| trial.told.place(place));
+    let several = trials.len() > 1;
+    let title = match trials.as_slice() {
+        [one] => one.title(),
+        _ => format!("{} trials side by side", trials.len()),
+    };
+    let body = html! {
+        @if several {
+            header.top {
+                h1 { (title) }
+                (several::answer(&trials))
+            }
+            (several::contents(&trials))
+            (several::side_by_side(&trials))
+        }
+        @for trial in &trials { (trial::render(trial, several)) }
+    };
+    document(&title, &body)
+}
+
+/// A whole file: style, body, script.
+fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "fstrial " (env!("CARGO_PKG_VERSION")) };
+                title { (title) " · fstrial" }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(compact(PICTURES))) (PreEscaped(compact(STYLE))) (PreEscaped(choices(body))) }
+            }
+            body {
+                a.skip href="#main" { "to the answer" }
+                main #main { (body) }
+                footer {
+                    p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " code { "fstrial results export" } " has every run" }
+                }
+                div #value aria-hidden="true" {}
+                script { (PreEscaped(compact(SCRIPT))) }
+            }
+        }
+    };
+    // Elements of a drawing that hold nothing may end in themselves.
+    ["path", "circle", "rect", "line"]
+        .into_iter()
+        .fold(page.into_string(), |page, name| page.replace(&format!("\"></{name}>"), "\"/>"))
+}
+
+/// Without comments and what only indents.
+fn compact(text: &'static str) -> String {
+    let ends = |part: &'static str| part.split_once("*/").map_or(part, |(_, after)| after);
+    let code: String = text.split("/*").map(ends).collect();
+    let lines = code.lines().map(str::trim_start);
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The rules by which an arm or a number of threads that was not chosen is not drawn, of those that the body has.
+fn choices(body: &Markup) -> String {
+    let is_there = |n: &usize| ["a", "l"].iter().any(|kind| body.0.contains(&format!("class=\"{kind}{n}\"")));
+    let rule = |n: usize| {
+        format!(
+            ".workload:has(.l{n}:checked) [data-level]:not([data-level=\"{n}\"]){{display:none}}\
+             .trial:has(.a{n}:not(:checked)) :is([data-arm=\"{n}\"],[data-arms~=\"{n}\"]){{opacity:.12}}"
+        )
+    };
+    (0..CHOICES).filter(is_there).map(rule).collect()
+}
+
+/// No request to anywhere, and no script but the one that is in the file.
+pub fn policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(compact(SCRIPT)));
+    format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    )
+}
+
+fn head(columns: &[impl AsRef<str>]) -> Markup {
+    html! {
+        thead { tr { @for column in columns { th scope="col" { (column.as_ref()) } } } }
+    }
+}
+
+/// Lines as a list; nothing without any.
+fn list(lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul { @for line in lines { li { (line) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_style_and_script_is_all_of_their_code() {
+        for text in [PICTURES, STYLE, SCRIPT] {
+            let code = compact(text);
+            assert!(!code.contains("/*") && !code.contains("*/"), "{code}");
+            for pair in [['{', '}'], ['(', ')'], ['[', ']']] {
+                let [opened, closed] = pair.map(|sign| code.matches(sign).count());
+                assert_eq!(opened, closed, "{pair:?}");
+            }
+            assert!(code.len() * 10 > text.len() * 7, "{} of {} bytes are left", code.len(), text.len());
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
+//! repeat it.
+
+use super::{CHOICES, TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
+use crate::{
+    again::JudgedTrial,
+    document::{self, Document, WorkloadReport},
+    summary, table, verdict,
+};
+use fstrial_model::{facts::Fact, metric::Metric};
+use fstrial_run::contrast::ContrastState;
+use fstrial_store::StoredTrial;
+use maud::{Markup, html};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Verdicts told about a workload, at most; of more only those against the arm that leads.
+const MAX_VERDICTS: usize = 150;
+
+/// What is shown of a trial in words.
+pub(super) struct Shown {
+    pub(super) document: Document,
+    stored: StoredTrial,
+    /// The commands that made each arm.
+    commands: Vec<Vec<String>>,
+    /// The first error of runs that count all the same, by cell in words.
+    errors: Vec<String>,
+    /// Pairs of arms of unequal durability that are compared, and why they are.
+    pub(super) unequal: Vec<(String, String, String)>,
+    /// Its place on the page.
+    place: usize,
+}
+
+impl Shown {
+    pub(super) fn of(told: JudgedTrial<'_>) -> Self {
+        let errors = told.besides.iter().enumerate().filter_map(|(cell, besides)| {
+            Some(format!("{}: {}", told.plan.cell_name(cell), besides.first_error.as_ref()?))
+        });
+        Self {
+            errors: errors.collect(),
+            unequal: document::unequal_pairs(told.plan, told.finished),
+            stored: told.stored.clone(),
+            commands: told.commands.to_vec(),
+            document: told.document,
+            place: 0,
+        }
+    }
+
+    pub(super) fn place(&mut self, place: usize) {
+        self.place = place;
+    }
+
+    /// What it is called, or what it compares where it has no name.
+    pub(super) fn title(&self) -> String {
+        if !self.document.name.is_empty() {
+            return self.document.name.clone();
+        }
+        let arms: Vec<&str> = self.document.arms.iter().map(|arm| arm.name.as_str()).collect();
+        summary::listed(&arms)
+    }
+
+    /// The day it began.
+    pub(super) fn day(&self) -> &str {
+        let started = &self.stored.summary.started_at;
+        started.get(..10).unwrap_or(started)
+    }
+
+    /// The name of a place in it.
+    pub(super) fn anchor(&self, what: &str) -> String {
+        format!("t{}-{what}", self.place)
+    }
+
+    /// The name of the place of a workload.
+    pub(super) fn section_anchor(&self, section: usize) -> String {
+        self.anchor(&format!("s{section}"))
+    }
+}
+
+/// A trial. `among` others, it has a heading of its own and no page header.
+pub(super) fn render(trial: &TrialPage, among: bool) -> Markup {
+    let shown = &trial.told;
+    let finding = answer::finding(&shown.document);
+    html! {
+        @if among {
+            section.trial id=(shown.anchor("trial")) {
+                h2 { "Trial " (number(shown)) ": " (shown.title()) }
+                p.when { (when(shown)) }
+                p.answer { strong { (finding) } }
+                (rest(trial))
+            }
+        } @else {
+            header.top {
+                h1 { (finding) }
+                p.when { (shown.title()) " · trial " (number(shown)) ", " (when(shown)) }
+            }
+            section.trial id=(shown.anchor("trial")) {
+                h2.unseen { "Results" }
+                (rest(trial))
+            }
+        }
+    }
+}
+
+fn number(shown: &Shown) -> String {
+    shown.document.trial_id.map_or_else(|| "–".into(), |id| id.to_string())
+}
+
+/// When and where.
+fn when(shown: &Shown) -> String {
+    let document = &shown.document;
+    let (device, kernel) =
+        (document.of_machines(|there| &there.device), document.of_machines(|there| &there.kernel));
+    format!("{} · {device} · Linux {kernel}", shown.day())
+}
+
+fn rest(trial: &TrialPage) -> Markup {
+    let shown = &trial.told;
+    html! {
+        @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
+        (first(trial))
+        (details(trial))
+    }
+}
+
+/// The arms, the answer in words and in a picture, and what to distrust.
+fn first(trial: &TrialPage) -> Markup {
+    let shown = &trial.told;
+    html! {
+        (arms_shown(&trial.data))
+        div.grid.first {
+            div { (answer::answer(shown)) (answer::distrust(shown)) }
+            @if let Some(ratios) = pictures::ratios(&trial.data, &shown.anchor("ratios")) { (ratios) }
+        }
+    }
+}
+
+/// The trial of a claim in the catalogue: its pictures and figures, folded up.
+pub(super) fn of_claim(trial: &TrialPage) -> Markup {
+    let shown = &trial.told;
+    html! {
+        details.trial {
+            summary { "Trial " (number(shown)) ", " (when(shown)) }
+            (first(trial))
+            (details(trial))
+        }
+    }
+}
+
+/// All that is folded up.
+fn details(trial: &TrialPage) -> Markup {
+    let shown = &trial.told;
+    let workloads = &shown.document.workloads;
+    html! {
+        @for (index, workload) in workloads.iter().enumerate() {
+            (section(trial, index, workload, workloads.len() == 1))
+        }
+        @if trial.data.contrasts_left_out > 0 {
+            p.note {
+                "A trial of this size has more comparisons than a page can hold: in the pictures are those with the fastest arm; \
+                 " (trial.data.contrasts_left_out) " others are left out."
+            }
+        }
+        (arms(shown))
+        (conditions(shown))
+        (repeat(shown))
+    }
+}
+
+/// The arms with their signs. One that is switched off is not drawn: the style sheet does that.
+fn arms_shown(data: &TrialData) -> Markup {
+    html! {
+        fieldset.choose.arms {
+            legend.unseen { "Arms in the pictures" }
+            @for (arm, name) in data.arms.iter().enumerate() {
+                label {
+                    @if arm < CHOICES { input type="checkbox" class={ "a" (arm) } checked; }
+                    (chart::sign(arm)) span dir="auto" { (name) }
+                }
+            }
+        }
+    }
+}
+
+/// A workload: its pictures, then its figures.
+fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: bool) -> Markup {
+    let shown = &trial.told;
+    let anchor = shown.section_anchor(index);
+    html! {
+        details.workload id=(anchor) open[is_open] {
+            summary { h3 { (workload.title()) } }
+            @if let Some(about) = &workload.about { p.about { (about) } }
+            p.how { (table::how(workload)) }
+            (pictures::of(&trial.data, &trial.data.sections[index], &anchor))
+            (figures(shown, workload))
+        }
+    }
+}
+
+/// The figures of a workload, and every verdict in words.
+fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
+    let document = &shown.document;
+    let (headings, rows) = table::grid(workload, document.compare);
+    html! {
+        details.figures open[rows.len() <= 24] {
+            summary { "All figures of " (workload.title()) }
+            div.scroll tabindex="0" role="group" aria-label={ "Figures of " (workload.title()) } {
+                table.cells {
+                    caption.unseen { "Figures of " (workload.title()) }
+                    (head(&headings))
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                @for (column, text) in row.iter().enumerate() {
+                                    @if column == 1 { th scope="row" { (text) } } @else { td { (text) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.note {
+                "Rates are robust means of the runs; latencies and CPU are medians of the runs' own, while the pictures take all \
+                 runs together. Ratios compare arms inside each round, so they need not be the quotient of two rows. Of fewer \
+                 than six runs the interval is their range."
+            }
+            (list(&table::notes(workload)))
+            (verdicts(shown, workload))
+        }
+    }
+}
+
+/// Every verdict in words. Of very many only those against the arm that leads.
+fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
+    let document = &shown.document;
+    let (aside, full): (Vec<_>, Vec<_>) =
+        workload.verdicts.iter().partition(|report| table::is_aside(report));
+    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
+    let standings = summary::standings_of(workload);
+    let is_told = |state: &ContrastState| {
+        if state.metric != Metric::Throughput {
+            return false;
+        }
+        let mut of_level = standings.iter().filter(|standing| standing.threads == state.threads).peekable();
+        let is_of = |standing: &summary::Standing<'_>| {
+            [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0])
+        };
+        of_level.peek().is_none() || of_level.any(is_of)
+    };
+    let all = full.len() <= MAX_VERDICTS;
+    let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
+    html! {
+        ul.verdicts {
+            @for report in &told {
+                li class=[report.unequal_durability.is_some().then_some("loud")] {
+                    (table::verdict_line(document, report))
+                }
+            }
+            @if all { @for line in verdict::undecided_latency(&states) { li.quiet { (line) } } }
+            @else {
+                li.quiet {
+                    (workload.verdicts.len() - told.len())
+                    " more comparisons, of arms that do not lead or of latency, are in what "
+                    code { "fstrial report " (number(shown)) " --format json" } " prints"
+                }
+            }
+        }
+    }
+}
+
+/// What the arms are, what they really were, and what differs.
+fn arms(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    html! {
+        details id=(shown.anchor("arms")) {
+            summary { h3 { "The arms, and what else differs between them" } }
+            dl.facts {
+                @for arm in &document.arms {
+                    dt { (arm.name) }
+                    dd { code { (arm.configuration) } }
+                }
+            }
+            h4 id=(shown.anchor("audit")) { "What else differs" }
+            @if document.arms.iter().any(|arm| arm.facts.is_none()) {
+                p { "Not known: the trial ended before every arm was made." }
+            } @else if document.audit.is_empty() { p { "Nothing that is known." } }
+            (list(&document.audit))
+            (list(&table::fact_notes(document)))
+            details {
+                summary { "Everything that was read back from each filesystem and device" }
+                (facts(document))
+            }
+            details {
+                summary { "The commands that made them" }
+                @for (arm, commands) in document.arms.iter().zip(&shown.commands) {
+                    h5 { (arm.name) }
+                    pre.code tabindex="0" { @for command in commands { (command) "\n" } }
+                }
+            }
+        }
+    }
+}
+
+fn facts(document: &Document) -> Markup {
+    let known: Vec<&BTreeMap<Fact, String>> =
+        document.arms.iter().filter_map(|arm| Some(&arm.facts.as_ref()?.facts)).collect();
+    if known.len() < document.arms.len() {
+        return html! { p { "Not known: the trial ended before every arm was made." } };
+    }
+    let mut names: Vec<Fact> = known.iter().flat_map(|facts| facts.keys().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let value =
+        |facts: &BTreeMap<Fact, String>, fact| facts.get(&fact).cloned().unwrap_or_else(|| "–".into());
+    html! {
+        div.scroll tabindex="0" role="group" aria-label="Facts about the arms" {
+            table.facts {
+                caption.unseen { "What was read back of each arm" }
+                thead { tr { th scope="col" { "fact" } @for arm in &document.arms { th scope="col" { (arm.name) } } } }
+                tbody {
+                    @for fact in names {
+                        @let differs = known.iter().any(|facts| facts.get(&fact) != known[0].get(&fact));
+                        tr class=[differs.then_some("differs")] {
+                            th scope="row" { (fact.name()) @if differs { span.note { " (differs)" } } }
+                            @for facts in &known { td { (value(facts, fact)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The machine, the tools, the instrument.
+fn conditions(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    let tools: BTreeSet<(&String, &String)> =
+        document.arms.iter().filter_map(|arm| arm.facts.as_ref()).flat_map(|facts| &facts.tools).collect();
+    let summary = &shown.stored.summary;
+    html! {
+        details id=(shown.anchor("environment")) {
+            summary { h3 { "Environment" } }
+            dl.facts {
+                @for there in document.machines() {
+                    @if there.place.is_empty() { dt { "machine" } } @else { dt { (there.place) " (" (there.host) ")" } }
+                    dd { @for line in there.describe() { (line) br; } }
+                    dt { "device" } dd { (there.device) }
+                }
+                @if !tools.is_empty() {
+                    dt { "tools" } dd { @for (tool, version) in tools { code { (tool) } ": " (version) br; } }
+                }
+                dt { "time" } dd { (summary.started_at) " to " (summary.ended_at.as_deref().unwrap_or("–")) }
+                dt { "rounds" }
+                dd {
+                    (document.rounds)
+                    ", " (summary.runs) " runs, " (summary.failed_runs) " of them failed"
+                }
+                dt { "seed" } dd { code { (document.seed) } }
+                dt { "cost of the instrument" } dd { (instrument(document)) }
+            }
+            @if !shown.errors.is_empty() {
+                h4 { "Errors of operations in runs that count" }
+                (list(&shown.errors))
+            }
+        }
+    }
+}
+
+/// What the load generator itself cost, from what was measured.
+fn instrument(document: &Document) -> String {
+    let loads = document.workloads.iter().flat_map(|workload| &workload.cells);
+    let greatest = loads
+        .filter(|cell| cell.latency_ns.is_some())
+        .max_by(|x, y| x.generator_share.total_cmp(&y.generator_share));
+    let costs = document.machines().filter_map(|there| {
+        let at = if there.place.is_empty() { String::new() } else { format!(" at {}", there.place) };
+        Some(format!("{} ns{at}", there.generator_loop_ns?))
+    });
+    let costs = costs.collect::<Vec<_>>().join(", ");
+    let cost = match costs.as_str() {
+        "" => String::new(),
+        costs => {
+            format!("its loop around an operation that does nothing took {costs} when the trial began; ")
+        }
+    };
+    match greatest {
+        Some(cell) => format!(
+            "{cost}each thread of the load generator spent {:.0} % of a core outside the kernel where it spent the most (the median run of {} at {}); every arm \
+             pays the same for it",
+            cell.generator_share * 100.0,
+            cell.arm,
+            fstrial_run::plan::threads_in_words(cell.threads)
+        ),
+        None => {
+            "the load was made by another program: its own cost is in every figure, the same in every arm"
+                .into()
+        }
+    }
+}
+
+fn repeat(shown: &Shown) -> Markup {
+    html! {
+        details id=(shown.anchor("repeat")) {
+            summary { h3 { "Repeat this" } }
+            pre.code tabindex="0" { (shown.document.repeat) }
+            p { "Or put this into a file, and run it with " code { "fstrial run FILE" } ":" }
+            details {
+                summary { "The trial file" }
+                pre.code tabindex="0" { (shown.document.trial) }
+            }
+        }
+    }
+}

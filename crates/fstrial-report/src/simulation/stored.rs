@@ -1,0 +1,379 @@
+//! Trials that are stored as they run, cut off and resumed: what is judged again from the store is what was judged
+//! live, to the last bit.
+
+use super::{
+    claims::claimed_within,
+    trials::{faster, random_faults, throughput},
+    *,
+};
+use crate::{
+    again,
+    document::{Document, WorkloadReport, document, repeat_command},
+};
+use fstrial_run::{
+    claim::ClaimVerdict,
+    course,
+    environment::Environment,
+    exit_code,
+    history::{self, By, SeriesQuery},
+    recorder::Recorder,
+    stored::earlier,
+};
+use fstrial_store::{NewTrial, RunRecord, Session, Store, StoredTrial, TrialId};
+use proptest::prelude::*;
+
+const TIME: &str = "2026-01-01T00:00:00Z";
+
+/// The document of a stored trial, judged again.
+fn judged_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
+    again::judged(store, stored, |told| told.document)
+}
+
+/// What a process says of itself when it works on a trial.
+fn process(environment: &str) -> Session<'_> {
+    Session { started_at: TIME, program_version: "0", command_line: "fstrial compare a b", environment }
+}
+
+fn environment() -> String {
+    let here = Environment { cpus: CPUS, ..Environment::of_this_machine() };
+    serde_json::to_string(&here).unwrap()
+}
+
+/// A store with a trial that was just begun.
+fn begun(plan: &Plan) -> (Store, TrialId) {
+    let mut store = Store::open_in_memory().unwrap();
+    let toml = plan.trial.to_toml();
+    let environment = environment();
+    let (arms, session) = (&plan.trial.arms, process(&environment));
+    let id = store
+        .create_trial(&NewTrial { name: "", toml: &toml, seed: plan.seed, arms, tags: &[], session })
+        .unwrap();
+    (store, id)
+}
+
+/// A session that is stored, from the rounds that already are.
+fn stored_session<'p>(
+    plan: &'p Plan,
+    world: &World,
+    faults: impl FnMut(&FaultSite<'_>) -> Option<Fault>,
+    fails_at: Option<usize>,
+    (store, id): (&mut Store, TrialId),
+) -> SimulatedTrial<'p> {
+    let before = before(plan, &earlier(store, plan, id).unwrap());
+    let earlier = earlier(store, plan, id).unwrap();
+    let mut recorder = Recorder::new(store, id);
+    let told = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
+    told.check(before);
+    told
+}
+
+/// What the stored rounds left.
+fn before(plan: &Plan, earlier: &Earlier) -> Before {
+    let (mut judge, _) = course::replay(plan, earlier.rounds.clone());
+    if !earlier.rounds.is_empty() {
+        judge.reopen();
+    }
+    let cells = || 0..plan.cells.len();
+    let mut before = Before {
+        states: if judge.has_begun() { judge.states() } else { Vec::new() },
+        failed: cells().filter(|cell| judge.has_failed(*cell)).collect(),
+        cannot: cells().filter(|cell| judge.cannot(*cell).is_some()).collect(),
+        ..Before::default()
+    };
+    for (cell, outcome) in earlier.rounds.iter().flat_map(|round| &round.runs) {
+        let lost = before.lost.entry(*cell).or_default();
+        match outcome {
+            Ok(_) => {
+                *lost = 0;
+                *before.measured.entry(*cell).or_default() += 1;
+            }
+            Err(failure) => *lost += u32::from(failure.kind == FailureKind::Lost),
+        }
+    }
+    before
+}
+
+/// Ends a session as a command does.
+fn finish(store: &mut Store, id: TrialId, told: &SimulatedTrial<'_>) {
+    store.finish_trial(id, told.finished().status(), TIME).unwrap();
+}
+
+/// Numbers as they are printed in full: the same text is the same bits.
+fn exactly(states: &[ContrastState]) -> String {
+    format!("{states:#?}")
+}
+
+/// The document of a session, as it would be if nothing were stored, is the one that is read again, to the last bit. The
+/// trial must be finished in the store.
+fn assert_same(told: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
+    let stored = store.trial(id).unwrap();
+    let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
+    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
+    let live = document(told.plan, told.finished(), (&environment, Vec::new()), Some(id.0), repeat);
+    let again = judged_again(store, &stored).unwrap();
+    assert_trend(store, id, &again);
+    let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
+    assert_eq!(live, again);
+}
+
+/// The point that a trend has of a trial is the ratio that its document has, and there is none where that has none.
+fn assert_trend(store: &Store, id: TrialId, document: &Document) {
+    for state in document.workloads.iter().flat_map(WorkloadReport::states) {
+        let (arm, against) = (state.a.clone(), state.b.clone());
+        for (arm, against, is_inverse) in [(&arm, &against, false), (&against, &arm, true)] {
+            let asked = SeriesQuery {
+                arm: arm.clone(),
+                against: Some(against.clone()),
+                workloads: vec![state.workload.clone()],
+                threads: vec![state.threads],
+                metric: state.metric,
+                by: By::Time,
+            };
+            let found = history::collect(store, &[id], &asked).unwrap();
+            let of_phase = found.series.iter().filter(|series| series.subject.phase == state.phase);
+            let point = of_phase.flat_map(|series| &series.points).next();
+            let found = point.map(|point| (point.value, point.interval, point.rounds));
+            let inverse = |(low, high): (f64, f64)| (high.recip(), low.recip());
+            let (ratio, interval) = match is_inverse {
+                true => (state.ratio.map(f64::recip), state.interval.map(inverse)),
+                false => (state.ratio, state.interval),
+            };
+            let expected = ratio.map(|ratio| (ratio, interval, state.rounds));
+            assert_eq!(found, expected.filter(|_| state.rounds >= 3), "{state:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_stored_trial_is_judged_again_to_the_last_bit() {
+    for seed in 0..10 {
+        let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1, 4], seed, |_| {});
+        let slow = Character { speed: 0.9, tail: 1.5, ..ORDINARY };
+        let world = World { seed, noise: 0.02, rate: 900.0, arms: vec![("c", slow)], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let told = stored_session(&plan, &world, none, None, (&mut store, id));
+        assert!(told.states().iter().any(|state| state.verdict == Outcome::Slower));
+        finish(&mut store, id, &told);
+        assert_same(&told, &store, id);
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    }
+}
+
+/// Every session continues with what the one before gave up, and in the end the difference is found.
+#[test]
+fn an_undecided_trial_is_decided_by_going_on_with_it() {
+    let mut gone_on_with = 0;
+    for seed in 0..8 {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.budget = Nanos::secs(80));
+        let world = World { seed, noise: 0.08, arms: vec![("b", faster(1.05))], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let (mut rounds, mut sessions) = (0, 0);
+        loop {
+            let told = stored_session(&plan, &world, none, None, (&mut store, id));
+            finish(&mut store, id, &told);
+            assert_same(&told, &store, id);
+            sessions += 1;
+            if told.finished().is_decided() {
+                assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Faster, "seed {seed}");
+                break;
+            }
+            assert!(
+                told.finished().rounds >= rounds + 10,
+                "seed {seed}: {rounds} rounds, and it is not resumed"
+            );
+            rounds = told.finished().rounds;
+            assert!(sessions < 20, "seed {seed}");
+            store.reopen_trial(id, &process(&environment())).unwrap();
+        }
+        gone_on_with += u32::from(sessions > 1);
+    }
+    assert!(gone_on_with >= 5, "only {gone_on_with} of 8 trials were undecided at first");
+}
+
+/// What the listeners were told after each round is what the store says of its course.
+#[test]
+fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
+    let plan = plan(&["a=ext4", "b=xfs"], &[1, 4], 5, |_| {});
+    let world = World { noise: 0.03, rate: 300.0, ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let loses_one = |asked: &FaultSite<'_>| (asked.run == 6).then_some(Fault::Killed);
+    let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
+    let earlier = earlier(&store, &plan, id).unwrap();
+    let (_, courses) = course::replay(&plan, earlier.rounds);
+    assert_eq!(courses.len(), plan.contrasts.len());
+    let mut rates = BTreeMap::new();
+    let (mut seen, mut without_pair) = (0, 0);
+    for heard in &told.heard {
+        match heard {
+            &Heard::RunEnded { round, cell, rate: Some(rate), .. } => drop(rates.insert((round, cell), rate)),
+            Heard::VerdictsUpdated { round, contrasts } => {
+                for ((course, state), contrast) in courses.iter().zip(contrasts).zip(&plan.contrasts) {
+                    let point = course.rounds[seen];
+                    assert_eq!((point.round, point.estimate), (*round, state.ratio));
+                    // Of what is near enough an interval of another level is told.
+                    assert!(point.interval == state.interval || state.near, "{point:?} {state:?}");
+                    if state.metric == Metric::Throughput {
+                        let pair = [contrast.a, contrast.b].map(|cell| rates.get(&(*round, cell)));
+                        let expected = if let [Some(a), Some(b)] = pair { Some(a / b) } else { None };
+                        without_pair += usize::from(expected.is_none());
+                        let off =
+                            point.ratio.zip(expected).map(|(found, wanted)| (found / wanted - 1.0).abs());
+                        assert_eq!(point.ratio.is_some(), expected.is_some());
+                        assert!(off.is_none_or(|off| off < 1e-12), "{point:?} {expected:?}");
+                    }
+                }
+                seen += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(seen > 5 && without_pair > 0, "{seen} rounds, {without_pair} without a pair");
+    assert!(courses.iter().all(|course| course.rounds.len() == seen));
+    // 300 operations are three beyond p99: rounds are merged, and most have no ratio of their own.
+    let tail = plan.contrasts.iter().position(|contrast| contrast.metric == Metric::P99).unwrap();
+    let own = courses[tail].rounds.iter().filter(|point| point.ratio.is_some()).count();
+    assert!(own > 0 && own < seen / 2, "{own} of {seen}");
+}
+
+#[test]
+fn going_on_keeps_what_has_failed() {
+    let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 3, |_| {});
+    let world = World { noise: 0.05, ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let first = stored_session(
+        &plan,
+        &world,
+        |asked| match (asked.arm, asked.of_cell) {
+            ("b", 2) => Some(Fault::Fails(FailureKind::ArmFailed)),
+            _ if asked.run == 12 => Some(Fault::Interrupted),
+            _ => None,
+        },
+        None,
+        (&mut store, id),
+    );
+    assert_eq!(first.finished().reason, Reason::Interrupted);
+    let rounds = first.finished().rounds;
+    let second = stored_session(&plan, &world, none, None, (&mut store, id));
+    assert_eq!((first.fit().len(), second.fit().len()), (1, 0), "told once");
+    assert_eq!(second.measured(1), 0, "it had failed");
+    let began = second.heard.iter().find_map(|heard| match heard {
+        Heard::RoundStarted { round, .. } => Some(*round),
+        _ => None,
+    });
+    assert_eq!(began, Some(rounds + 1));
+    assert!(second.finished().rounds > rounds);
+    assert_eq!(
+        second.finished().all.failures(),
+        ["b · random-write · 1 thread: an injected fault (nothing to try)"]
+    );
+    finish(&mut store, id, &second);
+    assert_same(&second, &store, id);
+}
+
+#[test]
+fn a_trial_that_is_decided_runs_no_more() {
+    let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |_| {});
+    let world = World { arms: vec![("b", Character { speed: 2.0, ..ORDINARY })], ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let first = stored_session(&plan, &world, none, None, (&mut store, id));
+    let again = stored_session(&plan, &world, none, None, (&mut store, id));
+    assert_eq!((again.measured(0), again.finished().reason), (0, Reason::Settled));
+    assert_eq!(exactly(&first.states()), exactly(&again.states()));
+}
+
+#[test]
+fn a_store_that_refuses_a_run_ends_the_trial() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |_| {});
+    let (mut store, _) = begun(&plan);
+    let mut recorder = Recorder::new(&mut store, TrialId(4711));
+    let told = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
+    assert_eq!(told.error().exit_code(), exit_code::USAGE);
+    assert!(matches!(told.error(), ExpectedError::Store(_)), "{}", told.error());
+    assert!(told.ended_at < Nanos::secs(1), "nothing was run");
+}
+
+#[test]
+fn a_stored_run_without_operations_is_an_error_and_no_panic() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |settings| settings.rounds = Some(2));
+    let (mut store, id) = begun(&plan);
+    stored_session(&plan, &World::default(), none, None, (&mut store, id));
+    let run = store.runs(id).unwrap().swap_remove(0);
+    let mut measurement = run.outcome.clone().unwrap();
+    let Reading::Load(_, load) = &mut measurement.results[0].reading else { panic!("a load") };
+    load.operations = 0;
+    let job = run.parse_job().unwrap();
+    let record = RunRecord { round: 3, slot: 1, outcome: Ok(&measurement), ..run.with_job(&job) };
+    store.record_run(id, &record).unwrap();
+    let error = judged_again(&store, &store.trial(id).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("no operation was completed"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes; with claims of every kind or none,
+    /// and with whatever can go wrong.
+    #[test]
+    fn the_document_of_a_trial_is_the_one_that_is_read_again(
+        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool,
+        cuts in prop::collection::vec((any::<bool>(), 1_usize..60), 0..4),
+    ) {
+        let names = ["a=ext4", "b=ext4", "c=xfs", "d=btrfs"];
+        let plan = match claims.as_str() {
+            "" => plan(&names[..arms], &[1, 4], seed, |settings| settings.budget = Nanos::secs(90)),
+            claims => claimed_within("90s", claims, seed),
+        };
+        let plan = if control { controlled(plan) } else { plan };
+        let world = World { seed, rate, noise, arms: vec![("c", Character { speed: 0.9, ..ORDINARY })], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let environment = environment();
+        for (index, cut) in cuts.into_iter().map(Some).chain([None]).enumerate() {
+            let mut faults = random_faults(seed ^ index as u64, 50);
+            let at = |when: bool| cut.filter(|(killed, _)| *killed == when).map(|(_, at)| at);
+            let cut = |asked: &FaultSite<'_>| match asked {
+                _ if at(false) == Some(asked.run as usize) => Some(Fault::Interrupted),
+                // Whether it works is the question of some claims, and hanging is an answer.
+                FaultSite { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
+                _ => faults(asked),
+            };
+            let told = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
+            if told.ended.is_ok() {
+                finish(&mut store, id, &told);
+                assert_same(&told, &store, id);
+            }
+            store.reopen_trial(id, &process(&environment)).unwrap();
+        }
+    }
+}
+
+/// Expectations of a claim, one or several; nothing for a trial without one.
+fn claims() -> impl Strategy<Value = String> {
+    let expectation = prop::sample::select(vec![
+        "works = [\"b @ 4\"]",
+        "fails = [\"b @ 4\"]",
+        "ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2",
+        "ratio = [\"c @ 1\", \"a @ 1\"]\nwithin = \"5%\"",
+        "slope = \"a\"\nabove = 1",
+        "amount = \"a @ 1\"\nbelow = 100000",
+        "no_single_winner = true",
+    ]);
+    let written = |lines: Vec<&str>| lines.iter().map(|line| format!("[[claim.expect]]\n{line}\n")).collect();
+    prop::collection::vec(expectation, 0..4).prop_map(written)
+}
+
+/// A claim whose answer is a hang says the same when it is heard, and whenever it is read.
+#[test]
+fn what_hangs_every_time_has_failed_also_in_the_store() {
+    let plan = claimed_within("1h", "[[claim.expect]]\nfails = [\"b @ 4\"]\n", 7);
+    let (mut store, id) = begun(&plan);
+    let hangs = |asked: &FaultSite<'_>| {
+        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)))
+    };
+    let told = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
+    assert_eq!(told.finished().all.claim(), Some(ClaimVerdict::Holds));
+    finish(&mut store, id, &told);
+    assert_same(&told, &store, id);
+    let again = judged_again(&store, &store.trial(id).unwrap()).unwrap();
+    assert_eq!(again.claim.unwrap().verdict, ClaimVerdict::Holds);
+    assert_eq!(again.failures, ["b · random-write · 4 threads was lost 3 times running: an injected fault"]);
+}

@@ -1,0 +1,428 @@
+//! `--dry-run`: every step of a trial in order, with its undo.
+
+use super::{numbers, verdict::rounds_in_words};
+use fstrial_model::{
+    arm::{Arm, Switch},
+    device::{LogDevice, LogKind},
+    filesystem::ExternalLog,
+    place::Place,
+    state::Restoring,
+    units::Nanos,
+    workload::{Phase, Program, Until, Workload},
+};
+use fstrial_run::{
+    forecast::{Forecast, POWER},
+    look::Looks,
+    place::reach::{self, Reach},
+    plan::{Plan, threads_in_words},
+    prepared::shared,
+    warnings::within_a_period,
+};
+use fstrial_stack::command::quoted;
+use std::fmt::Write;
+
+/// The log device where it has no name yet.
+const LOG_NODE: &str = "LOG";
+
+/// All steps: the device, each arm, the first round, what repeats.
+pub fn render(
+    plan: &Plan,
+    reaches: &[Reach],
+    precondition: Option<Nanos>,
+    pilots: Option<&Looks>,
+    forecast: &Forecast,
+) -> String {
+    let mut out = String::new();
+    for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
+        let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place, reaches));
+    }
+    if plan.uses_its_device() {
+        let _ = writeln!(out, "Device\n{}", device(plan));
+    }
+    if let Some(round) = precondition {
+        let _ = writeln!(
+            out,
+            "   2. write everything on it twice, then random 4 KiB writes in rounds of {round} until five are steady\n      undo: none"
+        );
+    }
+    if let Some(log) = &plan.trial.log_device {
+        let _ = writeln!(out, "\nLog device\n{}", log_device(log));
+    }
+    out += &states(plan);
+    out += &pilots.map_or_else(String::new, looked_at);
+    for arm in &plan.trial.arms {
+        let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
+        let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());
+        let there = place.map_or_else(|| plan.clone(), |place| plan.at(place));
+        for (index, (step, undo)) in arm_steps(&there, arm).iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
+        }
+    }
+    out += &programs(plan);
+    let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round in an order of its own)", plan.seed);
+    for (position, cell) in plan.order(1).into_iter().enumerate() {
+        let at = plan.cells[cell];
+        let workload = &plan.workloads[at.workload];
+        let _ = writeln!(
+            out,
+            "  {:2}. {} · {} · {} · {}",
+            position + 1,
+            plan.arm_name(cell),
+            workload.name,
+            threads_in_words(at.threads),
+            phases(workload)
+        );
+    }
+    let settings = &plan.trial.trial;
+    let holding = plan.contrasts.iter().filter(|contrast| contrast.holds_open).count();
+    let all = plan.contrasts.len();
+    let _ = writeln!(
+        out,
+        "\nRounds until {} or {} have passed{}.",
+        match holding {
+            1 => "1 question is decided".to_owned(),
+            _ => format!("{holding} questions are decided"),
+        },
+        settings.budget,
+        match all.checked_sub(holding) {
+            None | Some(0) => String::new(),
+            Some(others) => format!("; {others} more, which nothing waits for, are judged with them"),
+        }
+    );
+    out += &budget(forecast);
+    for warning in plan.workloads.iter().filter_map(within_a_period) {
+        let _ = writeln!(out, "  warning: {warning}");
+    }
+    out
+}
+
+/// What the budget can show, before anything is known of the device.
+fn budget(forecast: &Forecast) -> String {
+    let (rounds, wait) = (forecast.rounds, numbers::wait);
+    let mut out = format!(
+        "\nAn estimate from the plan alone: a round takes about {}, {} of it preparation; that makes {}.\n",
+        wait(forecast.round_seconds),
+        wait(forecast.preparation_seconds),
+        rounds_in_words(rounds as usize)
+    );
+    if let Some(warning) = &forecast.warning {
+        let _ = writeln!(out, "  warning, by this estimate: {warning}.");
+        return out;
+    }
+    if forecast.differences.is_empty() {
+        return out;
+    }
+    let _ = writeln!(out, "With {:.0} % power they find a difference of", POWER * 100.0);
+    for found in &forecast.differences {
+        let percent = |percent: f64| match percent < 9.95 {
+            true => format!("{percent:.1} %"),
+            false => format!("{percent:.0} %"),
+        };
+        let difference = found
+            .difference_percent
+            .map_or_else(|| "no size".into(), |found| format!("{} or more", percent(found)));
+        let _ = writeln!(
+            out,
+            "  {difference}, where equal arms differ by {:.0} % from round to round",
+            found.noise_percent
+        );
+    }
+    out
+}
+
+/// What is prepared once, before the first round.
+fn states(plan: &Plan) -> String {
+    let trial = &plan.trial;
+    let mut out = String::new();
+    for shared in shared(trial) {
+        let arms: Vec<&str> = shared.arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
+        let (blank, save) = match trial.trial.restore {
+            Restoring::Copy => ("write zeros over the whole device", "copy what is not zero into the file"),
+            Restoring::Clone => {
+                ("share the image's blocks with the file, to see that it can", "share them again")
+            }
+        };
+        let state = match shared.state.is_fresh() {
+            true => "leave it as it is, because the others are put back too".into(),
+            false => format!("make the state {} in the folder `state`, sync", shared.state),
+        };
+        let _ = writeln!(out, "\nOnce, for {}", arms.join(", "));
+        let steps = [
+            (
+                "make a nameless file for the prepared filesystem".to_owned(),
+                "it goes with the last process that holds it",
+            ),
+            (
+                format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
+                "as below",
+            ),
+            (format!("{state}; unmount, ask the filesystem's tool about the free space"), "as below"),
+            (save.to_owned(), "as the file"),
+        ];
+        for (index, (step, undo)) in steps.iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
+        }
+    }
+    out
+}
+
+/// How long the phases of a workload run: `1s after 250ms of warm-up`, `write until done, then read until done`.
+fn phases(workload: &Workload) -> String {
+    let one = |phase: &Phase| {
+        let time = match phase.until {
+            Until::Time => format!("{} after {} of warm-up", phase.duration, phase.warmup),
+            Until::Done => "until done".into(),
+        };
+        if phase.name.is_empty() { time } else { format!("{} {time}", phase.name) }
+    };
+    if let Some(timed) = workload.operation() {
+        return format!("the operation {}", timed.operation);
+    }
+    match workload.program() {
+        Some(timed) => typed(&timed.program, &timed.program.command),
+        None => workload.phases().iter().map(one).collect::<Vec<_>>().join(", then "),
+    }
+}
+
+/// A command as one would type it: parameters filled in, other placeholders as they are.
+fn typed(program: &Program, words: &[String]) -> String {
+    let filled = |word: &String| {
+        let parameters = program.parameters.iter();
+        parameters
+            .fold(word.clone(), |word, (name, value)| word.replace(&format!("{{parameter:{name}}}"), value))
+    };
+    let braces = |word: &String| match word.replace(['{', '}'], "") {
+        plain if quoted(&plain) == plain => word.clone(),
+        _ => quoted(word),
+    };
+    words.iter().map(filled).map(|word| braces(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The commands of programs and their servers, in the order of a run.
+fn programs(plan: &Plan) -> String {
+    let mut out = String::new();
+    for workload in &plan.workloads {
+        let Some(program) = workload.program().map(|timed| &timed.program) else { continue };
+        let _ = writeln!(out, "\nThe commands of {}, in a folder of their own on the arm", workload.name);
+        for (index, step) in program_steps(program).iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}", index + 1);
+        }
+        for (name, text) in &program.inputs {
+            let _ = writeln!(out, "   {{input:{name}}} is");
+            for line in text.trim().lines() {
+                let _ = writeln!(out, "      {line}");
+            }
+        }
+    }
+    out
+}
+
+fn program_steps(program: &Program) -> Vec<String> {
+    let all =
+        |commands: &[Vec<String>]| commands.iter().map(|words| typed(program, words)).collect::<Vec<_>>();
+    let mut steps = all(&program.prepare);
+    if let Some(server) = program.server.as_ref() {
+        steps.push(format!("start {}", typed(program, &server.start)));
+        steps.extend(all(&server.load));
+        steps.push(
+            "stop the server, sync, drop the page cache of the machine (as root), start it again".into(),
+        );
+        steps.push(format!("measured: {}", typed(program, &program.command)));
+        steps.extend(all(&server.verify).into_iter().map(|check| format!("check: {check}")));
+        steps.push("stop the server".into());
+    } else {
+        steps.push("sync, drop the page cache of the machine (as root)".into());
+        steps.push(format!("measured: {}", typed(program, &program.command)));
+    }
+    steps
+}
+
+/// Longer runs before the first round.
+fn looked_at(looks: &Looks) -> String {
+    let mut out =
+        format!("\nPilot, about {}; its runs do not count\n", numbers::wait(looks.time().as_secs_f64()));
+    for (index, cells) in looks.cells.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  {:2}. one run of {} of {} in each arm, for periods and slopes that shorter runs do not show\n      undo: as of \
+             every run below",
+            index + 1,
+            looks.length,
+            looks.title(cells[0])
+        );
+    }
+    out
+}
+
+/// How a place is opened.
+fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
+    let device = place.device.is_some().then(|| device(&plan.at(place)));
+    if place.is_here() {
+        return device.unwrap_or_default();
+    }
+    let command = reach::find(reaches, &place.name)
+        .map_or_else(|| format!("the command of --place {}=…", place.name), |reach| format!("`{reach}`"));
+    let which = if device.is_some() { "its device" } else { "the device below" };
+    let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
+    format!(
+        "   1. run {command}, which makes {which} in the home of its agent\n      undo: its input ends, and it takes everything \
+         down{own}"
+    )
+}
+
+fn device(plan: &Plan) -> String {
+    let (what, undo) = plan.trial.device.making(plan.device_size);
+    let undo = undo.map_or(String::new(), |undo| format!("\n      undo: {undo}"));
+    format!("   1. {what}{undo}")
+}
+
+/// How a run comes to its filesystem: by mkfs, or by what was prepared with it.
+fn making(plan: &Plan, mkfs: &str, node: &str) -> String {
+    match (plan.trial.restores(), plan.trial.trial.restore) {
+        (false, _) => format!("{mkfs} {node}"),
+        (true, Restoring::Copy) => {
+            format!("write the filesystem that was prepared (`{mkfs}`) over all of {node}")
+        }
+        (true, Restoring::Clone) => format!(
+            "before the loop device: let the file share the blocks of the filesystem that was prepared (`{mkfs}`)"
+        ),
+    }
+}
+
+fn log_device(log: &LogDevice) -> String {
+    let size = log.size();
+    match log.kind {
+        LogKind::Image => {
+            let folder = log.path.as_ref().map(|path| path.display().to_string());
+            let folder = folder.as_deref().unwrap_or("the current folder");
+            format!(
+                "   1. make a nameless file of {size} in {folder} and write all of it\n      undo: close it"
+            )
+        }
+        LogKind::Ramdisk => {
+            format!("   1. make a file of {size} in memory and write all of it\n      undo: close it")
+        }
+    }
+}
+
+/// What is done to an arm in every run, each step with its undo.
+#[derive(Default)]
+struct Steps(Vec<(String, String)>);
+
+impl Steps {
+    fn add(&mut self, what: impl Into<String>, undo: &str) {
+        self.0.push((what.into(), undo.to_owned()));
+    }
+}
+
+fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
+    let mut steps = Steps::default();
+    if arm.is_directory() {
+        let path = arm.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        steps.add(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
+    } else {
+        let device = &plan.trial.device;
+        let node = device.raid.map_or_else(|| device.kind.node(), |_| "/dev/mdN".into());
+        device_steps(plan, arm, &node, &mut steps);
+        filesystem_steps(plan, arm, &node, &mut steps);
+    }
+    if let Some(limit) = plan.trial.memory_of(arm) {
+        steps.add(
+            format!("make a control group with {limit} of memory; what follows is done in it"),
+            "out of the group, which is removed (in the ledger)",
+        );
+    }
+    if plan.workloads.iter().any(|workload| workload.program().is_none()) {
+        steps.add(
+            "lay out the workload's files, sync, drop the page cache of the machine (as root)",
+            "none needed",
+        );
+        steps.add("warm up, measure", "none needed");
+    }
+    if plan.workloads.iter().any(|workload| workload.program().is_some()) {
+        steps.add("run the commands of the workload, listed below", "their processes end with the worker");
+    }
+    if plan.trial.trial.fsck
+        && let Some((program, arguments)) = arm.row().and_then(|row| row.fsck)
+    {
+        let mut words: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        words.extend(external_log(arm).map(|kind| kind.check_words(LOG_NODE)).into_iter().flatten());
+        steps.add(format!("after unmounting: {program} {} (full check)", words.join(" ")), "none needed");
+    }
+    steps.0
+}
+
+/// How an arm has its log on the log device, if it has.
+fn external_log(arm: &Arm) -> Option<ExternalLog> {
+    arm.row().and_then(|row| row.external_log.ok()).filter(|_| arm.log.is_some())
+}
+
+/// The worker, the device and its queue.
+fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
+    let arm = &plan.trial.built(arm);
+    steps.add(
+        "start a worker in mount and process namespaces of its own",
+        "it ends; the kernel unmounts and detaches what is left",
+    );
+    if plan.trial.device.kind.is_looped() {
+        steps.add(
+            match plan.trial.device.members {
+                Some(_) => "add a loop device for each member, with direct I/O and discards switched off",
+                None => "add a loop device, attach the file to it with direct I/O, switch discards off on it",
+            },
+            "detached by the kernel at the last close; the device is removed (in the ledger)",
+        );
+    }
+    if let (Some(raid), Some(members)) = (plan.trial.device.raid, plan.trial.device.members) {
+        steps.add(
+            format!("mdadm --create {node} --run: {raid} of the {members} members"),
+            "mdadm --stop (in the ledger)",
+        );
+    }
+    for (name, value) in [
+        ("scheduler", arm.scheduler.clone()),
+        ("number of requests", arm.nr_requests.map(|requests| requests.to_string())),
+        ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
+        ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
+        ("rotational flag", arm.rotational.map(|rotates| rotates.name().to_owned())),
+    ] {
+        if let Some(value) = value {
+            steps.add(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
+        }
+    }
+    if arm.discard == Some(Switch::On) {
+        steps.add(format!("make sure that {node} takes discards"), "none needed");
+    }
+}
+
+/// The log, mkfs and mount.
+fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
+    let Some(row) = arm.row() else { return };
+    let checked = arm.checked().expect("a planned arm has no problem");
+    let mut arguments = checked.mkfs_arguments();
+    let log = external_log(arm);
+    if let Some(kind) = log {
+        steps.add(format!("attach the log device as {LOG_NODE}"), "detached by the kernel at the last close");
+        if let Some((program, words)) = kind.made_by {
+            let words = format!("{program} {} (the filesystem's block size)", words.join(" "));
+            steps.add(format!("{words} {LOG_NODE}"), "none: the device is the trial's");
+        }
+        arguments.extend(kind.mkfs_words(LOG_NODE));
+    }
+    let profile = arm.profile.and_then(|profile| Some(row.several?.mkfs_words(profile)));
+    arguments.extend(profile.into_iter().flatten());
+    let device = &plan.trial.device;
+    let further = device.members.filter(|_| device.raid.is_none()).unwrap_or(1);
+    let all = (1..further).fold(node.to_owned(), |all, _| format!("{all} {node}"));
+    let mkfs = format!("{} {}", row.mkfs, arguments.join(" "));
+    steps.add(making(plan, &mkfs, &all), "none: the device is the trial's");
+    let mut options = arm.mount_options();
+    options.extend((1..further).map(|_| format!("device={node}")));
+    options.extend(log.map(|kind| kind.mount_option(LOG_NODE)));
+    let options = options.join(",");
+    let options = if options.is_empty() { String::new() } else { format!(" -o {options}") };
+    steps.add(
+        format!("mount -t {}{options} {node} on a mount point that only the worker sees", row.kernel),
+        "umount",
+    );
+}

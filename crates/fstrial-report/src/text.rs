@@ -1,0 +1,108 @@
+//! Text from elsewhere (trial files, stores, tools) as it may be shown, and what the reader's locale can show.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What stands for a character that is not shown.
+const HIDDEN: char = '\u{fffd}';
+
+/// Text from elsewhere in one line, without what a terminal or a mail client would act on: no control characters, so
+/// no escape sequences, and nothing that turns the direction of a line or takes no room; line breaks become spaces.
+pub fn plain(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() || is_invisible(c) => HIDDEN,
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// The same for text that may have several lines, such as what failed and what the kernel said meanwhile. What comes
+/// after the first line is indented, so that it cannot pass for a line of ours.
+pub fn plain_lines(text: &str, indent: usize) -> String {
+    let lines: Vec<String> = text.lines().map(plain).collect();
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// Columns of a terminal, a mail or a list, where nobody says how many there are.
+pub const USUAL_COLUMNS: usize = 80;
+
+/// Text in lines of that many columns, broken between words: the first is indented by `first`, the others by `later`. A word that
+/// does not fit, such as a path, stays whole, so that it can be copied.
+pub fn wrapped(text: &str, columns: usize, first: usize, later: usize) -> String {
+    let [first, later] = [first, later].map(|indent| " ".repeat(indent));
+    let options = textwrap::Options::new(columns)
+        .initial_indent(&first)
+        .subsequent_indent(&later)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(text, options)
+}
+
+/// A name in that many columns: what is too long is cut in its middle, as names differ at their ends.
+pub fn shortened(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let fits = |letters: &mut dyn Iterator<Item = char>, room: usize| {
+        let mut used = 0;
+        letters
+            .take_while(|letter| {
+                used += letter.width().unwrap_or(0);
+                used <= room
+            })
+            .collect::<Vec<char>>()
+    };
+    let half = columns.saturating_sub(1) / 2;
+    let begin: String = fits(&mut text.chars(), columns.saturating_sub(1) - half).into_iter().collect();
+    let end: String = fits(&mut text.chars().rev(), half).into_iter().rev().collect();
+    format!("{begin}…{end}")
+}
+
+/// Whether a character is there to change others: joiners, marks of direction, tags, variation selectors.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Whether the locale has more than ASCII, from the variables that say so in their order of precedence.
+pub fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_command_the_terminal_is_not_shown() {
+        assert_eq!(plain("a\u{1b}[2Jb\u{7}\u{9b}31m\r\nc"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}31m  c");
+        assert_eq!(plain("x\u{202e}gpj.exe\u{200b}\u{2066}"), "x\u{fffd}gpj.exe\u{fffd}\u{fffd}");
+        assert_eq!(plain("größer 文件"), "größer 文件");
+        assert_eq!(plain_lines("hung\nthe \u{1b}kernel\r\nsaid", 2), "hung\n  the \u{fffd}kernel\n  said");
+    }
+
+    #[test]
+    fn names_are_cut_in_their_middle() {
+        assert_eq!(shortened("xfs:agcount=16", 14), "xfs:agcount=16");
+        assert_eq!(shortened("oltp, rate with p99<10ms", 13), "oltp, …9<10ms");
+        assert_eq!(shortened("文件系统", 5), "文…统");
+    }
+
+    #[test]
+    fn the_locale_says_whether_there_is_more_than_ascii() {
+        let of = |pairs: &'static [(&str, &str)]| {
+            is_unicode(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        assert!(!of(&[]) && !of(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(of(&[("LC_ALL", ""), ("LANG", "en_US.UTF-8")]), "an empty one says nothing");
+    }
+}

@@ -1,0 +1,502 @@
+//! The coordinator: the one place with a trial's state.
+//!
+//! ```text
+//! prepare states ─► inspect every arm ─► audit ─► look ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
+//!                                                           ▲                │ no
+//!                                                           └────────────────┘
+//!         every step is an Event to the listeners: terminal, JSON lines, store
+//! ```
+
+mod looks;
+mod states;
+
+use super::{
+    audit,
+    claim::ClaimVerdict,
+    clock::Clock,
+    contrast::Outcome,
+    course::{self, Course},
+    event::{Event, Listener, RunEnded},
+    forecast::{self, MAX_ROUNDS, OVERHEAD_GUESS},
+    interrupt::Interrupt,
+    judge::{Judge, MAX_LOST},
+    place::{JobOutcome, Place},
+    plan::Plan,
+    round::{Earlier, RoundTimes},
+};
+use crate::{error::ExpectedError, exit_code};
+use fstrial_model::{
+    facts::ArmFacts,
+    job::{FailureKind, Job, PROTOCOL, RunFailure, StateTask, WorkerMessage},
+    measurement::Measurement,
+    state::{Space, StateFigures},
+    units::Nanos,
+    workload::Data,
+};
+use fstrial_store::StoreError;
+use fstrial_store::TrialStatus;
+
+/// What the coordinator needs in addition to the plan.
+pub struct Context<'a, 'w> {
+    /// Where jobs go: the places of the plan, in its order.
+    pub places: &'a mut [Box<dyn Place + 'w>],
+    pub clock: &'a dyn Clock,
+    pub listener: &'a mut dyn Listener,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a Interrupt,
+    /// When the budget ends, by the clock.
+    pub deadline: Nanos,
+    /// What a budget that nobody gave may be raised to, once the first round was timed.
+    pub longest: Option<Nanos>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// No contrast is open any more: each is decided, or was given up because a decision in time was too unlikely.
+    Settled,
+    /// The budget, or the number of rounds asked for, ended.
+    BudgetEnded,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+pub struct Finished<'a> {
+    /// Everything that was judged.
+    pub all: Judge<'a>,
+    pub facts: Vec<ArmFacts>,
+    /// What differs between arms in addition to what was asked for.
+    pub audit: Vec<String>,
+    pub reason: Reason,
+    /// The last round that has a run, earlier sessions included.
+    pub rounds: u32,
+    /// Time that the last complete round took, for advice.
+    pub round_time: Option<Nanos>,
+}
+
+impl<'a> Finished<'a> {
+    /// Its verdicts; none if not even a first round was complete.
+    pub fn judge(&self) -> Option<&Judge<'a>> {
+        Some(&self.all).filter(|judge| judge.has_begun())
+    }
+
+    /// How the store has it.
+    pub fn status(&self) -> TrialStatus {
+        match self.reason {
+            Reason::Interrupted => TrialStatus::Interrupted,
+            Reason::Settled | Reason::BudgetEnded if self.is_decided() => TrialStatus::Decided,
+            Reason::Settled | Reason::BudgetEnded => TrialStatus::BudgetEnded,
+        }
+    }
+
+    /// Whether every contrast that was to be decided is; or the claim, if it is there for one.
+    pub fn is_decided(&self) -> bool {
+        let Some(judge) = self.judge() else { return false };
+        if let Some(verdict) = judge.claim() {
+            return verdict != ClaimVerdict::Undecided;
+        }
+        judge
+            .states()
+            .iter()
+            .filter(|state| state.holds_open && state.control.is_none())
+            .all(|state| state.verdict != Outcome::Undecided)
+    }
+}
+
+pub struct Coordinator<'a, 'w, 'p> {
+    plan: &'p Plan,
+    context: Context<'a, 'w>,
+    judge: Judge<'p>,
+    /// What files hold, on all devices.
+    data: Data,
+    run_time: Vec<Option<Nanos>>,
+    round: u32,
+    times: RoundTimes,
+    /// How each arm's filesystem is put back; none if it is made again.
+    restored: Vec<Option<StateTask>>,
+    /// What a run of each arm costs in addition to its load, as far as that is known.
+    overhead: Vec<Nanos>,
+}
+
+/// How a job ended, with what the worker said before.
+type Answer = (JobOutcome, Said);
+
+/// What a worker says of an arm.
+#[derive(Default)]
+struct Said {
+    facts: Option<(ArmFacts, Vec<String>)>,
+    space: Space,
+    prepared: Option<(StateFigures, String)>,
+}
+
+/// What files hold: the same at every place, so what suits the one that can keep only that.
+fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
+    let all = places.iter().map(|place| place.data());
+    all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
+}
+
+enum RoundEnd {
+    Complete,
+    OutOfTime,
+    Interrupted,
+}
+
+impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
+    /// A coordinator for a plan, going on after earlier rounds.
+    pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
+        let round = earlier.rounds.last().map_or(0, |round| round.number);
+        let (mut judge, _) = course::replay(plan, earlier.rounds);
+        if round > 0 {
+            judge.reopen();
+        }
+        Self {
+            plan,
+            data: data_for(context.places),
+            context,
+            judge,
+            run_time: vec![None; plan.cells.len()],
+            round,
+            times: earlier.times,
+            restored: vec![None; plan.trial.arms.len()],
+            overhead: vec![OVERHEAD_GUESS; plan.trial.arms.len()],
+        }
+    }
+
+    /// Runs the trial to its end.
+    ///
+    /// # Errors
+    /// An arm cannot be built, the host cannot be cleaned up, or a listener fails.
+    pub fn run(mut self) -> Result<Finished<'p>, ExpectedError> {
+        let inspected = if self.prepare_states()? { self.inspect()? } else { None };
+        let Some(facts) = inspected else {
+            let reason = self.stopped();
+            return Ok(self.finish(Vec::new(), Vec::new(), reason));
+        };
+        let lines = audit::differences(&self.plan.trial.arms, &facts);
+        self.tell(&Event::Audited { lines: &lines })?;
+        if let Some(line) = audit::on_one_filesystem(&self.plan.trial.arms, &facts) {
+            self.tell(&Event::Noted { lines: &[line] })?;
+        }
+        let reason = if self.look()? { self.rounds()? } else { self.stopped() };
+        Ok(self.finish(facts, lines, reason))
+    }
+
+    fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
+        let round_time = self.times.of_next(self.judge.runs_left());
+        self.judge.finish();
+        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time }
+    }
+
+    fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        self.context.listener.hear(event)
+    }
+
+    fn job(&self, index: usize) -> Job {
+        Job {
+            protocol: PROTOCOL,
+            arm: self.plan.trial.built(&self.plan.trial.arms[index]),
+            task: None,
+            state: self.restored[index].clone(),
+            memory: self.plan.trial.memory_of(&self.plan.trial.arms[index]),
+            fsck: self.plan.trial.trial.fsck,
+        }
+    }
+
+    /// Builds every arm once without load: what cannot be built is detected before the first round.
+    fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
+        let mut all = Vec::new();
+        for index in 0..self.plan.trial.arms.len() {
+            let job = self.job(index);
+            let name = self.plan.trial.arms[index].name.clone();
+            let began = self.context.clock.now();
+            let (ended, said) = self.send_until_not_lost(index, &job)?;
+            let took = Nanos(self.context.clock.now().0 - began.0);
+            self.overhead[index] = self.overhead[index].max(took);
+            match (ended, said.facts) {
+                (JobOutcome::Interrupted, _) => return Ok(None),
+                (JobOutcome::Failed(failure), _) => {
+                    return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
+                }
+                (JobOutcome::Measured(_), Some((facts, commands))) => {
+                    self.tell(&Event::ArmInspected { arm: &name, facts: &facts, commands: &commands })?;
+                    all.push(facts);
+                }
+                (JobOutcome::Measured(_), None) => {
+                    let fault = ExpectedError::Fault(format!("a worker said nothing about arm {name}"));
+                    return Err(self.blame(index, fault));
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Sends a job again as long as it is lost for our own reasons, and not too often.
+    fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+        for _ in 1..MAX_LOST {
+            match self.send(arm, job)? {
+                (JobOutcome::Failed(failure), _) if failure.kind == FailureKind::Lost => {
+                    self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
+                }
+                other => return Ok(other),
+            }
+        }
+        self.send(arm, job)
+    }
+
+    /// Sends a job to the place of its arm and passes its stages on to the listeners.
+    fn send(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+        let Context { places, listener, .. } = &mut self.context;
+        let several = places.len() > 1;
+        let place = &mut places[self.plan.place_of[arm]];
+        let machine = several.then(|| place.environment().machine_facts());
+        let mut seen = Said::default();
+        let mut heard = Ok(());
+        let ended = place.run(job, &mut |message| match message {
+            WorkerMessage::Stage { stage, .. } => {
+                if heard.is_ok() {
+                    heard = listener.hear(&Event::RunStage { stage: *stage });
+                }
+            }
+            WorkerMessage::Progress { stage, done, total, .. } => {
+                if heard.is_ok() {
+                    heard =
+                        listener.hear(&Event::StageProgress { stage: *stage, done: *done, total: *total });
+                }
+            }
+            WorkerMessage::Facts { facts, commands, space } => {
+                let mut facts = facts.clone();
+                facts.facts.extend(machine.clone().into_iter().flatten());
+                seen.facts = Some((facts, commands.clone()));
+                seen.space = *space;
+            }
+            WorkerMessage::Prepared { figures, mkfs_output } => {
+                seen.prepared = Some((figures.clone(), mkfs_output.clone()));
+            }
+            WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } => {}
+        });
+        heard.map(|()| (ended, seen))
+    }
+
+    /// Round after round, until nothing is open or no time is left.
+    fn rounds(&mut self) -> Result<Reason, ExpectedError> {
+        loop {
+            if !self.judge.is_undecided() {
+                return Ok(Reason::Settled);
+            }
+            if self.context.interrupt.is_raised() {
+                return Ok(self.stopped());
+            }
+            // A round that has no time for its first run is not begun.
+            let first = self.order(self.round + 1).first().copied();
+            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS)
+                || !first.is_some_and(|cell| self.has_time_for(cell))
+            {
+                return Ok(Reason::BudgetEnded);
+            }
+            match self.one_round()? {
+                RoundEnd::Complete => {}
+                RoundEnd::OutOfTime => return Ok(Reason::BudgetEnded),
+                RoundEnd::Interrupted => return Ok(self.stopped()),
+            }
+        }
+    }
+
+    /// What the interruption was.
+    fn stopped(&self) -> Reason {
+        if self.context.interrupt.is_time_over() { Reason::BudgetEnded } else { Reason::Interrupted }
+    }
+
+    /// The cells of a round that are still run, in its order.
+    fn order(&self, round: u32) -> Vec<usize> {
+        self.plan.order(round).into_iter().filter(|cell| self.judge.needs(*cell)).collect()
+    }
+
+    fn left(&self) -> Nanos {
+        Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
+    }
+
+    /// Whether a run of this cell can be expected to end in time.
+    fn has_time_for(&self, cell: usize) -> bool {
+        self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell)) <= self.left()
+    }
+
+    /// About how long a run of a cell takes before one was timed, in this plan or one with longer runs.
+    fn guess(&self, plan: &Plan, cell: usize) -> Nanos {
+        let at = plan.cells[cell];
+        Nanos(plan.workloads[at.workload].time().0.saturating_add(self.overhead[at.arm].0))
+    }
+
+    fn one_round(&mut self) -> Result<RoundEnd, ExpectedError> {
+        self.round += 1;
+        let began = self.context.clock.now();
+        let order = self.order(self.round);
+        let (round, left) = (self.round, self.left());
+        let is_first = !self.judge.has_begun();
+        self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
+        let mut ended = RoundEnd::Complete;
+        for (position, cell) in order.iter().enumerate() {
+            if self.context.interrupt.is_raised() {
+                ended = RoundEnd::Interrupted;
+            } else if !self.has_time_for(*cell) {
+                ended = RoundEnd::OutOfTime;
+            } else if !self.one_run(*cell, position + 1)? {
+                ended = RoundEnd::Interrupted;
+            }
+            if !matches!(ended, RoundEnd::Complete) {
+                break;
+            }
+        }
+        if is_first && matches!(ended, RoundEnd::Complete) {
+            self.tell_time(Nanos(self.context.clock.now().0 - began.0))?;
+        }
+        self.judge.end_round();
+        if self.judge.has_begun() {
+            let contrasts = self.judge.states();
+            let course = Course::points(&self.judge, round);
+            let is_complete = matches!(ended, RoundEnd::Complete);
+            self.tell(&Event::VerdictsUpdated {
+                round,
+                is_complete,
+                contrasts: &contrasts,
+                course: &course,
+            })?;
+        }
+        Ok(ended)
+    }
+
+    /// Tells what the time of the first complete round means for the budget.
+    fn tell_time(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
+        self.extend(round_time)?;
+        let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
+        let fit = affordable.saturating_add(self.round);
+        let asked = self.plan.trial.trial.rounds;
+        let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
+        let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
+        let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
+        let left = self.left();
+        self.tell(&Event::FirstRoundTimed {
+            asked,
+            fit,
+            round_seconds,
+            least,
+            left,
+            warning: warning.as_deref(),
+        })
+    }
+
+    /// Raises a budget that nobody gave, where rounds like the first are too long for a verdict in it, and where one comes soon.
+    fn extend(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
+        let Some(longest) = self.context.longest.filter(|_| self.plan.trial.trial.rounds.is_none()) else {
+            return Ok(());
+        };
+        let budget = self.plan.trial.trial.budget;
+        let gone = budget.0.saturating_sub(self.left().0);
+        let more = round_time.as_secs_f64() * f64::from(forecast::least_rounds(self.plan).saturating_sub(1));
+        let ends = |factor: f64| Nanos(gone + (more * factor * 1e9) as u64);
+        if ends(1.0) > longest || ends(forecast::SLACK) <= budget {
+            return Ok(());
+        }
+        let raised = forecast::whole_minutes(ends(forecast::MARGIN)).min(longest);
+        let by = Nanos(raised.0.saturating_sub(budget.0));
+        if by == Nanos(0) {
+            return Ok(());
+        }
+        self.context.deadline.0 += by.0;
+        self.context.interrupt.end_later(by.duration());
+        self.tell(&Event::Noted { lines: &[forecast::raised(raised, budget)] })
+    }
+
+    /// Runs one cell; false if interrupted.
+    fn one_run(&mut self, cell: usize, slot: usize) -> Result<bool, ExpectedError> {
+        self.run_cell(cell, slot).map_err(|error| self.blame(self.plan.cells[cell].arm, error))
+    }
+
+    /// What would be a fault of ours, if no agent had sent what it is about.
+    fn blame(&self, arm: usize, error: ExpectedError) -> ExpectedError {
+        let Some(name) = &self.plan.places[self.plan.place_of[arm]] else { return error };
+        let what = match error {
+            ExpectedError::Fault(what) => what,
+            ExpectedError::Store(StoreError::Unstorable { what, .. }) => what,
+            other => return other,
+        };
+        ExpectedError::Place {
+            name: name.clone(),
+            what: format!("its agent sent something that makes no sense: {what}"),
+            hint: Some("use the same fstrial there, and look at the host of the place".into()),
+            code: exit_code::SETUP_FAILED,
+        }
+    }
+
+    fn run_cell(&mut self, cell: usize, slot: usize) -> Result<bool, ExpectedError> {
+        let plan = self.plan;
+        let at = plan.cells[cell];
+        let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
+        let (round, threads) = (self.round, at.threads);
+        let mut job = self.job(at.arm);
+        job.task = Some(plan.task(cell, round, self.data));
+        self.tell(&Event::RunStarted { round, slot, cell, arm, workload, threads })?;
+        let began = self.context.clock.now();
+        let started_at = self.context.clock.timestamp();
+        let (ended, _) = self.send(at.arm, &job)?;
+        let ended_at = self.context.clock.timestamp();
+        let outcome: Result<Box<Measurement>, RunFailure> = match ended {
+            JobOutcome::Interrupted => return Ok(false),
+            JobOutcome::Failed(failure) => Err(failure),
+            JobOutcome::Measured(Some(measurement)) => Ok(measurement),
+            JobOutcome::Measured(None) => {
+                return Err(ExpectedError::Fault("a worker measured nothing".into()));
+            }
+        };
+        // A failed run says nothing about how long the next one takes: one that hung took minutes.
+        if outcome.is_ok() {
+            self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
+        }
+        let measured = outcome.as_ref().ok().map(|measurement| plan.samples(cell, round, slot, measurement));
+        let measured = measured
+            .transpose()
+            .map_err(|e| ExpectedError::Fault(format!("a measurement cannot be read: {e}")))?;
+        let Context { places, listener, .. } = &mut self.context;
+        listener.hear(&Event::RunEnded(RunEnded {
+            round,
+            slot,
+            cell,
+            arm,
+            workload,
+            threads,
+            started_at: &started_at,
+            ended_at: &ended_at,
+            environment: places[plan.place_of[at.arm]].environment(),
+            job: &job,
+            rates: measured.iter().flatten().map(|sample| sample.rate).collect(),
+            outcome: outcome.as_ref().map(|measurement| &**measurement),
+            failure: outcome.as_ref().err(),
+        }))?;
+        self.times.see(round, &started_at, &ended_at);
+        match outcome {
+            Ok(_) => self.judge.take_run(cell, Ok(measured.unwrap_or_default())),
+            Err(failure) => self.take_failure(cell, failure)?,
+        }
+        Ok(true)
+    }
+
+    /// A failed run is an outcome of its arm, or lost, or a reason to end the trial.
+    fn take_failure(&mut self, cell: usize, failure: RunFailure) -> Result<(), ExpectedError> {
+        let context = self.plan.cell_name(cell);
+        match failure.kind {
+            FailureKind::ArmFailed | FailureKind::Cannot => self.judge.take_run(cell, Err(failure)),
+            FailureKind::Lost => {
+                self.judge.take_run(cell, Err(failure.clone()));
+                if let Some(times) = self.judge.lost_too_often(cell) {
+                    return Err(ExpectedError::Run {
+                        context: format!("{context} was lost {times} times running"),
+                        failure,
+                    });
+                }
+            }
+            FailureKind::HostLacks
+            | FailureKind::ArmRefused
+            | FailureKind::LoadRefused
+            | FailureKind::CleanUp => return Err(ExpectedError::Run { context, failure }),
+        }
+        Ok(())
+    }
+}

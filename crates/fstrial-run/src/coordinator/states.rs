@@ -1,0 +1,99 @@
+//! States before the first round: making each once, and whether the workloads still fit.
+
+use super::{Coordinator, Said};
+use crate::{
+    error::ExpectedError,
+    event::Event,
+    place::JobOutcome,
+    prepared::{Shared, shared},
+};
+use fstrial_model::{
+    job::{StateStep, StateTask},
+    state::Space,
+    units::Bytes,
+};
+
+impl Coordinator<'_, '_, '_> {
+    /// Prepares the filesystem of every arm, if any arm asks for a state. False if interrupted.
+    pub(super) fn prepare_states(&mut self) -> Result<bool, ExpectedError> {
+        let all = shared(&self.plan.trial);
+        let Some(spaces) = self.fresh_spaces(&all)? else { return Ok(false) };
+        for (kept, shared) in all.iter().enumerate() {
+            let utilisation = shared.state.utilisation();
+            let room = spaces.iter().map(|space| space.room(utilisation)).min().unwrap_or_default();
+            if !self.prepare_state(kept, shared, room)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Builds each filesystem once as mkfs makes it: the room that all have is what shares are of, so that each gets the
+    /// same files. None if interrupted.
+    fn fresh_spaces(&mut self, all: &[Shared]) -> Result<Option<Vec<Space>>, ExpectedError> {
+        let mut spaces = Vec::new();
+        for shared in all {
+            let Some(said) = self.built(shared.arms[0], None)? else { return Ok(None) };
+            spaces.push(said.space);
+        }
+        Ok(Some(spaces))
+    }
+
+    /// What a worker says of an arm that is built without a load. None if interrupted.
+    fn built(&mut self, arm: usize, state: Option<StateTask>) -> Result<Option<Said>, ExpectedError> {
+        let mut job = self.job(arm);
+        job.state = state;
+        match self.send_until_not_lost(arm, &job)? {
+            (JobOutcome::Interrupted, _) => Ok(None),
+            (JobOutcome::Failed(failure), _) => {
+                Err(ExpectedError::Run { context: format!("arm {}", job.arm.name), failure })
+            }
+            (JobOutcome::Measured(_), said) => Ok(Some(said)),
+        }
+    }
+
+    /// Makes one filesystem in its state and saves it. False if interrupted.
+    fn prepare_state(&mut self, kept: usize, shared: &Shared, room: Bytes) -> Result<bool, ExpectedError> {
+        let plan = self.plan;
+        let names: Vec<&str> = shared.arms.iter().map(|arm| plan.trial.arms[*arm].name.as_str()).collect();
+        let restoring = plan.trial.trial.restore;
+        let step = StateStep::Prepare { state: shared.state, seed: plan.seed, data: self.data, room };
+        self.tell(&Event::StatePreparing { arm: names[0], state: &shared.state.to_string() })?;
+        let state = StateTask { kept, restoring, step };
+        let Some(said) = self.built(shared.arms[0], Some(state))? else { return Ok(false) };
+        let Some((figures, mkfs_output)) = said.prepared else {
+            let what = format!("a worker did not say what it prepared for {}", names[0]);
+            return Err(self.blame(shared.arms[0], ExpectedError::Fault(what)));
+        };
+        self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
+        for arm in &shared.arms {
+            self.require_room(*arm, figures.available)?;
+            let step = StateStep::Restore { figures: figures.clone(), mkfs_output: mkfs_output.clone() };
+            self.restored[*arm] = Some(StateTask { kept, restoring, step });
+        }
+        Ok(true)
+    }
+
+    /// Refuses workloads whose files do not fit in what a state leaves.
+    fn require_room(&self, arm: usize, available: Bytes) -> Result<(), ExpectedError> {
+        let plan = self.plan;
+        let cells = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
+        let needed = cells.map(|cell| {
+            let about = &plan.cells[cell];
+            (plan.workloads[about.workload].space_needed(about.threads), cell)
+        });
+        let needed = needed.max();
+        match needed {
+            Some((needed, cell)) if needed > available => Err(ExpectedError::usage(
+                format!(
+                    "{} needs {} for its files, and the prepared filesystem has {} left",
+                    plan.cell_name(cell),
+                    needed.human(),
+                    available.human()
+                ),
+                "use a larger device (its size), smaller files (file_size), or a state with more room",
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
+
+#![expect(
+    missing_docs,
+    reason = "only the program, its tests and its fuzzers use this library: a name may be enough"
+)]
+
+pub mod audit;
+pub mod cell;
+pub mod claim;
+pub mod clock;
+pub mod contrast;
+mod control;
+pub mod coordinator;
+pub mod course;
+pub mod elsewhere;
+pub mod environment;
+pub mod error;
+pub mod event;
+pub mod exit_code;
+mod failure;
+pub mod find_rate;
+pub mod fit;
+pub mod forecast;
+pub mod history;
+pub mod interrupt;
+pub mod judge;
+pub mod latencies;
+pub mod look;
+pub mod numbers;
+pub mod operation;
+pub mod panels;
+pub mod parts;
+pub mod place;
+pub mod plan;
+pub mod prepared;
+pub mod probe;
+pub mod program;
+pub mod recorder;
+pub mod round;
+pub mod sample;
+pub mod session;
+pub mod stored;
+mod tail;
+pub mod warnings;
+pub mod worker;

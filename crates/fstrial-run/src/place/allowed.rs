@@ -1,0 +1,168 @@
+//! What an agent does for a trial: the jobs of the plan that it has made of the trial itself, and nothing else.
+//!
+//! A trial is checked when it is read; a job is not, and what its arm and its loads say reaches mkfs, mount and the engine as
+//! root. So a job is compared with the plan: it may choose an arm, a workload and a level in it, and numbers that come
+//! from elsewhere (seeds, what the files hold).
+
+use crate::{plan::Plan, prepared::shared};
+use fstrial_model::{
+    job::{Job, StateStep, StateTask, Task},
+    workload::Data,
+};
+
+/// Whether the plan has a job for a place.
+pub(super) fn is_planned(plan: &Plan, place: &str, job: &Job) -> bool {
+    let is_it = |arm: &_| plan.trial.built(arm) == job.arm && job.arm.place.as_deref() == Some(place);
+    let Some(arm) = plan.trial.arms.iter().position(is_it) else { return false };
+    job.memory == plan.trial.memory_of(&job.arm)
+        && (!job.fsck || plan.trial.trial.fsck)
+        && job.state.as_ref().is_none_or(|state| is_planned_state(plan, arm, state))
+        && job.task.as_ref().is_none_or(|task| is_planned_task(plan, arm, task))
+}
+
+fn is_planned_state(plan: &Plan, arm: usize, task: &StateTask) -> bool {
+    let all = shared(&plan.trial);
+    let Some(kept) = all.get(task.kept).filter(|kept| kept.arms.contains(&arm)) else { return false };
+    let is_its = match &task.step {
+        StateStep::Prepare { state, .. } => *state == kept.state,
+        StateStep::Restore { .. } => true,
+    };
+    is_its && task.restoring == plan.trial.trial.restore
+}
+
+fn is_planned_task(plan: &Plan, arm: usize, task: &Task) -> bool {
+    let of_arm = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
+    of_arm.map(|cell| plan.task(cell, 0, Data::Random)).any(|planned| with_numbers_of(planned, task) == *task)
+}
+
+/// A task with the numbers of another one that do not come from the plan.
+fn with_numbers_of(mut planned: Task, task: &Task) -> Task {
+    for (phase, other) in planned.phases.iter_mut().zip(&task.phases) {
+        for (group, other) in phase.groups.iter_mut().zip(&other.groups) {
+            let (load, other) = (&mut group.load, &other.load);
+            (load.seed, load.data) = (other.seed, other.data);
+        }
+    }
+    if let (Some(program), Some(other)) = (&mut planned.program, &task.program) {
+        program.seed = other.seed;
+    }
+    if let (Some(operation), Some(other)) = (&mut planned.operation, &task.operation) {
+        (operation.seed, operation.data) = (other.seed, other.data);
+    }
+    planned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::{
+        job::PROTOCOL,
+        trial::Trial,
+        units::{Bytes, Nanos},
+    };
+
+    const TRIAL: &str = "
+        [trial]
+        memory = '64MiB'
+        [device]
+        kind = 'model'
+        model = 'hdd-7200'
+        size = '320MiB'
+        [[place]]
+        name = 'box'
+        [[arm]]
+        filesystem = 'ext4'
+        [[arm]]
+        name = 'there'
+        filesystem = 'xfs'
+        place = 'box'
+        [[arm]]
+        name = 'aged'
+        filesystem = 'ext4'
+        state = 'filled:30%'
+        place = 'box'
+        [[workload]]
+        use = 'append-fsync'
+        threads = [1, 2]
+        [[workload]]
+        kind = 'program'
+        name = 'own'
+        threads = [1]
+        command = ['true']
+        [[workload.metric]]
+        name = 'wall'
+        measure = 'wall'
+    ";
+
+    /// The plan of a trial, and the job of a cell there.
+    fn planned(arm: usize, workload: usize) -> (Plan, Job) {
+        let plan = Plan::new(Trial::parse("trial", TRIAL).unwrap().settled(2).unwrap(), 7).unwrap();
+        let cell = plan.cells.iter().position(|cell| cell.arm == arm && cell.workload == workload).unwrap();
+        let arm = plan.trial.built(&plan.trial.arms[arm]);
+        let memory = plan.trial.memory_of(&arm);
+        let task = Some(plan.task(cell, 3, Data::Zero));
+        (plan, Job { protocol: PROTOCOL, arm, task, state: None, memory, fsck: false })
+    }
+
+    #[test]
+    fn a_job_of_the_plan_may_have_other_seeds_and_data() {
+        for workload in [0, 1] {
+            let (plan, mut job) = planned(1, workload);
+            for phase in &mut job.task.as_mut().unwrap().phases {
+                (phase.groups[0].load.seed, phase.groups[0].load.data) = (9, Data::Random);
+            }
+            assert!(is_planned(&plan, "box", &job));
+            job.task = None;
+            assert!(is_planned(&plan, "box", &job), "an arm is looked at");
+        }
+    }
+
+    #[test]
+    fn what_the_plan_does_not_have_is_not_done() {
+        type Change = fn(&mut Job);
+        let changes: [(&str, Change); 12] = [
+            ("warmup", |job| {
+                job.task.as_mut().unwrap().phases[0].groups[0].load.warmup = Nanos::secs(9);
+            }),
+            ("rotational", |job| job.arm.rotational = None),
+            ("cache", |job| job.arm.cache = None),
+            ("mkfs", |job| job.arm.mkfs.push("/dev/sda".into())),
+            ("mount", |job| job.arm.mount.push("x-mount.mkdir".into())),
+            ("filesystem", |job| job.arm.filesystem = "ext4".into()),
+            ("memory", |job| job.memory = None),
+            ("fsck", |job| job.fsck = true),
+            ("no place", |job| job.arm.place = None),
+            ("set", |job| job.task.as_mut().unwrap().phases[0].groups[0].load.set = "other".parse().unwrap()),
+            ("groups", |job| job.task.as_mut().unwrap().phases[0].groups.clear()),
+            ("threads", |job| job.task.as_mut().unwrap().threads = 1024),
+        ];
+        for (what, change) in changes {
+            let (plan, mut job) = planned(1, 0);
+            change(&mut job);
+            assert!(!is_planned(&plan, "box", &job), "{what}");
+        }
+        let (plan, mut job) = planned(1, 1);
+        job.task.as_mut().unwrap().program.as_mut().unwrap().program.command = vec!["id".into()];
+        assert!(!is_planned(&plan, "box", &job), "another program");
+        let (plan, job) = planned(0, 0);
+        assert!(!is_planned(&plan, "box", &job), "an arm of this host");
+    }
+
+    #[test]
+    fn a_state_is_that_of_the_arm() {
+        let (plan, mut job) = planned(2, 0);
+        let all = shared(&plan.trial);
+        let kept = all.iter().position(|kept| kept.arms.contains(&2)).unwrap();
+        let prepare = |kept: usize, state| StateTask {
+            kept,
+            restoring: plan.trial.trial.restore,
+            step: StateStep::Prepare { state, seed: 1, data: Data::Random, room: Bytes::mib(200) },
+        };
+        job.state = Some(prepare(kept, all[kept].state));
+        assert!(is_planned(&plan, "box", &job));
+        job.state = Some(prepare(kept, "filled:90%".parse().unwrap()));
+        assert!(!is_planned(&plan, "box", &job), "another state");
+        job.state = Some(prepare(all.len(), all[kept].state));
+        assert!(!is_planned(&plan, "box", &job), "no such filesystem");
+    }
+}

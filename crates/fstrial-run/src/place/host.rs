@@ -1,0 +1,110 @@
+//! This host as a place: workers are child processes, and devices are made or accepted here.
+
+use super::{JobOutcome, Opening, Place, bases::Bases, child::Workers, devices::Devices};
+use crate::{
+    environment::{Environment, busy_percent},
+    error::ExpectedError,
+    event::Event,
+    failure::stack_failure,
+    interrupt::Interrupt,
+    plan::Plan,
+};
+use fstrial_model::{
+    job::{Job, PlacedJob, Setup, WorkerMessage},
+    measurement::Stage,
+    units::Nanos,
+    workload::Data,
+};
+use fstrial_stack::{StackError, ledger::Ledger};
+
+/// This host, with the devices of a trial.
+pub struct Host {
+    devices: Devices,
+    setup: Setup,
+    bases: Bases,
+    ledger: Ledger,
+    interrupt: Interrupt,
+    environment: Environment,
+}
+
+impl Host {
+    /// Makes or accepts the devices of a trial.
+    ///
+    /// # Errors
+    /// They cannot be made here, or must not be used; there is no space for prepared filesystems.
+    pub fn open(plan: &Plan, mut opening: Opening<'_>) -> Result<Self, ExpectedError> {
+        // Before the device is made, which leaves the kernel something to write.
+        let busy_percent = busy_percent();
+        let bases = Bases::in_folder(opening.state_folder);
+        let devices = Devices::provide(plan, &bases, &mut opening)?;
+        for line in devices.main.cautions() {
+            (opening.tell)(&Event::Preparing { line: &line });
+        }
+        let environment = Environment {
+            place: opening.place.unwrap_or_default().to_owned(),
+            device: devices.main.describe(),
+            device_notes: devices.notes(plan),
+            memory_limited_by: devices.memory_limited_by,
+            busy_percent,
+            generator_loop_ns: Some(loop_cost_ns()),
+            ..Environment::of_this_machine()
+        };
+        Ok(Self {
+            setup: devices.setup(plan),
+            devices,
+            bases,
+            ledger: opening.ledger.clone(),
+            interrupt: opening.interrupt.clone(),
+            environment,
+        })
+    }
+
+    /// The job with what is this host's own.
+    fn placed(&mut self, job: &Job) -> Result<PlacedJob, StackError> {
+        Ok(PlacedJob {
+            device: self.devices.main.binding(&job.arm),
+            setup: self.setup.of(&job.arm),
+            base: job.state.as_ref().map(|state| self.bases.path(state.kept)).transpose()?,
+            coordinator: std::process::id(),
+            ledger: self.ledger.folder().to_owned(),
+            job: job.clone(),
+        })
+    }
+}
+
+/// What the load generator's own loop costs, in whole nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of nanoseconds")]
+fn loop_cost_ns() -> u64 {
+    fstrial_engine::loop_cost_ns().round() as u64
+}
+
+impl Place for Host {
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn data(&self) -> Data {
+        self.devices.main.data()
+    }
+
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
+        let placed = match self.placed(job) {
+            Ok(placed) => placed,
+            Err(error) => return JobOutcome::Failed(stack_failure(Stage::Attach, &error)),
+        };
+        let (ledger, interrupt) = (&self.ledger, &self.interrupt);
+        Workers { devices: self.devices.all(), ledger, interrupt }.run(&placed, hear)
+    }
+
+    fn unbudgeted(&self) -> Nanos {
+        self.devices.preconditioned.as_ref().map_or(Nanos(0), |(_, took)| *took)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.devices.main.warnings()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), ExpectedError> {
+        self.devices.close().map_err(ExpectedError::CleanUp)
+    }
+}

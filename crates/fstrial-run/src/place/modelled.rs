@@ -1,0 +1,546 @@
+//! `model`: a device that behaves as a model says, served by a process of its own (see `fstrial_device::serve`).
+//!
+//! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
+//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
+//! of a device has to outlive a run.
+
+use crate::{error::ExpectedError, exit_code, numbers};
+use fstrial_device::{
+    fuse::Fuse,
+    serve::{self, Command as Order, Offer, Reply},
+    server::Counts,
+};
+use fstrial_engine::Usage;
+use fstrial_model::{
+    arm::Arm,
+    device_model::{DeviceModel, Service},
+    job::{DeviceBinding, Job},
+    measurement::Stage,
+    units::{Bytes, Nanos, Percent},
+};
+use fstrial_stack::{
+    StackError,
+    device::{Device, DeviceRequest, Progress, require_room},
+    host, isolation,
+    ledger::Ledger,
+    loopdev::{self, LoopDevice},
+};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::{
+    cell::{Cell, RefCell},
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::child::lines_of;
+use crate::probe::{Probe, probe, rehearsed};
+
+/// Time to take the memory of a device and mount it.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+/// Time for the answer to an order.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the process says that it is alive.
+const PULSE: Duration = Duration::from_millis(500);
+/// How long it may say nothing before it is ended: whatever writes back to the device waits for it, and so does every
+/// `sync` of the machine. A process that is before all others and locked in memory is never silent for this long.
+const SILENCE: Duration = Duration::from_secs(6);
+/// Its time to end once it was killed.
+const END_DEADLINE: Duration = Duration::from_secs(2);
+/// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
+const PRETENDED: Nanos = Nanos(300_000);
+/// Room for every probe.
+pub const MIN_SIZE: Bytes = Bytes::mib(16);
+/// What is remembered of each page has to fit in memory.
+const MAX_SIZE: Bytes = Bytes::gib(4096);
+/// Requests in flight with which a device and its host are tried at their limits.
+const DEEP: u16 = 32;
+/// A model that asks for this many times what the host can do is beyond it.
+const BEYOND: f64 = 1.1;
+/// More late answers than this share are told.
+const LATE_SHARE: f64 = 0.02;
+
+/// Makes one and measures what the way to it costs.
+///
+/// # Errors
+/// No memory or space, no FUSE, no loop device.
+///
+/// # Panics
+/// If the device section was not checked.
+pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
+    let model = asked.spec.modelled().expect("validated: a modelled device has a model");
+    Ok(Box::new(Modelled::of_model(model, asked.size, asked.spec.path.clone(), asked.ledger)?))
+}
+
+/// A modelled device that a trial owns.
+pub struct Modelled {
+    offer: Offer,
+    /// Its file, always under the same number.
+    file: RefCell<OwnedFd>,
+    serving: RefCell<Serving>,
+    /// What the way to it costs here.
+    way: Nanos,
+    /// Requests in a second that this host can serve, whatever the model.
+    ceiling: f64,
+    /// What it has done in all runs.
+    done: Cell<Counts>,
+}
+
+/// The process that serves it.
+struct Serving {
+    child: Child,
+    orders: ChildStdin,
+    answers: mpsc::Receiver<String>,
+    /// It was silent for too long, and ended for it.
+    was_silent: Arc<AtomicBool>,
+}
+
+fn unable(what: impl Into<String>, hint: impl Into<String>) -> StackError {
+    StackError::Unable { what: what.into(), hint: hint.into() }
+}
+
+impl Modelled {
+    /// Makes one that follows a model; its data are in a sparse file in `folder`, or in memory.
+    ///
+    /// # Errors
+    /// As [`provide`].
+    pub fn of_model(
+        model: DeviceModel,
+        size: Bytes,
+        folder: Option<PathBuf>,
+        ledger: &Ledger,
+    ) -> Result<Self, ExpectedError> {
+        if size < MIN_SIZE {
+            let what = format!("a modelled device of {size} is smaller than can be modelled ({MIN_SIZE})");
+            return Err(unable(what, "use a larger device (its size)").into());
+        }
+        if size > MAX_SIZE {
+            let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
+            return Err(unable(what, "use a smaller device (its size)").into());
+        }
+        require_room(folder.as_deref(), size, "a modelled device")?;
+        // Loop devices are found by the name of their file, so no two files may have the same.
+        let name = format!("fstrial-{}", host::unique_name());
+        let offer = Offer { model, size, folder, name };
+        let (serving, file) = Serving::start(&offer)?;
+        let mut device = Self {
+            offer,
+            file: RefCell::new(file.into()),
+            serving: RefCell::new(serving),
+            way: Nanos(0),
+            ceiling: 0.0,
+            done: Cell::new(Counts::default()),
+        };
+        (device.way, device.ceiling) = device.measure_way(ledger)?;
+        device.order(&Order::HeadStart { time: device.way })?;
+        device.renew(0, Percent::default())?;
+        Ok(device)
+    }
+
+    /// What it behaves like.
+    pub fn model(&self) -> &DeviceModel {
+        &self.offer.model
+    }
+
+    /// What the way to it costs on this machine: a system call, the loop device, FUSE, and waking up.
+    pub fn way(&self) -> Nanos {
+        self.way
+    }
+
+    /// Puts it back to its first state, keeping to its model, or slower than that by some share.
+    ///
+    /// # Errors
+    /// Its process is gone.
+    pub fn renew(&self, seed: u64, slowed: Percent) -> Result<(), StackError> {
+        self.order(&Order::Renew { seed, slowed }).map(drop)
+    }
+
+    /// A block device on it, for this process.
+    ///
+    /// # Errors
+    /// There is no loop device.
+    pub fn attach(&self, ledger: &Ledger) -> Result<LoopDevice, StackError> {
+        LoopDevice::attach(self.file.borrow().as_fd(), true, ledger)
+    }
+
+    /// The lesser of the medians of reads and writes that should take a known time, without that time; and how many
+    /// requests of no time at all are served in a second.
+    fn measure_way(&self, ledger: &Ledger) -> Result<(Nanos, f64), ExpectedError> {
+        let service = Service { latency: PRETENDED, ..Service::default() };
+        let known = DeviceModel { read: service, write: service, ..DeviceModel::default() };
+        self.order(&Order::Pretend { model: Box::new(known) })?;
+        let attached = self.attach(ledger)?;
+        let mut way = Nanos(u64::MAX);
+        for reads in [true, false] {
+            let shown = probe(&attached.path(), Usage::ReadWrite, &self.small(reads, 1))?;
+            way = way.min(Nanos(shown.p50.0.saturating_sub(PRETENDED.0)));
+        }
+        self.order(&Order::Pretend { model: Box::new(DeviceModel::default()) })?;
+        let most = probe(&attached.path(), Usage::ReadWrite, &self.small(true, DEEP))?.iops;
+        attached.close();
+        Ok((way, most))
+    }
+
+    /// Random requests of 4 KiB for a quarter of a second.
+    fn small(&self, reads: bool, depth: u16) -> Probe {
+        Probe {
+            reads,
+            random: true,
+            block: Bytes::kib(4),
+            depth,
+            flushes: false,
+            span: Bytes(self.offer.size.0.min(64 << 20)),
+            duration: Nanos::millis(250),
+        }
+    }
+
+    fn order(&self, order: &Order) -> Result<Reply, StackError> {
+        self.serving.borrow_mut().order(order)
+    }
+
+    /// What it has done since it was last renewed.
+    ///
+    /// # Errors
+    /// Its process is gone.
+    pub fn counts(&self) -> Result<Counts, StackError> {
+        match self.order(&Order::Count)? {
+            Reply::Counted { counts } => Ok(counts),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Puts another process in the place of a dead one, under the same number.
+    fn start_again(&self) -> Result<(), StackError> {
+        // First the end of the old one, which may live and not answer: there is memory for one of them.
+        self.serving.borrow_mut().end();
+        let (serving, file) = Serving::start(&self.offer)?;
+        let mut held = self.file.borrow_mut();
+        rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
+        drop(held);
+        self.serving.replace(serving);
+        self.order(&Order::HeadStart { time: self.way })?;
+        Ok(())
+    }
+}
+
+fn unexpected(said: &Reply) -> StackError {
+    match said {
+        Reply::Failed { why } if why.contains("FUSE") => unable(
+            format!("a modelled device needs FUSE: {why}"),
+            "try `modprobe fuse`; a container needs /dev/fuse and the right to mount",
+        ),
+        Reply::Failed { why } => {
+            unable(format!("no modelled device: {why}"), "use a smaller device (its size)")
+        }
+        other => unable(format!("the device's process said {other:?}"), "please report it"),
+    }
+}
+
+impl Serving {
+    fn start(offer: &Offer) -> Result<(Self, File), StackError> {
+        let failed = |e| StackError::io("start", "the process that serves the device", e);
+        #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+        let mut child = Command::new("/proc/self/exe")
+            .arg("device-server")
+            // Ctrl-C is for us: we end it when the last worker is gone.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(failed)?;
+        let orders = child.stdin.take().expect("asked for above");
+        let stdout = child.stdout.take().expect("asked for above");
+        let was_silent = Arc::new(AtomicBool::new(false));
+        let answers = watched(&child, lines_of(stdout), Arc::clone(&was_silent)).map_err(failed)?;
+        let mut serving = Self { child, orders, answers, was_silent };
+        serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
+        match serving.hear(START_DEADLINE)? {
+            Reply::Ready { descriptor } => {
+                let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", serving.child.id()));
+                let file = File::options().read(true).write(true).open(&path);
+                Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<Reply, StackError> {
+        self.say(&serde_json::to_string(order).expect("an order is plain data"))?;
+        self.hear(ANSWER_DEADLINE)
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), StackError> {
+        writeln!(self.orders, "{line}").map_err(|_| self.gone())
+    }
+
+    fn hear(&mut self, deadline: Duration) -> Result<Reply, StackError> {
+        let Ok(line) = self.answers.recv_timeout(deadline) else {
+            let error = self.gone();
+            // A late answer would be taken for that to the next order.
+            self.end();
+            return Err(error);
+        };
+        serde_json::from_str(&line)
+            .map_err(|_| unable(format!("the device's process said `{line:.100}`"), "please report it"))
+    }
+
+    fn gone(&mut self) -> StackError {
+        if self.was_silent.load(Ordering::Relaxed) {
+            return unable(
+                format!(
+                    "the process that serves the modelled device said nothing for {} s and was ended",
+                    SILENCE.as_secs()
+                ),
+                "was it stopped (SIGSTOP, a frozen control group), or has this machine far too much to do?",
+            );
+        }
+        let how = self.child.try_wait().ok().flatten();
+        let how = how.map_or_else(|| "does not answer".into(), |status| format!("has died ({status})"));
+        unable(
+            format!("the process that serves the modelled device {how}"),
+            "was it killed, for example for lack of memory?",
+        )
+    }
+
+    /// Anyone who uses the device gets EIO and does not hang.
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        // One that waits in the kernel for the disk that its data are on is not waited for.
+        let until = Instant::now() + END_DEADLINE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::park_timeout(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Passes on what a process answers, and ends it when it is silent: by a thread of its own, because everything else may
+/// be waiting for the device.
+fn watched(
+    child: &Child,
+    lines: mpsc::Receiver<String>,
+    was_silent: Arc<AtomicBool>,
+) -> io::Result<mpsc::Receiver<String>> {
+    let process = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let alive = serde_json::to_string(&Reply::Alive).expect("an answer is plain data");
+    let (sender, answers) = mpsc::channel();
+    thread::spawn(move || {
+        // Counted, not timed: while we are stopped ourselves, it may have said a lot.
+        let mut missed = 0;
+        loop {
+            match lines.recv_timeout(PULSE) {
+                Ok(line) => {
+                    missed = 0;
+                    if line != alive && sender.send(line).is_err() {
+                        break;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    missed += 1;
+                    if PULSE * missed >= SILENCE {
+                        was_silent.store(true, Ordering::Relaxed);
+                        let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                        break;
+                    }
+                }
+            }
+        }
+    });
+    Ok(answers)
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Modelled {
+    /// The model's name; one that is written out in a trial has none.
+    fn name(&self) -> &str {
+        match self.offer.model.name.as_str() {
+            "" => "of the trial's own",
+            name => name,
+        }
+    }
+}
+
+impl Device for Modelled {
+    fn describe(&self) -> String {
+        let place = match &self.offer.folder {
+            None => "memory".to_owned(),
+            Some(folder) => format!("a sparse file in {}", folder.display()),
+        };
+        format!(
+            "modelled: {} ({}), {} in {place}",
+            self.name(),
+            self.offer.model.summary(),
+            self.offer.size.human()
+        )
+    }
+
+    fn binding(&self, _arm: &Arm) -> DeviceBinding {
+        // The worker opens it through us, as an image.
+        DeviceBinding::Loop {
+            file: host::path_of_descriptor(self.file.borrow().as_fd()),
+            size: self.offer.size,
+            direct_io: true,
+            discards: self.offer.model.discard.is_some(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!(
+            "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken \
+             off a request that takes longer; CPU/op includes the process that answers for it",
+            self.name(),
+            numbers::nanos(self.way.as_secs_f64() * 1e9)
+        )];
+        notes.extend(self.cautions());
+        if self.offer.folder.is_some() {
+            notes.push(
+                "its data are in a file in the host's page cache: what the host writes back is not modelled"
+                    .into(),
+            );
+        }
+        notes
+    }
+
+    fn cautions(&self) -> Vec<String> {
+        let asked = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
+        let beyond = |reads: bool| {
+            let (one, most) = (asked(reads, 1), asked(reads, DEEP).iops);
+            let kind = if reads { "reads" } else { "writes" };
+            // A model that asks for nothing is there to see what the host can do.
+            let cache = self.model().cache.filter(|cache| !reads && cache.latency > Nanos(0));
+            let least = cache.map_or(one.p50, |cache| cache.latency.min(one.p50));
+            let quick = (Nanos(1)..self.way).contains(&least).then(|| {
+                let time = numbers::nanos(least.as_secs_f64() * 1e9);
+                format!(
+                    "its {kind} take {time} one at a time{}",
+                    if least < one.p50 { " where the cache takes them" } else { "" }
+                )
+            });
+            let many = most.is_finite() && most > BEYOND * self.ceiling;
+            let many =
+                many.then(|| format!("it has {} {kind} a second for {DEEP} in flight", numbers::rate(most)));
+            quick.into_iter().chain(many).collect::<Vec<_>>()
+        };
+        let what: Vec<String> = [true, false].into_iter().flat_map(beyond).collect();
+        let (way, ceiling) = (numbers::nanos(self.way.as_secs_f64() * 1e9), numbers::rate(self.ceiling));
+        let line = format!(
+            "this host cannot keep up with the model {}: {}, but here a request takes at least {way}, and {ceiling} a second are \
+             served at most. A load that asks for more measures the host, not the model",
+            self.name(),
+            what.join(", ")
+        );
+        if what.is_empty() { Vec::new() } else { vec![line] }
+    }
+
+    fn before_run(&self, job: &Job) -> Result<(), StackError> {
+        let (seed, slowed) = (job.seed(), job.arm.slowed.unwrap_or_default());
+        // It may have died since the last run, too.
+        if self.renew(seed, slowed).is_err() {
+            self.start_again()?;
+            self.renew(seed, slowed)?;
+        }
+        self.order(&Order::Free { is_free: true }).map(drop)
+    }
+
+    /// What is prepared before the clock starts, and taken down after it, costs no modelled time.
+    fn enter(&self, stage: Stage) -> Result<(), StackError> {
+        self.order(&Order::Free { is_free: stage != Stage::Load }).map(drop)
+    }
+
+    fn abandon(&self) {
+        self.serving.borrow_mut().end();
+    }
+
+    fn after_run(&self) -> Result<(), StackError> {
+        let counts = self.counts();
+        match counts {
+            Ok(counts) => {
+                let mut done = self.done.get();
+                done.add(counts);
+                self.done.set(done);
+                Ok(())
+            }
+            Err(error) => {
+                self.start_again()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let done = self.done.get();
+        #[expect(clippy::cast_precision_loss, reason = "counts")]
+        let share = done.late as f64 / done.requests().max(1) as f64;
+        let text = format!(
+            "the modelled device answered {:.0} % of its requests more than 0.2 ms late: this machine was too busy to keep its times",
+            share * 100.0
+        );
+        if share > LATE_SHARE { vec![text] } else { Vec::new() }
+    }
+
+    fn is_released(&self) -> Result<bool, StackError> {
+        Ok(loopdev::attached_to(self.file.borrow().as_fd())?.is_empty())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StackError> {
+        Ok(())
+    }
+}
+
+/// The process that serves a device: reads what it is, then orders, until there are no more.
+///
+/// # Errors
+/// What it is told cannot be read, or it may not have a mount namespace.
+pub fn serve() -> Result<u8, ExpectedError> {
+    isolation::die_with_parent()?;
+    isolation::unshare_mounts()?;
+    let mut lines = io::stdin().lines().map_while(Result::ok);
+    let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
+        ExpectedError::usage(
+            "this is not a device to serve",
+            "`fstrial device-server` is started by fstrial itself",
+        )
+    })?;
+    let say = |said: Reply| {
+        let line = serde_json::to_string(&said).expect("an answer is plain data");
+        // If nobody listens, this process ends in a moment.
+        let mut out = io::stdout().lock();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    thread::spawn(move || {
+        loop {
+            say(Reply::Alive);
+            thread::park_timeout(PULSE);
+        }
+    });
+    let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
+    let served = match isolation::mount_point() {
+        Ok(point) => {
+            let front = Fuse { folder: &point };
+            serve::serve(offer, &front, &mut orders, &mut { say }).map_err(|e| e.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(why) = served {
+        say(Reply::Failed { why });
+    }
+    Ok(exit_code::VERDICT)
+}

@@ -1,0 +1,760 @@
+//! A place that is reached through a command: an `fstrial agent` on another host, or in namespaces of its own.
+//!
+//! ```text
+//! coordinator ── socket ── the command (ssh, unshare, …) ── fstrial agent ── worker
+//! ```
+//!
+//! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down on its own; a
+//! trial whose agent is gone loses the run and starts another agent, which first puts back what is left there.
+
+use super::{
+    JobOutcome, Place,
+    child::RELEASE_DEADLINE,
+    reach::Reach,
+    wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
+};
+use crate::{
+    environment::Environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan,
+};
+use fstrial_model::{
+    bounded,
+    job::{FailureKind, Job, RunFailure, WorkerMessage},
+    measurement::Stage,
+    units::Bytes,
+    workload::Data,
+};
+use fstrial_stack::{StackError, confined};
+use std::{
+    collections::VecDeque,
+    io::BufReader,
+    net::Shutdown,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a sign of life.
+    silence: Duration,
+    /// For the devices, since they came on.
+    opening: Duration,
+    /// For the end of an agent whose trial has nothing more to say.
+    farewell: Duration,
+    /// The same after an interruption, or when it is lost already.
+    short_farewell: Duration,
+    /// For another agent after one was lost: it may be silence that tells the old one, which then takes everything down.
+    another: Duration,
+    /// For a stage of a run, after its own deadline: the agent ends it in time.
+    late: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    silence: SILENCE,
+    opening: Duration::from_secs(300),
+    farewell: Duration::from_secs(150),
+    short_farewell: Duration::from_secs(8),
+    another: Duration::from_secs(120),
+    late: Duration::from_secs(300),
+};
+const _: () = assert!(
+    PATIENCE.late.as_secs() > 2 * RELEASE_DEADLINE.as_secs(),
+    "an agent waits for a worker that does not end, and for its devices"
+);
+const _: () = assert!(
+    PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
+    "a trial that waits for another agent finds that the old one is gone"
+);
+/// The longest stage that is believed.
+const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
+/// How often an interruption is looked for.
+const POLL: Duration = Duration::from_millis(50);
+/// How long is waited between two attempts to have another agent.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many of the last lines that a command complained in are told.
+const LAST_WORDS: usize = 3;
+
+/// A place on the other side of a socket.
+pub struct Remote {
+    reach: Reach,
+    /// The first order to every agent.
+    open: AgentTask,
+    interrupt: Interrupt,
+    patience: Patience,
+    /// None: the agent is gone.
+    link: Option<Link>,
+    environment: Environment,
+    data: Data,
+    /// The agent keeps prepared filesystems, which are gone with it.
+    keeps: bool,
+    /// Since when no agent has put back what the last one may have left.
+    lost: Option<Instant>,
+    /// The last words of every agent that was lost.
+    losses: Vec<String>,
+    /// What the device warns of: of agents that are gone, and of this one.
+    warnings: [Vec<String>; 2],
+}
+
+/// What an agent is told to make.
+#[derive(Debug, Clone, Default)]
+struct AgentTask {
+    trial: String,
+    seed: u64,
+    cpus: u16,
+}
+
+/// An agent that was started.
+struct Link {
+    child: Child,
+    socket: UnixStream,
+    voice: Voice<Order>,
+    answers: mpsc::Receiver<Result<Answer, String>>,
+    /// The last lines that the command complained in.
+    complaint: Arc<Mutex<VecDeque<String>>>,
+    /// When the agent was told to interrupt.
+    told: Option<Instant>,
+    patience: Patience,
+}
+
+/// Why no answer comes.
+enum Gone {
+    /// It has ended, or its host is.
+    Ended(String),
+    /// It is not the agent that answers.
+    Gibberish(String),
+}
+
+impl Gone {
+    /// The same with the last words of the command, if there is nothing better.
+    fn or(self, words: String) -> Self {
+        match self {
+            Self::Ended(said) if said.is_empty() => Self::Ended(words),
+            other => other,
+        }
+    }
+
+    fn what(&self, name: &str) -> String {
+        match self {
+            Self::Ended(words) if words.is_empty() => format!("the agent at {name} is gone"),
+            Self::Ended(words) => format!("the agent at {name} is gone: {words}"),
+            Self::Gibberish(text) => format!("what answers at {name} is not an agent: {text:?}"),
+        }
+    }
+}
+
+impl Link {
+    fn start(reach: &Reach, patience: Patience) -> Result<Self, ExpectedError> {
+        let failed = |error| {
+            ExpectedError::usage(
+                format!(
+                    "could not start {:?}, the command of the place {}: {error}",
+                    reach.program(),
+                    reach.place()
+                ),
+                "check the command; no shell is involved",
+            )
+        };
+        Self::spawn(reach, patience).map_err(failed)
+    }
+
+    fn spawn(reach: &Reach, patience: Patience) -> std::io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the user's own command, which lives as long as the trial"
+        )]
+        let mut command = Command::new(reach.program());
+        command
+            .args(reach.words())
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::piped());
+        // Ctrl-C is for us: the agent is told.
+        let mut child = confined::in_own_session(&mut command).spawn()?;
+        let stderr = child.stderr.take().expect("piped above");
+        let complaint = Arc::new(Mutex::new(VecDeque::new()));
+        let last = Arc::clone(&complaint);
+        thread::spawn(move || {
+            let mut stderr = BufReader::new(stderr);
+            let lines = std::iter::from_fn(|| wire::next_line(&mut stderr));
+            for line in lines.filter(|line| !line.trim().is_empty()) {
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                last.push_back(line.trim().chars().take(300).collect());
+                if last.len() > LAST_WORDS {
+                    last.pop_front();
+                }
+            }
+        });
+        let voice = Voice::to(socket.try_clone()?, || Order::Alive);
+        let answers = wire::receive(socket.try_clone()?);
+        Ok(Self { child, socket, voice, answers, complaint, told: None, patience })
+    }
+
+    /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
+    fn hear(&mut self, interrupt: &Interrupt, limit: Duration) -> Result<Answer, Gone> {
+        let began = Instant::now();
+        let mut heard = began;
+        loop {
+            if interrupt.is_raised() && self.told.is_none() {
+                self.told = Some(Instant::now());
+                self.voice.say(Order::Interrupt);
+            }
+            let is_over =
+                |told: Instant| told.elapsed() > self.patience.short_farewell || interrupt.is_overdue();
+            if self.told.is_some_and(is_over) {
+                return Err(Gone::Ended("it did not end when it was interrupted".into()));
+            }
+            if began.elapsed() > limit {
+                return Err(Gone::Ended("it hangs: nothing was done in time".into()));
+            }
+            match self.answers.recv_timeout(POLL) {
+                Ok(Ok(Answer::Alive)) => heard = Instant::now(),
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(text)) => return Err(Gone::Gibberish(text)),
+                // Whatever still holds the socket when the command has ended, the agent was its child.
+                Err(mpsc::RecvTimeoutError::Timeout)
+                    if heard.elapsed() > 2 * PULSE
+                        && self.child.try_wait().is_ok_and(|ended| ended.is_some()) =>
+                {
+                    return Err(Gone::Ended(String::new()));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < self.patience.silence => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let silence = self.patience.silence.as_secs();
+                    return Err(Gone::Ended(format!("it said nothing for {silence} s")));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Gone::Ended(String::new())),
+            }
+        }
+    }
+
+    /// Has the agent give everything up and end.
+    fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
+        let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
+        if !interrupt.is_raised() {
+            // What was given up at the end of time is over; what is put back takes the time that it takes.
+            self.told = None;
+        }
+        self.voice.say(Order::Close);
+        let answer = self.hear(interrupt, farewell);
+        let words = self.end(short, interrupt);
+        match answer {
+            Ok(Answer::Closed) => Ok(()),
+            Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
+            Ok(other) => Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED)),
+            Err(gone) => Err(left_behind(name, &gone.or(words).what(name))),
+        }
+    }
+
+    /// Waits until the command has ended, or ends it; gives its last words. The agent hears that nobody is left.
+    fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
+        let _ = self.socket.shutdown(Shutdown::Both);
+        let began = Instant::now();
+        let status = loop {
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || began.elapsed() > patience || interrupt.is_overdue() {
+                break status;
+            }
+            thread::park_timeout(POLL);
+        };
+        if status.is_none() {
+            let _ = self.child.kill();
+        }
+        // Time for its last words; one that cannot be killed is not waited for.
+        thread::park_timeout(2 * POLL);
+        let _ = self.child.try_wait();
+        let status = status.map(|status| status.to_string());
+        let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = Some(Vec::from(last).join("; ")).filter(|last| !last.is_empty());
+        status.into_iter().chain(last).collect::<Vec<_>>().join(": ")
+    }
+}
+
+/// An agent says why something cannot be done. Its code is one of those for what cannot be done, whatever it says.
+fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> ExpectedError {
+    let code = match code {
+        exit_code::USAGE | exit_code::HOST_LACKS | exit_code::CLEAN_UP_INCOMPLETE => code,
+        _ => exit_code::SETUP_FAILED,
+    };
+    let (what, hint) = (bounded::cut(what), hint.map(bounded::cut));
+    let there = |hint: String| match code {
+        exit_code::CLEAN_UP_INCOMPLETE => format!("{hint}; it is all at {name}"),
+        _ => hint,
+    };
+    ExpectedError::Place { name: name.to_owned(), what, hint: hint.map(there), code }
+}
+
+/// What was not the answer to what was asked, in short.
+fn gibberish(answer: &Answer) -> String {
+    format!("its agent said {}", bounded::cut(format!("{answer:?}")).chars().take(200).collect::<String>())
+}
+
+/// Nobody has said that everything is put back.
+fn left_behind(name: &str, why: &str) -> ExpectedError {
+    ExpectedError::Place {
+        name: name.to_owned(),
+        what: format!("what was made may still be there: {why}"),
+        hint: Some(clean_there()),
+        code: exit_code::CLEAN_UP_INCOMPLETE,
+    }
+}
+
+fn clean_there() -> String {
+    "run `fstrial clean` there, with the --home of its agent".into()
+}
+
+impl Remote {
+    /// Starts the agent of a place and has it make the devices of the trial.
+    ///
+    /// # Errors
+    /// The command cannot be started, is not an agent, or the devices cannot be made there.
+    pub fn open(
+        reach: &Reach,
+        plan: &Plan,
+        cpus: u16,
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Self, ExpectedError> {
+        let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
+        Self::with(reach, open, interrupt, PATIENCE, tell)
+    }
+
+    fn with(
+        reach: &Reach,
+        open: AgentTask,
+        interrupt: &Interrupt,
+        patience: Patience,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Self, ExpectedError> {
+        let mut place = Self {
+            reach: reach.clone(),
+            open,
+            interrupt: interrupt.clone(),
+            patience,
+            link: None,
+            environment: Environment::default(),
+            data: Data::Random,
+            keeps: false,
+            lost: None,
+            losses: Vec::new(),
+            warnings: Default::default(),
+        };
+        let (link, environment, data) = place.connect(tell)?;
+        (place.link, place.environment, place.data) = (Some(link), environment, data);
+        Ok(place)
+    }
+
+    /// Starts an agent and opens the trial there.
+    fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
+        let name = self.reach.place();
+        let mut link = Link::start(&self.reach, self.patience)?;
+        let AgentTask { trial, seed, cpus } = self.open.clone();
+        let fstrial = env!("CARGO_PKG_VERSION").to_owned();
+        link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
+        let (mut last, mut moved) = (Bytes(0), Instant::now());
+        loop {
+            let left = self.patience.opening.saturating_sub(moved.elapsed());
+            match link.hear(&self.interrupt, left) {
+                Ok(Answer::Preparing { done, total }) => {
+                    if done != last {
+                        (last, moved) = (done, Instant::now());
+                    }
+                    tell(&Event::DeviceProgress { done, total });
+                }
+                Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
+                Ok(Answer::Refused { what, hint, code }) => {
+                    link.end(self.patience.farewell, &self.interrupt);
+                    return Err(refused(name, what, hint, code));
+                }
+                Ok(other) => {
+                    link.end(self.patience.short_farewell, &self.interrupt);
+                    return Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED));
+                }
+                Err(_) if self.interrupt.is_raised() => {
+                    link.end(self.patience.short_farewell, &self.interrupt);
+                    return Err(StackError::Interrupted.into());
+                }
+                Err(gone) => {
+                    let words = link.end(self.patience.short_farewell, &self.interrupt);
+                    let what = gone.or(words).what(name);
+                    return Err(ExpectedError::usage(
+                        what,
+                        "the command of a place must run `fstrial agent` there and print nothing else",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Tries again as long as one that was lost may still be at work, or may hold its home; after an interruption no longer
+    /// than `short`.
+    fn again<T>(
+        &self,
+        lost: Instant,
+        short: Duration,
+        attempt: impl Fn(&Self) -> Result<T, ExpectedError>,
+    ) -> Result<T, ExpectedError> {
+        loop {
+            let result = attempt(self);
+            // An interruption may have come meanwhile.
+            let patience = if self.interrupt.is_raised() { short } else { self.patience.another };
+            if result.is_ok() || lost.elapsed() >= patience || self.interrupt.is_overdue() {
+                return result;
+            }
+            thread::park_timeout(PAUSE);
+        }
+    }
+
+    /// Has an agent again after one was lost: on the same machine, or the runs of an arm are not of one arm.
+    fn reconnect(&mut self, lost: Instant) -> Result<(), RunFailure> {
+        let name = self.reach.place();
+        if self.keeps {
+            let what = format!("the filesystems prepared at {name} are gone with its agent");
+            return Err(failure(FailureKind::HostLacks, what, "resume the trial: fstrial resume"));
+        }
+        let connect = |place: &Self| {
+            if place.interrupt.is_raised() {
+                Err(StackError::Interrupted.into())
+            } else {
+                place.connect(&mut |_| {})
+            }
+        };
+        let (link, environment, _) = self.again(lost, Duration::ZERO, connect).map_err(|error| {
+            failure(FailureKind::HostLacks, error.in_full(), "look at the host of the place")
+        })?;
+        let before = serde_json::to_string(&self.environment).expect("an environment is plain data");
+        if let Some((was, is)) = environment.changed(&before) {
+            // What is there was told to be made by us.
+            let closed = link.close(name, &self.interrupt).err();
+            let left = closed.map(|error| format!("; {error}")).unwrap_or_default();
+            return Err(failure(
+                FailureKind::HostLacks,
+                format!("the place {name} was {was}, and its next agent is on {is}{left}"),
+                "have its command reach the same machine",
+            ));
+        }
+        (self.link, self.environment, self.lost) = (Some(link), environment, None);
+        Ok(())
+    }
+
+    /// Gives the link up after an agent was lost in a run.
+    fn lose(&mut self, gone: Gone) -> JobOutcome {
+        let end = |link: Link| link.end(self.patience.short_farewell, &self.interrupt);
+        let words = self.link.take().map(end).unwrap_or_default();
+        let what = gone.or(words).what(self.reach.place());
+        let [gone, current] = &mut self.warnings;
+        gone.append(current);
+        gone.truncate(bounded::MAX_TEXTS);
+        self.lost = Some(Instant::now());
+        if self.interrupt.is_raised() {
+            return JobOutcome::Interrupted;
+        }
+        self.losses.push(what.clone());
+        JobOutcome::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
+    }
+
+    /// What happened there, from somebody who looks at it from here.
+    fn told_there(&self, ended: JobOutcome) -> JobOutcome {
+        let JobOutcome::Failed(failure) = ended else { return ended };
+        let hint = if failure.kind == FailureKind::CleanUp { Some(clean_there()) } else { failure.hint };
+        let what = format!("at the place {}: {}", self.reach.place(), failure.what);
+        JobOutcome::Failed(RunFailure { what, hint, ..failure })
+    }
+}
+
+fn failure(kind: FailureKind, what: String, hint: &str) -> RunFailure {
+    RunFailure { kind, stage: Stage::Attach, what, hint: Some(hint.into()) }
+}
+
+impl Place for Remote {
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn data(&self) -> Data {
+        self.data
+    }
+
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
+        if let Some(lost) = self.lost
+            && let Err(failure) = self.reconnect(lost)
+        {
+            return if self.interrupt.is_raised() {
+                JobOutcome::Interrupted
+            } else {
+                JobOutcome::Failed(failure)
+            };
+        }
+        self.keeps |= job.state.is_some();
+        let link = self.link.as_mut().expect("one that was lost was replaced");
+        link.voice.say(Order::Run { job: Box::new(job.clone()) });
+        let mut until = Instant::now() + self.patience.late;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let gone = match link.hear(&self.interrupt, left) {
+                Ok(Answer::Worker { message }) => {
+                    if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
+                        &*message
+                    {
+                        until = Instant::now() + deadline.duration().min(LONGEST_STAGE) + self.patience.late;
+                    }
+                    hear(&message);
+                    continue;
+                }
+                Ok(Answer::Ended { ended, warnings }) => {
+                    self.warnings[1] = warnings;
+                    return self.told_there(ended);
+                }
+                Ok(other) => Gone::Gibberish(gibberish(&other)),
+                Err(gone) => gone,
+            };
+            return self.lose(gone);
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let lost = self.losses.last().map(|last| {
+            let each = if self.losses.len() == 1 { "it cost a run" } else { "each time it cost a run" };
+            let times = match self.losses.len() {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!("an agent was lost {times} ({last}): {each}, and the device was made again")
+        });
+        let all = self.warnings.iter().flatten().cloned().chain(lost);
+        all.map(|warning| format!("{}: {warning}", self.reach.place())).collect()
+    }
+
+    /// If the agent was lost, another one puts back what it left.
+    fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
+        let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
+        match (self.link.take(), self.lost) {
+            (Some(link), _) => link.close(&name, &interrupt),
+            (None, None) => Ok(()),
+            (None, Some(lost)) => {
+                let put_back = |place: &Self| match interrupt.is_overdue() {
+                    true => Err(StackError::Interrupted.into()),
+                    false => Link::start(&place.reach, place.patience)?.close(&name, &interrupt),
+                };
+                let short = self.patience.short_farewell;
+                self.again(lost, short, put_back).map_err(|error| left_behind(&name, &error.in_full()))
+            }
+        }
+    }
+}
+
+impl Drop for Remote {
+    /// After an error: the agent puts everything back when it hears nothing more.
+    fn drop(&mut self) {
+        self.link.take().map(|link| link.end(self.patience.short_farewell, &self.interrupt));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::{arm::Arm, job::PROTOCOL};
+
+    const SHORT: Patience = Patience {
+        silence: Duration::from_secs(20),
+        opening: Duration::from_secs(2),
+        farewell: Duration::from_secs(2),
+        short_farewell: Duration::from_millis(500),
+        another: Duration::from_secs(2),
+        late: Duration::from_secs(1),
+    };
+    /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
+    /// was started, `opened NAME` says that the devices are there, on a host of that name.
+    const WORDS: &str = r#"
+        hear() { while read -r line; do case $line in *'"alive"'*) ;; *) return 0 ;; esac; done; return 1; }
+        start() { echo >> "$2"; wc -l < "$2"; }
+        opened() { echo "$1" | sed "s/HOST/$2/"; }
+        closed() { echo '{"answer":"closed"}'; }
+    "#;
+
+    /// A place whose agent is a script for sh. What it was told and how often it was started is in `folder`.
+    fn place(script: &str, folder: &tempfile::TempDir) -> Result<Remote, ExpectedError> {
+        let environment = Box::new(Environment { host: "HOST".into(), ..Environment::of_this_machine() });
+        let opened = serde_json::to_string(&Answer::Opened { environment, data: Data::Random }).unwrap();
+        let starts = folder.path().join("starts").display().to_string();
+        let script = format!("{WORDS}\n{script}");
+        let reach = Reach::of("box", "sh", &["-c", &script, "agent", &opened, &starts]);
+        Remote::with(&reach, AgentTask::default(), &Interrupt::default(), SHORT, &mut |_| {})
+    }
+
+    fn job() -> Job {
+        Job {
+            protocol: PROTOCOL,
+            arm: Arm::plain("ext4"),
+            task: None,
+            state: None,
+            memory: None,
+            fsck: false,
+        }
+    }
+
+    fn run(place: &mut Remote) -> RunFailure {
+        match place.run(&job(), &mut |_| {}) {
+            JobOutcome::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn the_next_agent_must_be_on_the_same_machine() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in
+            1) hear; opened "$1" a; hear; exit 1 ;;
+            2) hear; opened "$1" b; hear; closed ;;
+            *) hear; closed ;;
+        esac"#;
+        let mut place = place(script, &folder).unwrap();
+        let lost = run(&mut place);
+        assert_eq!(
+            (lost.kind, lost.what.as_str()),
+            (FailureKind::Lost, "the agent at box is gone: exit status: 1")
+        );
+        let other = run(&mut place);
+        assert_eq!(other.kind, FailureKind::HostLacks);
+        assert!(other.what.contains("was a (") && other.what.contains("its next agent is on b ("), "{other}");
+        assert_eq!(place.environment().host, "a", "what was measured was measured there");
+        Box::new(place).close().unwrap();
+    }
+
+    #[test]
+    fn what_a_lost_agent_left_is_put_back_by_another_one_at_the_end() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in
+            1) hear; opened "$1" a; hear
+               echo '{"answer":"ended","ended":"interrupted","warnings":["slow"]}'; hear; exit 1 ;;
+            2) exit 1 ;;
+            *) hear; echo "$line" > "$2.heard"; closed ;;
+        esac"#;
+        let mut place = place(script, &folder).unwrap();
+        assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
+        assert_eq!(run(&mut place).kind, FailureKind::Lost);
+        assert_eq!(
+            place.warnings(),
+            [
+                "box: slow",
+                "box: an agent was lost once (the agent at box is gone: exit status: 1): it cost a run, and the \
+                 device was made again"
+            ]
+        );
+        Box::new(place).close().unwrap();
+        let heard = std::fs::read_to_string(folder.path().join("starts.heard")).unwrap();
+        assert_eq!(heard, "{\"order\":\"close\"}\n");
+    }
+
+    /// The agent that reads nothing and says that it is alive.
+    const ALIVE: &str = r#"start "$@" > /dev/null; hear; opened "$1" a; hear; ALSO; while :; do echo '{"answer":"alive"}'; sleep 0.05; done"#;
+
+    #[test]
+    fn an_agent_that_is_only_alive_holds_nobody_up() {
+        // It is lost when its stage takes too long, by what it said itself.
+        let stage =
+            r#"echo '{"answer":"worker","message":{"message":"stage","stage":"load","deadline":"100ms"}}'"#;
+        for also in ["true", stage] {
+            let folder = folder();
+            let mut place = place(&ALIVE.replace("ALSO", also), &folder).unwrap();
+            let lost = run(&mut place);
+            assert!(lost.what.contains("it hangs"), "{lost}");
+        }
+        // An interruption, a second later or at the end of the budget, ends it and the attempt to put back what it left.
+        for at_end in [false, true] {
+            let folder = folder();
+            let mut place = place(&ALIVE.replace("ALSO", "true"), &folder).unwrap();
+            place.patience.late = Duration::from_secs(300);
+            place.patience.another = Duration::from_secs(300);
+            let interrupt = place.interrupt.clone();
+            let began = Instant::now();
+            interrupt.end_at(at_end.then(|| began + Duration::from_millis(300)));
+            let raises = interrupt.clone();
+            let raised = thread::spawn(move || {
+                thread::park_timeout(Duration::from_millis(300));
+                (!at_end).then(|| raises.raise())
+            });
+            assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
+            assert_eq!(interrupt.is_time_over(), at_end);
+            raised.join().unwrap();
+            interrupt.raise();
+            let left = Box::new(place).close().unwrap_err();
+            assert_eq!(left.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+            assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        }
+    }
+
+    #[test]
+    fn an_interruption_is_heard_while_another_agent_is_waited_for() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in 1) hear; opened "$1" a; hear; exit 1 ;; *) exit 7 ;; esac"#;
+        let mut place = place(script, &folder).unwrap();
+        run(&mut place);
+        place.patience.another = Duration::from_secs(300);
+        let interrupt = place.interrupt.clone();
+        let interrupted = thread::spawn(move || {
+            thread::park_timeout(Duration::from_millis(200));
+            interrupt.raise();
+            Instant::now()
+        });
+        assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
+        let took = interrupted.join().unwrap().elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?}");
+    }
+
+    #[test]
+    fn a_lost_agent_without_another_one_is_no_good_end() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in 1) hear; opened "$1" a; hear; exit 1 ;; *) exit 7 ;; esac"#;
+        let mut place = place(script, &folder).unwrap();
+        run(&mut place);
+        let left = Box::new(place).close().unwrap_err();
+        assert_eq!(left.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+        assert!(left.to_string().contains("may still be there") && left.to_string().contains("7"), "{left}");
+    }
+
+    #[test]
+    fn an_agent_that_is_alive_and_does_nothing_is_not_waited_for() {
+        let alive = "while sleep 0.1; do echo '{\"answer\":\"alive\"}'; done";
+        let opening = place(&format!("hear; {alive}"), &folder()).err().unwrap().to_string();
+        assert!(opening.contains("it hangs: nothing was done in time"), "{opening}");
+        let place = place(&format!("hear; opened \"$1\" a; {alive}"), &folder()).unwrap();
+        let closing = Box::new(place).close().unwrap_err();
+        assert_eq!(closing.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+        assert!(closing.to_string().contains("it hangs"), "{closing}");
+    }
+
+    #[test]
+    fn a_command_has_no_terminal_and_its_last_words_are_told() {
+        let in_own_session = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ || { echo session >&2; exit 1; }";
+        let words = "printf 'one\\ntwo\\n\\nthree\\nfour\\n' >&2; exit 3";
+        let said = place(&format!("{in_own_session}; {words}"), &folder()).err().unwrap().to_string();
+        assert!(said.contains("exit status: 3: two; three; four"), "{said}");
+    }
+
+    #[test]
+    fn a_failure_says_where_it_was() {
+        let failure = RunFailure {
+            kind: FailureKind::CleanUp,
+            stage: Stage::Detach,
+            what: "busy".into(),
+            hint: Some("`fstrial clean`".into()),
+        };
+        let ended = Answer::Ended { ended: JobOutcome::Failed(failure), warnings: Vec::new() };
+        let ended = serde_json::to_string(&ended).unwrap();
+        let script = format!("hear; opened \"$1\" a; hear; echo '{ended}'; hear; closed");
+        let mut place = place(&script, &folder()).unwrap();
+        let failure = run(&mut place);
+        assert_eq!(failure.what, "at the place box: busy");
+        assert_eq!(failure.hint, Some(clean_there()));
+        Box::new(place).close().unwrap();
+    }
+}

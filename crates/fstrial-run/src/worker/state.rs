@@ -1,0 +1,209 @@
+//! The worker's part in states: it makes one on a new filesystem and saves the device, or puts a saved device back.
+
+use super::{Run, say};
+use crate::failure::engine_failure;
+use fstrial_engine::{Made, Recipe, StateSummary, finish_state, make_state};
+use fstrial_model::{
+    job::{DeviceBinding, RunFailure, StateStep, StateTask, WorkerMessage},
+    measurement::Stage,
+    state::{FreeSpace, Restoring, StateFigures},
+    units::{Bytes, Nanos},
+};
+use fstrial_stack::{
+    StackError, base, free_space,
+    stack::{AttachedDevices, ReadyArm, Target},
+};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// Bytes per second below which a stage counts as hung.
+const MIN_BYTES_PER_SECOND: u64 = 2 << 20;
+/// A stage that takes long says how far it is every so often.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    made: Made,
+    finished: StateSummary,
+}
+
+/// Says now and then how far a stage is.
+struct Teller {
+    stage: Stage,
+    deadline: Nanos,
+    last: Instant,
+}
+
+impl Teller {
+    /// `at_once`: bytes that may be written out between two words.
+    fn new(stage: Stage, at_once: Bytes) -> Self {
+        Self { stage, deadline: deadline(at_once), last: Instant::now() }
+    }
+
+    fn tell(&mut self, done: Bytes, total: Bytes) {
+        if self.last.elapsed() >= BETWEEN {
+            self.last = Instant::now();
+            say(&WorkerMessage::Progress { stage: self.stage, done, total, deadline: self.deadline });
+        }
+    }
+}
+
+fn deadline(bytes: Bytes) -> Nanos {
+    Nanos::secs(300 + bytes.0 / MIN_BYTES_PER_SECOND)
+}
+
+/// Size of the device, as far as it is known before it is attached. Members and states do not go together.
+fn size_of(binding: &DeviceBinding) -> Bytes {
+    binding.size().unwrap_or_default()
+}
+
+/// A zram device is emptied when it is attached.
+fn is_blank(binding: &DeviceBinding) -> bool {
+    matches!(binding, DeviceBinding::Zram { .. })
+}
+
+impl<'a> Run<'a> {
+    /// The file that keeps the state of the job.
+    fn base(&self) -> &'a Path {
+        self.placed.base.as_deref().expect("a place gives every job with a state its file")
+    }
+
+    /// What comes before the device is attached: putting an image back by a clone, or seeing whether that can be done.
+    pub(super) fn before_attach(&mut self) -> Result<(), RunFailure> {
+        let Some(StateTask { restoring: Restoring::Clone, step, .. }) = &self.job.state else {
+            return Ok(());
+        };
+        let (device, base) = (&self.placed.device, self.base());
+        self.enter(Stage::Restore, deadline(size_of(device)));
+        let done = match step {
+            // Not yet what is wanted, but if it cannot be saved, that is better known before it is made.
+            StateStep::Prepare { .. } => base::save_clone(device, base).map(drop),
+            StateStep::Restore { .. } => base::restore_clone(device, base),
+        };
+        done.map_err(|e| self.failed(&e))?;
+        self.enter(Stage::Attach, Nanos::secs(60));
+        Ok(())
+    }
+
+    /// Brings a filesystem onto the attached device: the one that was saved, or a new one. Says what mkfs printed.
+    pub(super) fn bring(&mut self, attached: &mut AttachedDevices) -> Result<String, StackError> {
+        let job = self.job;
+        match &job.state {
+            Some(StateTask { restoring, step: StateStep::Restore { mkfs_output, .. }, .. }) => {
+                if *restoring == Restoring::Copy {
+                    self.copy_back(attached)?;
+                }
+                attached.note(format!("({} of the filesystem that was prepared)", restoring.name()));
+                base::forget(&self.arm.filesystem, attached.path());
+                return Ok(mkfs_output.clone());
+            }
+            Some(StateTask { restoring: Restoring::Copy, step: StateStep::Prepare { .. }, .. })
+                if !is_blank(&self.placed.device) =>
+            {
+                let size = size_of(&self.placed.device);
+                self.enter(Stage::Restore, deadline(size));
+                let mut teller = Teller::new(Stage::Restore, size);
+                base::blank(attached.path(), &mut |done, total| teller.tell(done, total))?;
+            }
+            _ => {}
+        }
+        self.enter(Stage::Mkfs, Nanos::secs(300));
+        attached.make(self.arm)
+    }
+
+    fn copy_back(&mut self, attached: &AttachedDevices) -> Result<(), StackError> {
+        let size = size_of(&self.placed.device);
+        self.enter(Stage::Restore, deadline(size));
+        let mut teller = Teller::new(Stage::Restore, size);
+        let is_blank = is_blank(&self.placed.device);
+        base::restore(self.base(), attached.path(), is_blank, &mut |done, total| teller.tell(done, total))
+    }
+
+    /// Notes the state of a filesystem that was put back.
+    pub(super) fn note_state(&self, standing: &mut ReadyArm) {
+        if let Some(StateTask { step: StateStep::Restore { figures, .. }, .. }) = &self.job.state {
+            standing.is_in_state(figures);
+        }
+    }
+
+    /// Makes the state that the job asks for, if it asks for one, on the filesystem that is ready; hands it back, mounted
+    /// again.
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was built is handed back, and it happens once in a trial"
+    )]
+    pub(super) fn make_state(
+        &mut self,
+        standing: ReadyArm,
+    ) -> Result<(ReadyArm, Option<Prepared>), (Option<ReadyArm>, RunFailure)> {
+        let job = self.job;
+        let Some(StateTask { step: StateStep::Prepare { state, seed, data, room }, .. }) = &job.state else {
+            return Ok((standing, None));
+        };
+        let Target::Directory(mounted) = standing.target().clone() else { return Ok((standing, None)) };
+        self.enter(Stage::Prepare, deadline(*room));
+        let mut teller = Teller::new(Stage::Prepare, *room);
+        let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };
+        let made = match make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total)) {
+            Ok(made) => made,
+            Err(error) => return Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+        };
+        let standing = self.mount_anew(standing, &mounted).map_err(|failure| (None, failure))?;
+        self.enter(Stage::Prepare, deadline(*room));
+        match finish_state(&mounted, &recipe) {
+            Ok(finished) => Ok((standing, Some(Prepared { made, finished }))),
+            Err(error) => Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+        }
+    }
+
+    fn mount_anew(&mut self, standing: ReadyArm, at: &Path) -> Result<ReadyArm, RunFailure> {
+        self.enter(Stage::Unmount, Nanos::secs(900));
+        let attached = standing.unmount().map_err(|e| self.failed(&e))?;
+        let attached = attached.expect("a state is only made on a device");
+        self.enter(Stage::Mount, Nanos::secs(300));
+        let mounted = attached.mount(self.arm, &self.mkfs_output, at);
+        mounted.map_err(|(attached, error)| self.give_up(attached, &error))
+    }
+
+    /// Saves the unmounted filesystem with its figures, and says so.
+    pub(super) fn save_state(
+        &mut self,
+        attached: &AttachedDevices,
+        prepared: &Prepared,
+    ) -> Result<(), RunFailure> {
+        let job = self.job;
+        let Some(StateTask { restoring, step: StateStep::Prepare { state, .. }, .. }) = &job.state else {
+            return Ok(());
+        };
+        let size = size_of(&self.placed.device);
+        self.enter(Stage::Save, deadline(size));
+        let free_space = match state.is_fresh() {
+            true => FreeSpace::Unknown("nothing was made that could split it".into()),
+            false => free_space::of(&self.arm.filesystem, attached.path()),
+        };
+        let mut teller = Teller::new(Stage::Save, size);
+        let saved = match restoring {
+            Restoring::Copy => {
+                base::save(attached.path(), self.base(), &mut |done, total| teller.tell(done, total))
+            }
+            Restoring::Clone => base::save_clone(&self.placed.device, self.base()),
+        };
+        let Prepared { made, finished } = prepared;
+        let figures = StateFigures {
+            asked: state.to_string(),
+            files: finished.files,
+            utilisation: finished.utilisation,
+            available: finished.available,
+            turnovers: made.turnovers,
+            layout_score_reached: made.layout_score_reached,
+            layout: finished.layout,
+            free_space,
+            saved: saved.map_err(|e| self.failed(&e))?,
+        };
+        let mkfs_output = self.mkfs_output.clone();
+        say(&WorkerMessage::Prepared { figures, mkfs_output });
+        Ok(())
+    }
+}
