@@ -3,6 +3,7 @@
 
 mod agreement;
 mod attack;
+mod budget;
 mod circles;
 mod claims;
 mod facts;

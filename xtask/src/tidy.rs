@@ -1,7 +1,7 @@
 //! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
 //! filesystems, links between pages, phrases of user text.
 
-use crate::{circles, facts, links, names, patched, phrases, toys};
+use crate::{budget, circles, facts, links, names, patched, phrases, toys};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -140,6 +140,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     }
     names::check_list(&texts, &filesystems, &mut found);
     links::check(root, &mut found);
+    budget::check(root, &texts, &mut found);
     phrases::check_documents(root, &mut found);
     patched::check(&[toys::patches(), vec![patched::plants()]].concat(), &mut found);
     facts::check(root, &DIRECTIONS.map(|(name, _)| name), &texts, &mut found);

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// What is added, each by the patch of its name.
-const TOYS: [&str; 4] = ["filesystem", "workload", "metric", "place"];
+const TOYS: [&str; 6] = ["filesystem", "axis", "workload", "metric", "place", "command"];
 /// Head of the table in the document.
 const HEAD: &str = "| added | files changed | files new | documents |";
 

@@ -242,12 +242,7 @@ impl Arm {
 
     /// Whether it asks for anything of the device's queue.
     fn sets_the_queue(&self) -> bool {
-        self.scheduler.is_some()
-            || self.nr_requests.is_some()
-            || self.read_ahead.is_some()
-            || self.cache.is_some()
-            || self.rotational.is_some()
-            || self.discard.is_some()
+        self.discard.is_some() || !self.queue_settings().is_empty()
     }
 
     /// The options it is mounted with: the table's, one that keeps the filesystem from discarding where it would, and

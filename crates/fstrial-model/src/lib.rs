@@ -44,6 +44,7 @@ pub mod mkfs_options;
 pub mod place;
 pub mod problem;
 pub mod profile;
+pub mod queue;
 mod rows;
 pub mod state;
 pub mod trial;

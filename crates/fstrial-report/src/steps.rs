@@ -6,6 +6,7 @@ use fstrial_model::{
     device::{LogDevice, LogKind},
     filesystem::ExternalLog,
     place::Place,
+    queue::QueueSetting,
     state::Restoring,
     units::Nanos,
     workload::{Phase, Program, Until, Workload},
@@ -379,16 +380,8 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
             "mdadm --stop (in the ledger)",
         );
     }
-    for (name, value) in [
-        ("scheduler", arm.scheduler.clone()),
-        ("number of requests", arm.nr_requests.map(|requests| requests.to_string())),
-        ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
-        ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
-        ("rotational flag", arm.rotational.map(|rotates| rotates.name().to_owned())),
-    ] {
-        if let Some(value) = value {
-            steps.add(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
-        }
+    for QueueSetting { words, asked, .. } in arm.queue_settings() {
+        steps.add(format!("set the {words} of {node} to {asked}"), "the value before (in the ledger)");
     }
     if arm.discard == Some(Switch::On) {
         steps.add(format!("make sure that {node} takes discards"), "none needed");

@@ -66,36 +66,7 @@ impl KernelName {
     }
 }
 
-/// A setting of a device's queue that an arm can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueAttribute {
-    /// The I/O scheduler.
-    Scheduler,
-    /// Requests that the scheduler holds.
-    NrRequests,
-    /// Read-ahead in KiB.
-    ReadAheadKb,
-    /// `write back` or `write through`.
-    WriteCache,
-    /// 1: a disk that rotates.
-    Rotational,
-}
-
-impl QueueAttribute {
-    /// Its file below `queue/`.
-    pub fn file(self) -> &'static str {
-        match self {
-            Self::Scheduler => "scheduler",
-            Self::NrRequests => "nr_requests",
-            Self::ReadAheadKb => "read_ahead_kb",
-            Self::WriteCache => "write_cache",
-            Self::Rotational => "rotational",
-        }
-    }
-}
-
-/// A value of such a setting: one short line.
+/// A value of a setting of a device's queue: one short line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct QueueValue(String);
@@ -219,7 +190,7 @@ mod tests {
         }
         assert!(serde_json::from_str::<KernelName>("\"../x\"").is_err());
         assert!(serde_json::from_str::<OwnFolder>("\"/etc\"").is_err());
-        assert!(serde_json::from_str::<QueueAttribute>("\"iosched/../../x\"").is_err());
+        assert!(serde_json::from_str::<fstrial_model::queue::QueueAttribute>("\"iosched/../../x\"").is_err());
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use crate::{
     error::StackError,
     ledger::{Ledger, LedgerEntry, Undo},
-    named::{KnownDisk, QueueAttribute, QueueValue},
+    named::{KnownDisk, QueueValue},
     sysfs,
 };
 use fstrial_model::{
-    arm::{Arm, CacheMode, Switch},
-    units::Bytes,
+    arm::{Arm, Switch},
+    queue::{QueueAttribute, QueueSetting},
 };
 use std::path::{Path, PathBuf};
 
@@ -47,32 +47,18 @@ impl QueueSettings {
 
 impl Change<'_> {
     fn apply(&mut self, arm: &Arm) -> Result<(), StackError> {
-        if let Some(scheduler) = &arm.scheduler {
-            check_scheduler(&self.queue(), scheduler)?;
-            // The kernel gives a new scheduler a new number of requests; the number before is put back last.
-            if let Ok(requests) = self.read(QueueAttribute::NrRequests) {
-                self.note(QueueAttribute::NrRequests, requests)?;
-            }
-            self.set(QueueAttribute::Scheduler, scheduler)?;
-        }
-        if let Some(requests) = arm.nr_requests {
-            self.set_requests(requests)?;
-        }
         if arm.discard == Some(Switch::On) {
             require_discards(&self.queue())?;
         }
-        if let Some(mode) = arm.cache {
-            let mode = match mode {
-                CacheMode::WriteBack => "write back",
-                CacheMode::WriteThrough => "write through",
-            };
-            self.set_limit(QueueAttribute::WriteCache, mode)?;
-        }
-        if let Some(rotates) = arm.rotational {
-            self.set_limit(QueueAttribute::Rotational, if rotates == Switch::On { "1" } else { "0" })?;
-        }
-        if let Some(Bytes(bytes)) = arm.read_ahead {
-            self.set(QueueAttribute::ReadAheadKb, &(bytes >> 10).to_string())?;
+        for QueueSetting { attribute, value, .. } in arm.queue_settings() {
+            match attribute {
+                QueueAttribute::Scheduler => self.set_scheduler(&value)?,
+                QueueAttribute::NrRequests => self.set_requests(&value)?,
+                QueueAttribute::WriteCache | QueueAttribute::Rotational => {
+                    self.set_limit(attribute, &value)?;
+                }
+                _ => self.set(attribute, &value)?,
+            }
         }
         Ok(())
     }
@@ -82,7 +68,7 @@ impl Change<'_> {
     }
 
     fn path(&self, attribute: QueueAttribute) -> PathBuf {
-        self.queue().join(attribute.file())
+        self.queue().join(attribute.name())
     }
 
     fn read(&self, attribute: QueueAttribute) -> Result<String, StackError> {
@@ -97,7 +83,16 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn set_requests(&mut self, requests: u32) -> Result<(), StackError> {
+    fn set_scheduler(&mut self, scheduler: &str) -> Result<(), StackError> {
+        check_scheduler(&self.queue(), scheduler)?;
+        // The kernel gives a new scheduler a new number of requests; the number before is put back last.
+        if let Ok(requests) = self.read(QueueAttribute::NrRequests) {
+            self.note(QueueAttribute::NrRequests, requests)?;
+        }
+        self.set(QueueAttribute::Scheduler, scheduler)
+    }
+
+    fn set_requests(&mut self, requests: &str) -> Result<(), StackError> {
         let unable = |what: String, hint: &str| Err(StackError::Unable { what, hint: hint.into() });
         if !self.path(QueueAttribute::NrRequests).exists() {
             return unable(
@@ -105,7 +100,7 @@ impl Change<'_> {
                 "leave nr_requests out; a zram ramdisk, for one, serves every request at once",
             );
         }
-        match self.set(QueueAttribute::NrRequests, &requests.to_string()) {
+        match self.set(QueueAttribute::NrRequests, requests) {
             Err(StackError::Io { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => unable(
                 format!("the kernel refuses a queue of {requests} requests on this device"),
                 "without a scheduler there are no more than the driver's own; add scheduler=mq-deadline, or use fewer",

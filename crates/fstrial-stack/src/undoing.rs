@@ -37,7 +37,7 @@ impl Undo {
             Self::StopArray { index, members } => array::stop_ours(*index, members),
             Self::RemoveGroup { path } => cgroup::remove(path),
             Self::RestoreAttribute { disk, attribute, value } => {
-                let path = disk.sysfs().join("queue").join(attribute.file());
+                let path = disk.sysfs().join("queue").join(attribute.name());
                 if disk.has_our_queue() { sysfs::write(path, &value.to_string()) } else { Ok(()) }
             }
         }

@@ -489,7 +489,8 @@ mod tests {
     use super::*;
     use crate::delete::Identity;
     use crate::device_number::DeviceNumber;
-    use crate::named::{FOLDER_PREFIX, KnownDisk, OwnFolder, QueueAttribute};
+    use crate::named::{FOLDER_PREFIX, KnownDisk, OwnFolder};
+    use fstrial_model::queue::QueueAttribute;
     use std::os::fd::AsFd;
     use tempfile::TempDir;
 

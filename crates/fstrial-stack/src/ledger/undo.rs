@@ -3,8 +3,9 @@
 use crate::{
     delete::Identity,
     error::StackError,
-    named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
+    named::{KernelName, KnownDisk, OwnFolder, QueueValue},
 };
+use fstrial_model::queue::QueueAttribute;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs,
@@ -145,7 +146,7 @@ impl fmt::Display for Undo {
                 write!(f, "remove /dev/loop{index}")
             }
             Self::RestoreAttribute { disk, attribute, value } => {
-                write!(f, "write `{value}` back to {} of {}", attribute.file(), disk.node().display())
+                write!(f, "write `{value}` back to {} of {}", attribute.name(), disk.node().display())
             }
             Self::Thaw { disk, .. } => write!(f, "thaw the filesystem on {}", disk.node().display()),
             Self::StopArray { index, .. } => write!(f, "stop the array /dev/md{index}"),

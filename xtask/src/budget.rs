@@ -1,0 +1,82 @@
+//! The budget of lines: how large each crate may be, without its tests. What is added has to fit, or says why it does not.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// The budget of each crate.
+const FILE: &str = "xtask/lines.json";
+/// Lines that a crate may be below its budget: what is taken away is not to be filled unseen.
+const SLACK: usize = 200;
+
+/// Compares the crates with the budget. `sources` are their files by name, with their texts.
+pub(crate) fn check(root: &Path, sources: &[(String, String)], found: &mut Vec<String>) {
+    let text = fs::read_to_string(root.join(FILE)).unwrap_or_default();
+    match serde_json::from_str::<BTreeMap<String, usize>>(&text) {
+        Ok(budget) => found.extend(compare(&budget, &lines(sources))),
+        Err(error) => found.push(format!("{FILE} cannot be read: {error}")),
+    }
+}
+
+/// Lines of each crate that are not tests: files of tests are left out, and of others what follows `#[cfg(test)]` at the left.
+fn lines(sources: &[(String, String)]) -> BTreeMap<&str, usize> {
+    let mut lines = BTreeMap::new();
+    for (name, text) in sources {
+        let mut parts = name.strip_prefix("crates/").unwrap_or(name).split('/');
+        let (Some(owner), Some("src")) = (parts.next(), parts.next()) else { continue };
+        let is_test = |part: &str| ["tests", "tests.rs", "testing.rs", "simulation"].contains(&part);
+        if parts.any(is_test) {
+            continue;
+        }
+        let own = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+        *lines.entry(owner).or_default() += own;
+    }
+    lines
+}
+
+fn compare(budget: &BTreeMap<String, usize>, lines: &BTreeMap<&str, usize>) -> Vec<String> {
+    let of = |(name, lines): (&&str, &usize)| match budget.get(*name) {
+        None => Some(format!("{FILE} has no budget for {name}, which has {lines} lines without tests")),
+        Some(most) if lines > most => Some(format!(
+            "{name} has {lines} lines without tests, and {FILE} allows {most}: take something away, or raise it in a commit of its own \
+             that says why"
+        )),
+        Some(most) if lines + SLACK < *most => {
+            Some(format!("{name} has {lines} lines without tests only: lower its {most} in {FILE}"))
+        }
+        Some(_) => None,
+    };
+    let gone = budget.keys().filter(|name| !lines.contains_key(name.as_str()));
+    let gone = gone.map(|name| format!("{FILE} has a budget for {name}, which is not a crate"));
+    lines.iter().filter_map(of).chain(gone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_too_small_or_unknown_is_found() {
+        let source = |name: &str, lines: usize, rest: &str| (name.to_owned(), "x\n".repeat(lines) + rest);
+        let sources = [
+            source("crates/large/src/lib.rs", 9, "#[cfg(test)]\nmod tests {\n}\n"),
+            source("crates/large/src/a/b.rs", 2, ""),
+            source("crates/large/src/a/tests.rs", 50, ""),
+            source("crates/large/tests/it/main.rs", 50, ""),
+            source("crates/small/src/lib.rs", 1, ""),
+            source("crates/right/src/lib.rs", 1, ""),
+            source("xtask/src/main.rs", 1, ""),
+        ];
+        let budget = [("large", 10), ("small", 202), ("right", 201), ("gone", 1)];
+        let budget = budget.map(|(name, most)| (name.to_owned(), most)).into();
+        let found = compare(&budget, &lines(&sources));
+        let begins = [
+            "large has 11 lines",
+            "small has 1 lines",
+            "xtask/lines.json has no budget for xtask",
+            "xtask/lines.json has a budget for gone",
+        ];
+        assert_eq!(found.len(), begins.len(), "{found:?}");
+        for (found, begin) in found.iter().zip(begins) {
+            assert!(found.starts_with(begin), "{found}");
+        }
+    }
+}
