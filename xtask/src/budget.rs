@@ -16,20 +16,42 @@ pub(crate) fn check(root: &Path, sources: &[(String, String)], found: &mut Vec<S
     }
 }
 
-/// Lines of each crate that are not tests: files of tests are left out, and of others what follows `#[cfg(test)]` at the left.
+/// Lines of each crate that are not tests: neither files of tests, nor items that only tests have.
 fn lines(sources: &[(String, String)]) -> BTreeMap<&str, usize> {
     let mut lines = BTreeMap::new();
     for (name, text) in sources {
         let mut parts = name.strip_prefix("crates/").unwrap_or(name).split('/');
         let (Some(owner), Some("src")) = (parts.next(), parts.next()) else { continue };
-        let is_test = |part: &str| ["tests", "tests.rs", "testing.rs", "simulation"].contains(&part);
-        if parts.any(is_test) {
-            continue;
+        let is_test = |part: &str| {
+            ["tests", "tests.rs", "testing.rs", "simulation"].contains(&part) || part.ends_with("_tests.rs")
+        };
+        if !parts.any(is_test) {
+            *lines.entry(owner).or_default() += without_tests(text);
         }
-        let own = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
-        *lines.entry(owner).or_default() += own;
     }
     lines
+}
+
+/// Lines without the items at the left that only tests have, each with its attributes up to its semicolon or closing bracket.
+fn without_tests(text: &str) -> usize {
+    let mut lines = text.lines();
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        if line != "#[cfg(test)]" {
+            count += 1;
+            continue;
+        }
+        let mut is_in_attribute = false;
+        let item = lines.find(|line| {
+            let is_attribute = is_in_attribute || line.starts_with("#[");
+            is_in_attribute = is_attribute && !line.ends_with(']');
+            !is_attribute
+        });
+        if item.is_some_and(|item| !item.ends_with(';') && !item.ends_with('}')) {
+            lines.find(|line| line.starts_with('}'));
+        }
+    }
+    count
 }
 
 fn compare(budget: &BTreeMap<String, usize>, lines: &BTreeMap<&str, usize>) -> Vec<String> {
@@ -54,12 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_a_file_only_the_items_of_tests_are_left_out() {
+        let text = "use a;\n#[cfg(test)]\nuse b::{\n    c,\n};\n#[cfg(test)]\nuse d;\n#[cfg(test)]\n#[expect(\n    x\n)]\nfn e() {\n    f();\n}\n\
+                    fn g() {\n    #[cfg(test)]\n    h();\n}\n#[cfg(test)]\nmod tests {\n    fn i() {\n    }\n}\n";
+        assert_eq!(without_tests(text), 5);
+    }
+
+    #[test]
     fn what_is_too_large_too_small_or_unknown_is_found() {
         let source = |name: &str, lines: usize, rest: &str| (name.to_owned(), "x\n".repeat(lines) + rest);
         let sources = [
             source("crates/large/src/lib.rs", 9, "#[cfg(test)]\nmod tests {\n}\n"),
             source("crates/large/src/a/b.rs", 2, ""),
             source("crates/large/src/a/tests.rs", 50, ""),
+            source("crates/large/src/a/b_tests.rs", 50, ""),
             source("crates/large/tests/it/main.rs", 50, ""),
             source("crates/small/src/lib.rs", 1, ""),
             source("crates/right/src/lib.rs", 1, ""),

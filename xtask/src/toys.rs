@@ -51,6 +51,11 @@ impl Touched {
     /// Counts; refuses what would be counted nowhere.
     fn by(patch: &str) -> Result<Self, String> {
         let mut touched = Self::default();
+        // Without a line in it a new file has no paths here.
+        let made = |line: &&str| line.starts_with("new file mode");
+        if patch.lines().filter(made).count() > patch.matches("\n--- /dev/null\n").count() {
+            return Err("a toy has an empty new file".into());
+        }
         for (old, new) in patched::paths(patch) {
             match new {
                 _ if new.starts_with("docs/") => touched.documents += 1,
@@ -111,6 +116,7 @@ mod checks {
         let touched = Touched::by(PATCH).unwrap();
         assert_eq!(touched, Touched { changed: 1, new: 1, documents: 1 });
         assert_eq!(touched.row("x"), "| x | 1 | 1 | 1 |");
+        assert!(Touched::by("diff --git a/crates/a b/crates/a\nnew file mode 100644\n").is_err());
         assert!(Touched::by("--- a/xtask/src/names.rs\n+++ b/xtask/src/names.rs\n").is_err());
     }
 

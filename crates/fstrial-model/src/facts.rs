@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 words! {
-    /// Something that may differ between arms in addition to what the user asked for.
+    /// Something that may differ between arms in addition to what the user asked for; in the order in which an audit tells it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Fact {
@@ -18,8 +18,12 @@ words! {
         "lies on" LiesOn,
         /// Where that is mounted.
         "mount point" MountPoint,
+        /// What the filesystem was to hold when the load begins.
+        "state" State,
         /// Whether a sync call flushes the device's cache.
         "barriers" Barriers,
+        /// The device's cache mode as the kernel sees it.
+        "cache mode" CacheMode,
         /// What is journalled.
         "journal" Journal,
         /// Whether data is overwritten in place.
@@ -28,18 +32,16 @@ words! {
         "checksums" Checksums,
         /// Whether data is compressed.
         "compression" Compression,
-        /// The device's cache mode as the kernel sees it.
-        "cache mode" CacheMode,
-        /// The filesystem's allocation unit.
-        "block size" BlockSize,
         /// The devices it lies on, and how it is spread over them.
         "members" Members,
         /// The stripe that the filesystem aligns to.
         "stripe" Stripe,
         /// Whether freed space is discarded while mounted.
         "discard" Discard,
-        /// What the filesystem was to hold when the load begins.
-        "state" State,
+        /// Whether the device accepts discards.
+        "device discards" DeviceDiscards,
+        /// The filesystem's allocation unit.
+        "block size" BlockSize,
         /// Space a user can fill when the load begins.
         "space available" SpaceAvailable,
         /// When access times are written.
@@ -50,20 +52,18 @@ words! {
         "rotational" Rotational,
         /// Its logical and physical blocks.
         "sectors" Sectors,
+        /// Mount options in effect that are taken from the device unless they are asked for.
+        "options by device" DeviceOptions,
         /// Requests that the queue holds at most, in each direction.
         "queue requests" QueueRequests,
         /// The read-ahead in effect: the mounted filesystem's, if it differs from that of the device's queue.
         "read-ahead" ReadAhead,
-        /// Whether the device accepts discards.
-        "device discards" DeviceDiscards,
         /// Work that mkfs leaves for later, and what was done about it.
         "lazy initialisation" LazyInitialisation,
         /// The limit for the memory of the load and its page cache together, and what holds it.
         "memory" Memory,
         /// Whether the page cache was dropped before the load.
         "caches dropped" CachesDropped,
-        /// Mount options in effect that are taken from the device unless they are asked for.
-        "options by device" DeviceOptions,
         /// Mount options in effect.
         "mount options" MountOptions,
     }

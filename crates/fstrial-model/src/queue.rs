@@ -2,6 +2,7 @@
 
 use crate::{
     arm::{Arm, Switch},
+    facts::Fact,
     rows::words,
     units::Bytes,
 };
@@ -25,6 +26,41 @@ words! {
     }
 }
 
+impl QueueAttribute {
+    /// The fact that is read back of it.
+    pub const fn fact(self) -> Fact {
+        match self {
+            Self::Scheduler => Fact::Scheduler,
+            Self::NrRequests => Fact::QueueRequests,
+            Self::WriteCache => Fact::CacheMode,
+            Self::Rotational => Fact::Rotational,
+            Self::ReadAheadKb => Fact::ReadAhead,
+        }
+    }
+
+    /// A value of it as a fact has it; none where its file says nothing.
+    pub fn shown(self, value: &str) -> Option<String> {
+        match self {
+            Self::Rotational => Some(if value == "0" { "no" } else { "yes" }.into()),
+            Self::ReadAheadKb => Some(Bytes::kib(value.parse().ok()?).human()),
+            Self::Scheduler | Self::NrRequests | Self::WriteCache => {
+                Some(value.to_owned()).filter(|value| !value.is_empty())
+            }
+        }
+    }
+
+    /// Whether it is one of the queue's limits: with every change of one the kernel computes the read-ahead again
+    /// (`queue_limits_commit_update`).
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::WriteCache | Self::Rotational)
+    }
+
+    /// Whether it is asked of an array itself, which has no queue, and not of its members.
+    pub const fn is_of_array(self) -> bool {
+        matches!(self, Self::ReadAheadKb)
+    }
+}
+
 /// A setting with the value that an arm asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSetting {
@@ -39,6 +75,22 @@ pub struct QueueSetting {
 }
 
 impl Arm {
+    /// The same without what it asks of the queue but this.
+    #[must_use]
+    pub fn with_queue(&self, keep: impl Fn(QueueAttribute) -> bool) -> Self {
+        let mut arm = self.clone();
+        for attribute in QueueAttribute::ALL.into_iter().filter(|attribute| !keep(*attribute)) {
+            match attribute {
+                QueueAttribute::Scheduler => arm.scheduler = None,
+                QueueAttribute::NrRequests => arm.nr_requests = None,
+                QueueAttribute::WriteCache => arm.cache = None,
+                QueueAttribute::Rotational => arm.rotational = None,
+                QueueAttribute::ReadAheadKb => arm.read_ahead = None,
+            }
+        }
+        arm
+    }
+
     /// What it asks of the device's queue, in the order in which it is set: a scheduler brings its own number of requests, and
     /// with a limit of the queue the kernel computes the read-ahead again.
     pub fn queue_settings(&self) -> Vec<QueueSetting> {
@@ -65,5 +117,28 @@ impl Arm {
             value.map(|(value, asked)| QueueSetting { attribute, value, words, asked })
         };
         rows.into_iter().filter_map(setting).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_asked_read_back_and_left_out() {
+        let all = "ext4:scheduler=none,nr_requests=64,read_ahead=64KiB,cache=write-back,rotational=on";
+        let arm: Arm = all.parse().unwrap();
+        let settings = arm.queue_settings();
+        assert_eq!(settings.len(), QueueAttribute::ALL.len());
+        for QueueSetting { attribute, value, .. } in settings {
+            assert_eq!(
+                serde_json::to_value(attribute).unwrap(),
+                attribute.name(),
+                "ledgers have the file's name"
+            );
+            assert!(attribute.shown(&value).is_some(), "{attribute:?}");
+            let alone = arm.with_queue(|one| one == attribute).queue_settings();
+            assert_eq!(alone.iter().map(|one| one.attribute).collect::<Vec<_>>(), [attribute]);
+        }
     }
 }

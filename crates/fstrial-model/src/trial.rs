@@ -160,12 +160,21 @@ pub enum ErrorControl {
 /// nothing. Only such a trial can be planned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settled {
-    /// Every workload written out.
-    pub trial: Trial,
-    /// What its entries describe.
-    pub workloads: Vec<Workload>,
-    /// Processors that it was settled for.
-    pub cpus: u16,
+    trial: Trial,
+    workloads: Vec<Workload>,
+    cpus: u16,
+}
+
+impl Settled {
+    /// The trial, every workload written out.
+    pub const fn trial(&self) -> &Trial {
+        &self.trial
+    }
+
+    /// The trial, what the entries of its workloads describe, and the processors that it was settled for.
+    pub fn into_parts(self) -> (Trial, Vec<Workload>, u16) {
+        (self.trial, self.workloads, self.cpus)
+    }
 }
 
 impl Trial {

@@ -6,7 +6,7 @@ use super::{document::WorkloadReport, first_lap};
 const LITTLE: f64 = 0.05;
 
 /// The line below a workload's figures, where the device took part in a twentieth of it at most.
-pub fn note(workload: &WorkloadReport) -> Option<String> {
+pub(crate) fn note(workload: &WorkloadReport) -> Option<String> {
     if !workload.cells.is_empty() && workload.cells.iter().all(|cell| cell.device_idle) {
         return Some(
             "this compares memory and CPU, not disks: not a byte went to the device or came from it in most runs".into(),

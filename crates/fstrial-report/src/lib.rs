@@ -1,4 +1,4 @@
-//! What people and programs are shown. Functions of what was measured: no clock, no host.
+//! What people and programs are shown: functions of what was measured, without clock and host. Progress and `watch` have both.
 
 #![expect(
     missing_docs,
@@ -6,7 +6,7 @@
 )]
 
 pub mod again;
-pub mod at_device;
+mod at_device;
 pub mod claim;
 pub mod diff;
 pub mod document;
@@ -18,9 +18,9 @@ pub mod json_lines;
 pub mod lkml;
 pub mod markdown;
 pub mod page;
-pub mod plot;
+mod plot;
 pub mod progress;
-pub mod quotient;
+mod quotient;
 mod remarks;
 pub mod screen;
 pub mod served;

@@ -5,7 +5,7 @@ const ROWS: usize = 9;
 const MARGIN: usize = 10;
 
 /// One point: a logarithm with its interval.
-pub type Dot = (f64, Option<(f64, f64)>);
+pub(crate) type Dot = (f64, Option<(f64, f64)>);
 
 struct Signs {
     dot: char,
@@ -48,7 +48,7 @@ const ASCII: Signs = Signs {
     below: 'v',
 };
 
-pub struct Plot<'a> {
+pub(crate) struct Plot<'a> {
     /// The points, in order.
     pub dots: &'a [Dot],
     /// Levels: index of the first point, index behind the last one, and the segment itself as a logarithm.
@@ -64,7 +64,7 @@ pub struct Plot<'a> {
 impl Plot<'_> {
     /// Its lines, each at most `width` columns. Points that do not fit next to each other share a column: it shows the one
     /// in the middle of them, and no intervals. An arrow says where an interval goes on beyond the picture.
-    pub fn lines(&self, width: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let signs = if self.unicode { &UNICODE } else { &ASCII };
         let room = width.saturating_sub(MARGIN).max(1);
         if self.dots.is_empty() {
@@ -140,7 +140,7 @@ impl Plot<'_> {
 
 /// What a picture of these points shows, from the lowest to the highest: all points, and their intervals unless a few are
 /// so wide that they would hide how the points move. Never nothing.
-pub fn range(dots: &[Dot]) -> (f64, f64) {
+pub(crate) fn range(dots: &[Dot]) -> (f64, f64) {
     let least = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::INFINITY, f64::min);
     let most = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::NEG_INFINITY, f64::max);
     let logs = || dots.iter().map(|(log, _)| *log);

@@ -12,7 +12,7 @@ use fstrial_run::{contrast::ContrastState, plan::threads_in_words};
 const FAR: f64 = 1.1;
 
 /// The line below a workload's figures; none where quotients and ratios agree.
-pub fn note(workload: &WorkloadReport) -> Option<String> {
+pub(crate) fn note(workload: &WorkloadReport) -> Option<String> {
     let states = workload.states();
     let far = states.filter_map(|state| {
         let quotient = quotient(workload, state)?;

@@ -380,11 +380,11 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
             "mdadm --stop (in the ledger)",
         );
     }
-    for QueueSetting { words, asked, .. } in arm.queue_settings() {
-        steps.add(format!("set the {words} of {node} to {asked}"), "the value before (in the ledger)");
-    }
     if arm.discard == Some(Switch::On) {
         steps.add(format!("make sure that {node} takes discards"), "none needed");
+    }
+    for QueueSetting { words, asked, .. } in arm.queue_settings() {
+        steps.add(format!("set the {words} of {node} to {asked}"), "the value before (in the ledger)");
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::numbers;
 use fstrial_model::metric::Metric;
-use fstrial_run::contrast::{Assay, ContrastState, Lever, Outcome};
-use fstrial_run::plan::threads_in_words;
+use fstrial_run::{
+    contrast::{Assay, ContrastState, Lever, Outcome},
+    plan::threads_in_words,
+};
 use fstrial_stats::{panel::LADDER, total::rounds_to_see};
 
 /// One line on one contrast:

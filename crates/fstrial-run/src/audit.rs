@@ -11,38 +11,6 @@ use fstrial_model::{
 };
 use std::collections::BTreeSet;
 
-/// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
-/// mean is in the other facts.
-const AUDITED: [Fact; 27] = [
-    Fact::Kernel,
-    Fact::Machine,
-    Fact::LiesOn,
-    Fact::MountPoint,
-    Fact::State,
-    Fact::Barriers,
-    Fact::CacheMode,
-    Fact::Journal,
-    Fact::CopyOnWrite,
-    Fact::Checksums,
-    Fact::Compression,
-    Fact::Members,
-    Fact::Stripe,
-    Fact::Discard,
-    Fact::DeviceDiscards,
-    Fact::BlockSize,
-    Fact::SpaceAvailable,
-    Fact::Atime,
-    Fact::Scheduler,
-    Fact::Rotational,
-    Fact::Sectors,
-    Fact::DeviceOptions,
-    Fact::QueueRequests,
-    Fact::ReadAhead,
-    Fact::LazyInitialisation,
-    Fact::Memory,
-    Fact::CachesDropped,
-];
-
 /// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`. Tools can differ where arms are
 /// built at several places.
 pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
@@ -53,7 +21,9 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
         };
         Some(format!("{} is slowed down on purpose: {how}", arm.name))
     });
-    let audited = AUDITED.iter().filter_map(|fact| {
+    // Mount options as a whole differ by name only: what they mean is in the other facts.
+    let facts_audited = Fact::ALL.iter().filter(|fact| **fact != Fact::MountOptions);
+    let audited = facts_audited.filter_map(|fact| {
         let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as requested)" } else { "" };
         difference(&format!("{}{asked}", fact.name()), arms, facts, |known| {
             // One filesystem that is looked at twice has not two amounts of free space.
@@ -161,10 +131,6 @@ fn difference<'a>(
 fn asks_for(arm: &Arm, fact: Fact) -> bool {
     match fact {
         Fact::Kernel | Fact::Machine => arm.place.is_some(),
-        Fact::Scheduler => arm.scheduler.is_some(),
-        Fact::ReadAhead => arm.read_ahead.is_some(),
-        Fact::CacheMode => arm.cache.is_some(),
-        Fact::Rotational => arm.rotational.is_some(),
         Fact::DeviceOptions => arm.row().and_then(|row| row.on_rotating).is_some_and(|row| {
             arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked).starts_with(row.option))
         }),
@@ -172,9 +138,8 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::Memory => arm.memory.is_some(),
         Fact::Journal => arm.log.is_some(),
         Fact::Members => arm.profile.is_some(),
-        Fact::QueueRequests => arm.nr_requests.is_some(),
         Fact::Discard | Fact::DeviceDiscards => arm.discard.is_some(),
-        _ => false,
+        _ => arm.queue_settings().iter().any(|setting| setting.attribute.fact() == fact),
     }
 }
 

@@ -33,8 +33,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Data,
 };
-use fstrial_store::StoreError;
-use fstrial_store::TrialStatus;
+use fstrial_store::{StoreError, TrialStatus};
 
 /// What the coordinator needs in addition to the plan.
 pub struct Context<'a, 'w> {

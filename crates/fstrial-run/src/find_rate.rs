@@ -27,18 +27,18 @@ const FEW: u64 = 30;
 /// How much longer a rate is offered than its operations take on average: arrivals are random.
 const SPARE: f64 = 1.25;
 /// A rate is offered for at most this long, or for the workload's own duration where that is longer.
-pub const MAX_STEP: Nanos = Nanos::secs(60);
+pub(crate) const MAX_STEP: Nanos = Nanos::secs(60);
 
 /// What is to be measured: an offered rate, or the closed loop where there is none, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub(crate) struct Step {
     pub offered: Option<f64>,
     pub duration: Nanos,
 }
 
 /// What was seen at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RateStep {
+pub(crate) struct RateStep {
     /// Operations per second that were served.
     pub served: f64,
     /// The quantile of their latency.
@@ -48,7 +48,7 @@ pub struct RateStep {
 
 /// The end of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SustainedRate {
+pub(crate) struct SustainedRate {
     /// Operations per second: the highest rate that kept the promise.
     pub rate: f64,
     /// Every step, in words.
@@ -57,7 +57,7 @@ pub struct SustainedRate {
 
 /// A search without a rate.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SearchError<E> {
+pub(crate) enum SearchError<E> {
     Measurement(E),
     /// Even the lowest rate broke the promise; every step, in words.
     None(String),
@@ -75,7 +75,7 @@ pub enum SearchError<E> {
 ///
 /// # Errors
 /// See [`SearchError`].
-pub fn search<E>(
+pub(crate) fn search<E>(
     target: &RateTarget,
     own: Nanos,
     measure: &mut dyn FnMut(Step) -> Result<RateStep, E>,

@@ -16,7 +16,7 @@ use super::{
 use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{metric::Metric, trial::Compare};
-use fstrial_store::{Store, StoreError, StoredSession, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::Serialize;
 use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
@@ -310,17 +310,19 @@ impl Read {
             TrialStatus::Failed => return Err("it could not go on".into()),
             TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
         }
+        let sessions = stored.sessions.iter().map(|session| serde_json::from_str(&session.environment));
+        let sessions: Vec<Environment> = sessions
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the environment of a session cannot be read: {error}"))?;
+        let is_other =
+            |two: &[Environment]| (&two[0].kernel, &two[0].fstrial) != (&two[1].kernel, &two[1].fstrial);
+        if sessions.windows(2).any(is_other) {
+            return Err("it was resumed with another kernel or fstrial".into());
+        }
         let (plan, environment) = stored::planned(store, stored).map_err(|error| match error {
             ExpectedError::Store(StoreError::Damaged { what, .. }) => what,
             error => error.to_string(),
         })?;
-        let is_other = |session: &StoredSession| {
-            let was = serde_json::from_str::<Environment>(&session.environment).ok();
-            was.is_none_or(|was| (&was.kernel, &was.fstrial) != (&environment.kernel, &environment.fstrial))
-        };
-        if stored.sessions.iter().any(is_other) {
-            return Err("it was resumed with another kernel or fstrial".into());
-        }
         Ok(Self { plan, environment })
     }
 

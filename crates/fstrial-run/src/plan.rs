@@ -68,7 +68,7 @@ impl Plan {
     /// # Errors
     /// The trial is impossible.
     pub fn new(settled: Settled, seed: u64) -> Result<Self, Problem> {
-        let Settled { mut trial, workloads, cpus } = settled;
+        let (mut trial, workloads, cpus) = settled.into_parts();
         // Whatever is stored or printed of the trial repeats it, order and all.
         trial.trial.seed = Some(seed);
         trial.add_control(cpus);

@@ -8,6 +8,7 @@ use fstrial_model::{
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     filesystem::{Character, Filesystem, Observation, Several},
+    queue::QueueAttribute,
     units::Bytes,
 };
 use std::{
@@ -96,22 +97,18 @@ fn queue_facts(
 ) -> bool {
     let Some((_, folder)) = &sources.device else { return true };
     let number = |name: &str| queue.get(name)?.parse::<u64>().ok();
-    if let Some(text) = queue.get("scheduler") {
-        facts.insert(Fact::Scheduler, selected(text));
-    }
-    if let Some(rotates) = number("rotational") {
-        facts.insert(Fact::Rotational, if rotates == 0 { "no" } else { "yes" }.into());
+    for attribute in QueueAttribute::ALL {
+        let shown = queue.get(attribute.name()).and_then(|value| attribute.shown(&selected(value)));
+        facts.extend(shown.map(|shown| (attribute.fact(), shown)));
     }
     if let Some((logical, physical)) = number("logical_block_size").zip(number("physical_block_size")) {
         let [logical, physical] = [logical, physical].map(|size| Bytes(size).human());
         facts.insert(Fact::Sectors, format!("{logical} logical, {physical} physical"));
     }
-    let own = sources.read_ahead.map(|file| sysfs::read_number(file).ok());
-    if let Some(kib) = own.unwrap_or_else(|| number("read_ahead_kb")) {
-        facts.insert(Fact::ReadAhead, Bytes::kib(kib).human());
-    }
-    if let Some(requests) = queue.get("nr_requests") {
-        facts.insert(Fact::QueueRequests, requests.clone());
+    // A filesystem may have one of its own.
+    if let Some(own) = sources.read_ahead {
+        facts.remove(&Fact::ReadAhead);
+        facts.extend(sysfs::read_number(own).ok().map(|kib| (Fact::ReadAhead, Bytes::kib(kib).human())));
     }
     if let Some(most) = number("discard_max_bytes") {
         facts.insert(Fact::DeviceDiscards, if most > 0 { "accepted" } else { "not accepted" }.into());
@@ -119,9 +116,7 @@ fn queue_facts(
     if let Some(array) = array::describe(folder) {
         facts.insert(Fact::Members, array);
     }
-    let cache = queue.get("write_cache").filter(|cache| !cache.is_empty());
-    facts.extend(cache.map(|cache| (Fact::CacheMode, cache.clone())));
-    cache.is_none_or(|cache| cache != "write through")
+    facts.get(&Fact::CacheMode).is_none_or(|cache| cache != "write through")
 }
 
 fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap<Fact, String>) {

@@ -54,9 +54,7 @@ impl Change<'_> {
             match attribute {
                 QueueAttribute::Scheduler => self.set_scheduler(&value)?,
                 QueueAttribute::NrRequests => self.set_requests(&value)?,
-                QueueAttribute::WriteCache | QueueAttribute::Rotational => {
-                    self.set_limit(attribute, &value)?;
-                }
+                _ if attribute.is_limit() => self.set_limit(attribute, &value)?,
                 _ => self.set(attribute, &value)?,
             }
         }

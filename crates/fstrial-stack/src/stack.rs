@@ -30,6 +30,7 @@ use fstrial_model::{
     facts::{ArmFacts, Fact},
     filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
+    queue::QueueAttribute,
     state::{Space, StateFigures},
     units::{Bytes, Nanos},
 };
@@ -236,7 +237,7 @@ impl AttachedDevices {
                 array::wipe(file)?;
             }
         }
-        let of_members = Arm { read_ahead: None, discard: None, ..arm.clone() };
+        let of_members = Arm { discard: None, ..arm.with_queue(|attribute| !attribute.is_of_array()) };
         let members = attach_all(bindings, &of_members, coordinator, ledger)?;
         let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
         let (array, line) = match Array::create(raid, &paths, ledger) {
@@ -246,8 +247,7 @@ impl AttachedDevices {
                 return Err(error);
             }
         };
-        let of_array =
-            Arm { scheduler: None, nr_requests: None, cache: None, rotational: None, ..arm.clone() };
+        let of_array = arm.with_queue(QueueAttribute::is_of_array);
         let (path, sysfs) = (array.path(), array.sysfs());
         let queue = match QueueSettings::apply(&of_array, &sysfs, ledger) {
             Ok(queue) => queue,

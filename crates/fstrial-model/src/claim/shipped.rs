@@ -116,7 +116,7 @@ mod tests {
                         .unwrap_or_else(|missing| panic!("{id}: {missing}"));
                     let trial = trial.checked(id, text).unwrap_or_else(|e| panic!("{id}: {e:?}"));
                     // As it is stored.
-                    let settled = trial.settled(cpus).unwrap().trial;
+                    let settled = trial.settled(cpus).unwrap().into_parts().0;
                     assert_eq!(Trial::parse("stored", &settled.to_toml()).unwrap(), settled, "{id}");
                 }
             }
@@ -153,7 +153,7 @@ mod tests {
                 && let Ok(trial) = trial.checked(id, &text)
             {
                 let workloads = trial.resolve_workloads(4).unwrap();
-                let claim = trial.settled(4).unwrap().trial.claim.unwrap();
+                let claim = trial.settled(4).unwrap().into_parts().0.claim.unwrap();
                 prop_assert!(claim.parts(&trial.arms, &workloads, 4).is_ok());
             }
         }

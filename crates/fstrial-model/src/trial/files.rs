@@ -150,10 +150,10 @@ fio = "jobs/mail.fio"
         assert_eq!(entry.name.as_deref(), Some("mail"));
         assert_eq!(entry.threads, Some(vec![2]));
         assert!(entry.about.as_ref().is_some_and(|about| about.starts_with("fio runs its job")), "{entry:?}");
-        let saved = trial.settled(8).unwrap().trial.to_toml();
+        let saved = trial.settled(8).unwrap().trial().to_toml();
         assert!(!saved.contains("mail.fio"), "{saved}");
         let again = Trial::parse("saved.toml", &saved).unwrap();
-        assert_eq!(again, trial.settled(8).unwrap().trial);
+        assert_eq!(&again, trial.settled(8).unwrap().trial());
         assert_eq!(again.settled(8), trial.settled(8));
         let changed = parse(TRIAL, &MAIL.replace("size=1m", "size=2m")).unwrap();
         assert_ne!(changed.settled(8), trial.settled(8));
@@ -246,17 +246,17 @@ use = "random-write"
         let trial = parse(MODELLED, "[read]\nlatency = \"1ms\"").unwrap();
         let model = trial.device.modelled().unwrap();
         assert_eq!((model.name.as_str(), model.read.latency), ("my-disk", crate::units::Nanos::millis(1)));
-        let saved = trial.settled(8).unwrap().trial.to_toml();
+        let saved = trial.settled(8).unwrap().trial().to_toml();
         assert!(!saved.contains("my-disk.toml"), "{saved}");
         let again = Trial::parse("saved.toml", &saved).unwrap();
-        assert_eq!(again, trial.settled(8).unwrap().trial);
+        assert_eq!(&again, trial.settled(8).unwrap().trial());
         assert_eq!(again.settled(8), trial.settled(8));
     }
 
     #[test]
     fn a_model_by_name_is_written_out_when_it_is_settled() {
         let named = MODELLED.replace("my-disk.toml", "gp3-3000");
-        let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap().trial;
+        let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap().into_parts().0;
         assert!(settled.to_toml().contains("iops = 3000"), "{}", settled.to_toml());
         assert_eq!(settled.device.modelled().unwrap().name, "gp3-3000");
     }

@@ -1,8 +1,7 @@
 //! Several trials on one page: what their common arms did in each of them, side by side.
 
 use super::{TrialPage, data::SectionData, forests};
-use crate::numbers;
-use crate::summary::listed;
+use crate::{numbers, summary::listed};
 use fstrial_run::plan::threads_in_words;
 use maud::{Markup, html};
 

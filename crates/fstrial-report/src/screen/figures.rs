@@ -108,13 +108,14 @@ fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     workload.levels().into_iter().flat_map(of_level).collect()
 }
 
-/// The baseline; of two arms the one that verdicts compare the other with; else the arm that leads most often, of those that have
-/// figures. None where there is no ratio to it.
+/// The baseline; where ratios are of two arms only, the one that verdicts compare the other with; else the arm that leads most
+/// often, of those that have figures. None where there is no ratio to it.
 fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
     let states = || workloads.iter().flat_map(|workload| workload.states());
     let is_here = |state: &&ContrastState| state.ratio.is_some() && arms.contains(&state.a.as_str());
     let first = states().find(is_here)?;
-    if workloads[0].has_baseline || arms.len() == 2 {
+    let is_pair = |state: &ContrastState| (&state.a, &state.b) == (&first.a, &first.b);
+    if workloads[0].has_baseline || states().filter(is_here).all(is_pair) {
         return arms.iter().copied().find(|arm| *arm == first.b);
     }
     let standings = || workloads.iter().flat_map(|workload| summary::standings_of(workload));

@@ -20,12 +20,12 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Data, Entry, Figure},
 };
-use fstrial_run::error::ExpectedError;
 use fstrial_run::{
     clock::Clock,
     contrast::{ContrastState, Outcome},
     coordinator::{Context, Coordinator, Finished, Reason},
     environment::Environment,
+    error::ExpectedError,
     event::{Event, Listener, RunEnded},
     interrupt::Interrupt,
     place::{JobOutcome, Place},

@@ -128,18 +128,18 @@ impl Less {
     }
 }
 
-/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`. Ratios are those of the tables: to `b`.
+/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with xfs`. Ratios are those of the tables: to `b`.
 pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String {
     let all = tally.comparisons();
     let (better, takes) = match less {
         Less::IsBetter => ("takes less", "takes"),
-        Less::IsWorse => ("is faster", "has"),
+        Less::IsWorse => ("is faster", "is"),
         Less::Differs => ("is better", ""),
     };
     let amount = |ratios: &[f64], is_ahead: bool| match (less, is_ahead) {
         (Less::Differs, _) => String::new(),
         (_, true) => format!(", {} {b}", span(ratios)),
-        (_, false) => format!(", {a} {takes} {} {b}", span(ratios)),
+        (_, false) => format!(", where {a} {takes} {} {b}", span(ratios)),
     };
     let won = |name: &str, ratios: &[f64], is_ahead: bool| {
         let words = || format!("{name} {better} {}{}", in_of(ratios.len(), all), amount(ratios, is_ahead));
@@ -189,7 +189,7 @@ fn price(tally: &Tally<'_>, a: &str, b: &str) -> Option<String> {
         return Some(format!("but {} of {name} is higher somewhere", worse.join(" and ")));
     }
     let known = better.len() + tally.others_same;
-    (known > 0 && tally.others_open == 0).then(|| "nothing is lost with it".into())
+    (known > 0 && tally.others_open == 0).then(|| format!("nothing is lost with {name}"))
 }
 
 pub(super) fn in_of(some: usize, all: usize) -> String {

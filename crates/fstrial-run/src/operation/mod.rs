@@ -51,7 +51,7 @@ const AROUND: Nanos = Nanos::secs(300);
 
 /// What is to be done, on what.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub(crate) struct Order<'a> {
     /// The operation.
     pub task: &'a OperationTask,
     /// The level.
@@ -64,7 +64,7 @@ pub struct Order<'a> {
 
 /// What an operation tells its worker while it is done.
 #[derive(Debug, Clone, Copy)]
-pub enum Step {
+pub(crate) enum Step {
     /// A stage begins, which may take this long at most.
     Enter(Stage, Nanos),
     /// From here on what the kernel complains of about the arm's devices is provoked on purpose…
@@ -78,7 +78,7 @@ pub enum Step {
 ///
 /// # Errors
 /// The filesystem cannot do it (an answer), a tool is missing or fails, or there is too little space.
-pub fn run(
+pub(crate) fn run(
     order: Order<'_>,
     standing: &mut ReadyArm,
     tell: &mut dyn FnMut(Step),

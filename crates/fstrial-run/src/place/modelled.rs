@@ -4,7 +4,12 @@
 //! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
 //! of a device has to outlive a run.
 
-use crate::{error::ExpectedError, exit_code, numbers};
+use super::child::lines_of;
+use crate::{
+    error::ExpectedError,
+    exit_code, numbers,
+    probe::{Probe, probe, rehearsed},
+};
 use fstrial_device::{
     fuse::Fuse,
     serve::{self, Command as Order, Offer, Reply},
@@ -44,9 +49,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-use super::child::lines_of;
-use crate::probe::{Probe, probe, rehearsed};
 
 /// Time to take the memory of a device and mount it.
 const START_DEADLINE: Duration = Duration::from_secs(120);

@@ -244,7 +244,7 @@ impl CompareArgs {
                 "add --dry-run, which measures nothing, or name a file",
             ));
         }
-        let levels = trial.settled(environment::cpus())?.trial;
+        let levels = trial.settled(environment::cpus())?.into_parts().0;
         // The presets stay named, for people; the levels are written out, for other machines.
         let mut saved = trial.clone();
         for (entry, settled) in saved.workloads.iter_mut().zip(levels.workloads) {

@@ -65,7 +65,7 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
         let stored = store.trial(TrialId(id))?;
         return match stored.summary.status {
             TrialStatus::Decided => Err(ExpectedError::usage(
-                format!("trial {id} is decided: more rounds would change nothing"),
+                format!("trial {id} is decided: no question of it is open"),
                 format!(
                     "see its answer with `fstrial report {id} --format text`; `fstrial results list` shows all trials"
                 ),

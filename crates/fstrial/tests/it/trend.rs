@@ -5,7 +5,7 @@ use crate::{
     pty::OnTerminal,
     support::{Dice, Lab},
 };
-use fstrial_store::{Store, TrialStatus};
+use fstrial_store::{Session, Store, TrialStatus};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -199,6 +199,37 @@ fn too_few_trials_and_bad_ones_are_said() {
     ] {
         assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
     }
+}
+
+#[test]
+fn a_resumed_trial_is_read_with_its_last_session() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    let mut resumed = |day, change: (&str, Value)| {
+        let id = Night { day, ..Night::default() }.store(&mut store);
+        let first = store.trial(id).unwrap().sessions.remove(0);
+        let mut environment: Value = serde_json::from_str(&first.environment).unwrap();
+        environment[change.0] = change.1;
+        let environment = environment.to_string();
+        let session = Session {
+            started_at: &first.started_at,
+            program_version: &first.program_version,
+            command_line: &first.command_line,
+            environment: &environment,
+        };
+        store.reopen_trial(id, &session).unwrap();
+        store.finish_trial(id, TrialStatus::Decided, &first.started_at).unwrap();
+    };
+    resumed(0, ("host", "renamed".into()));
+    resumed(1, ("kernel", "9.9.9-amd64 #1".into()));
+    resumed(2, ("cpus", "many".into()));
+    let (found, _) = document(&lab, "xfs/ext4 --threads 4");
+    let points = found["series"][0]["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[0]["with"]["host"]), (1, &"renamed".into()));
+    let reasons: Vec<&str> =
+        found["left_out"].as_array().unwrap().iter().map(|left| left["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons[0], "it was resumed with another kernel or fstrial");
+    assert!(reasons[1].starts_with("the environment of a session cannot be read: "), "{reasons:?}");
 }
 
 #[test]

@@ -295,7 +295,7 @@ impl CheckArgs {
     ) -> Result<(&'p Trial, Step), ExpectedError> {
         if !self.again {
             for trial in iter::once(&plan.trial).chain(&plan.quick) {
-                let step = history.step(&trial.settled(environment::cpus())?.trial, trial.trial.budget)?;
+                let step = history.step(trial.settled(environment::cpus())?.trial(), trial.trial.budget)?;
                 if !matches!(step, Step::Begin) {
                     return Ok((trial, step));
                 }
