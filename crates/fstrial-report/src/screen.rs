@@ -87,8 +87,13 @@ fn next(document: &Document, is_whole: bool) -> Vec<String> {
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
     let is_open = document.ended == "budget-ended" && document.has_begun && summary::is_open(document);
-    let in_vain = "More rounds would hardly decide it; a quieter machine or longer runs may.";
-    let go_on = go_on.or_else(|| is_open.then(|| in_vain.to_owned()));
+    let in_vain = || {
+        format!(
+            "More rounds would hardly decide it; a quieter machine or longer runs{} may.",
+            longer(document)
+        )
+    };
+    let go_on = go_on.or_else(|| is_open.then(in_vain));
     let all = format!("All of it: {all}");
     document
         .not_at_its_end()
@@ -97,6 +102,13 @@ fn next(document: &Document, is_whole: bool) -> Vec<String> {
         .chain(go_on)
         .chain((!is_whole).then_some(all))
         .collect()
+}
+
+/// ` (--duration 30s)`: three times as long as now, where the command takes that and the runs have a length.
+fn longer(document: &Document) -> String {
+    let lengths = document.workloads.iter().filter_map(|workload| workload.duration_seconds);
+    let longest = lengths.reduce(f64::max).filter(|_| document.repeat.starts_with("fstrial compare "));
+    longest.map_or_else(String::new, |seconds| format!(" (--duration {:.0}s)", (3.0 * seconds).ceil()))
 }
 
 #[cfg(test)]

@@ -119,6 +119,33 @@ fn what_is_near_open_or_at_a_server_says_so() {
     insta::assert_snapshot!("screens", all.join("\n———\n\n"));
 }
 
+#[test]
+fn what_more_rounds_would_not_decide_longer_runs_may() {
+    let document = |repeat: &str| {
+        let mut open = verdict("xfs", "ext4", 1, Outcome::Undecided, 1.1);
+        (open.contrast.rounds, open.contrast.interval) = (20, Some((0.8, 1.4)));
+        let workload =
+            WorkloadReport { verdicts: vec![open], ..workload("w", &[1], &[("ext4", 1.0), ("xfs", 1.1)]) };
+        Document {
+            trial_id: Some(4),
+            ended: "budget-ended",
+            rounds: 20,
+            has_begun: true,
+            repeat: repeat.into(),
+            workloads: vec![workload],
+            ..Document::default()
+        }
+    };
+    let of = |repeat: &str| next(&document(repeat), true).join("\n");
+    assert_eq!(
+        [of("fstrial compare ext4 xfs --seed 0x7"), of("fstrial run trial.toml --seed 0x7")],
+        [
+            "More rounds would hardly decide it; a quieter machine or longer runs (--duration 3s) may.",
+            "More rounds would hardly decide it; a quieter machine or longer runs may."
+        ]
+    );
+}
+
 /// An arm of the workload that failed, or cannot, in its verdicts too.
 fn without(mut workload: WorkloadReport, arm: &str, outcome: Outcome) -> WorkloadReport {
     for cell in workload.cells.iter_mut().filter(|cell| cell.arm == arm) {
