@@ -113,6 +113,9 @@ pub enum LogPlace {
 
 /// Requests that a queue can be told to hold: the kernel takes fewer for the least, and says nothing.
 const NR_REQUESTS: std::ops::RangeInclusive<u32> = 4..=65_536;
+/// Keys of the short form, of which one letter may be wrong.
+const KEYS: [&str; 7] =
+    ["scheduler", "nr_requests", "read_ahead", "rotational", "profile", "handicap", "memory"];
 /// Most characters of a name.
 const MAX_NAME: usize = 60;
 /// The filesystem word for the bare device.
@@ -641,11 +644,9 @@ impl Arm {
             self.profile = Some(value.parse()?);
         } else if item == "log=external" {
             self.log = Some(LogPlace::External);
-        } else if item == "discard=on" {
-            self.discard = Some(Switch::On);
-        } else if item == "discard=off" {
+        } else if let Some(switch) = item.strip_prefix("discard=").and_then(Switch::named) {
             // Other values (`discard=async`) are a filesystem's own.
-            self.discard = Some(Switch::Off);
+            self.discard = Some(switch);
         } else if let Some(value) = item.strip_prefix("read_ahead=") {
             self.read_ahead = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("cache=") {
@@ -671,6 +672,10 @@ impl Arm {
         } else if self.row().is_some_and(|row| row.mkfs_flag_of(&format!("{item}=")).is_some()) {
             return Err(format!("`{item}` is a word of mkfs that takes a value, such as {item}=1"));
         } else {
+            let key = item.split_once('=').map_or("", |(key, _)| key);
+            if let Some(own) = KEYS.iter().find(|own| strsim::damerau_levenshtein(own, key) == 1) {
+                return Err(format!("`{item}` would be an option of mount; did you mean `{own}=`?"));
+            }
             self.mount.push(item.to_owned());
         }
         Ok(())
@@ -792,6 +797,7 @@ mod tests {
         assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
         assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
+        assert!(refused("xfs:nr_request=64").problem.contains("did you mean `nr_requests=`?"));
         assert!(refused("btrfs:discard=off,discard=async").problem.contains("contradict"));
     }
 

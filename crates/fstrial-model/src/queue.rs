@@ -96,7 +96,7 @@ impl Arm {
     pub fn queue_settings(&self) -> Vec<QueueSetting> {
         use QueueAttribute::{NrRequests, ReadAheadKb, Rotational, Scheduler, WriteCache};
         let plain = |value: String| (value.clone(), value);
-        let flag = |switch: Switch| if switch == Switch::On { "1" } else { "0" };
+        let flag = |switch: Switch| u8::from(switch == Switch::On).to_string();
         let kib = |Bytes(bytes): Bytes| (bytes >> 10).to_string();
         let rows = [
             (Scheduler, "scheduler", self.scheduler.clone().map(plain)),
@@ -106,11 +106,7 @@ impl Arm {
                 "cache mode",
                 self.cache.map(|mode| (mode.name().replace('-', " "), mode.name().to_owned())),
             ),
-            (
-                Rotational,
-                "rotational flag",
-                self.rotational.map(|rotates| (flag(rotates).to_owned(), rotates.name().to_owned())),
-            ),
+            (Rotational, "rotational flag", self.rotational.map(|on| (flag(on), on.name().to_owned()))),
             (ReadAheadKb, "read-ahead", self.read_ahead.map(|size| (kib(size), size.to_string()))),
         ];
         let setting = |(attribute, words, value): (_, _, Option<(String, String)>)| {

@@ -147,7 +147,11 @@ impl Progress {
         let Some((first, ended)) = self.first_ended else { return String::new() };
         let more @ 1.. = self.round.saturating_sub(first) else { return String::new() };
         let each = ended.elapsed().as_secs_f64() / f64::from(more);
-        format!(", room for {:.0} more", (self.seconds_left() / each).max(0.0).floor())
+        // What is decided meanwhile makes rounds shorter: there may be room for one although this says none.
+        match (self.seconds_left() / each).floor() {
+            more if more >= 1.0 => format!(", room for {more:.0} more"),
+            _ => String::new(),
+        }
     }
 
     fn draw(&self, what: &str) {
@@ -364,6 +368,8 @@ mod tests {
         assert_eq!(of(1, 1).rounds_left(), "");
         assert_eq!(of(21, 21).rounds_left(), "", "resumed");
         assert_eq!(of(21, 25).rounds_left(), ", room for 4 more");
+        let late = Progress { budget: Nanos(110_000_000_000), ..of(1, 5) };
+        assert_eq!(late.rounds_left(), "");
     }
 
     #[test]

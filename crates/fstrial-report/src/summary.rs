@@ -550,6 +550,7 @@ impl<'a> Standing<'a> {
             None => {
                 parts.push(self.leaders());
                 parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
+                parts.extend(self.last_but_one());
             }
         }
         parts.extend(self.open_words());
@@ -595,6 +596,28 @@ impl<'a> Standing<'a> {
             Some(ratio) => format!("{arm} {} {}", self.has_in_a_word(), self.amount(*ratio, of)),
             None => format!("{arm} is behind {of}"),
         }
+    }
+
+    /// Of two arms that are behind, what the last one has of the other: no table has that ratio.
+    fn last_but_one(&self) -> Option<String> {
+        let [one, other] = &self.behind[..] else { return None };
+        let is_theirs = |state: &&ContrastState| {
+            let pair = [&*state.a, &*state.b];
+            state.threads == self.threads
+                && state.metric == Metric::Throughput
+                && pair.contains(&one.arm)
+                && pair.contains(&other.arm)
+        };
+        let state = self.workload.states().find(is_theirs)?;
+        if [one, other].iter().any(|behind| !self.leading.contains(&behind.of)) {
+            return None;
+        }
+        let (arm, of) = match state.verdict {
+            Outcome::Slower => (state.a.as_str(), state.b.as_str()),
+            Outcome::Faster => (state.b.as_str(), state.a.as_str()),
+            _ => return None,
+        };
+        Some(self.behind_words(&Behind { arm, of, ratio: ratio_to(&[state], arm, of), is_inverted: false }))
     }
 
     /// `0.80× [0.64, 0.92] the throughput of ext4`.

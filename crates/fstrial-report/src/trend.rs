@@ -181,14 +181,17 @@ impl TrendDocument {
     }
 }
 
-/// For each series the settings in which it differs from others about the same.
+/// For each series the settings in which it differs from others about the same: of another device, what it is called and not its
+/// every key.
 fn differing(all: &[Series]) -> Vec<Vec<String>> {
     let of = |series: &Series| {
         let others = || all.iter().filter(|other| other.subject == series.subject);
         let names: BTreeSet<&String> = others().flat_map(|other| other.settings.keys()).collect();
         let differs =
             |name: &&&String| others().any(|o| o.settings.get(**name) != series.settings.get(**name));
-        names.iter().filter(differs).map(|name| (*name).clone()).collect()
+        let is_other_device = names.iter().any(|name| name.as_str() == "device" && differs(&name));
+        let is_told = |name: &&&String| !is_other_device || !name.starts_with("device.");
+        names.iter().filter(differs).filter(is_told).map(|name| (*name).clone()).collect()
     };
     all.iter().map(of).collect()
 }

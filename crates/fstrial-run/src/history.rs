@@ -138,7 +138,10 @@ pub fn collect(store: &Store, trials: &[TrialId], asked: &SeriesQuery) -> Result
     for id in trials {
         let stored = store.trial(*id)?;
         let names = || stored.arms.iter().map(|arm| &arm.name);
-        found.arms.extend(names().cloned());
+        // One that never ran may be a slip of the pen.
+        if stored.summary.rounds > 0 {
+            found.arms.extend(names().cloned());
+        }
         let wanted = [Some(&asked.arm), asked.against.as_ref()];
         if !wanted.into_iter().flatten().all(|wanted| names().any(|name| name == wanted)) {
             continue;

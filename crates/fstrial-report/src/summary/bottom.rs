@@ -152,7 +152,7 @@ pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String 
     }
     match tally.equivalent {
         0 => {}
-        same if same == all => parts.push(format!("{a} and {b} are equivalent {}", in_of(same, all))),
+        same if same == all => parts.push(format!("{b} and {a} are equivalent {}", in_of(same, all))),
         same => parts.push(format!("equivalent {}", in_of(same, all))),
     }
     let widest = tally.near.iter().copied().fold(0.0, f64::max);
@@ -161,7 +161,7 @@ pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String 
         near if near == all => {
             parts.push(format!(
                 "{} will do: at most {widest:.0} % apart {}",
-                either(&[a, b]),
+                either(&[b, a]),
                 in_of(near, all)
             ));
         }
@@ -169,7 +169,7 @@ pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String 
     }
     match tally.open {
         0 => {}
-        open if open == all => parts.push(format!("nothing is decided between {a} and {b}")),
+        open if open == all => parts.push(format!("nothing is decided between {b} and {a}")),
         open => parts.push(format!("not decided {}", in_of(open, all))),
     }
     parts.extend(price(tally, a, b));

@@ -85,6 +85,21 @@ fn of_two_arms_the_ratio_is_that_of_the_table() {
 }
 
 #[test]
+fn of_three_arms_it_is_told_which_is_last() {
+    let of = |third| {
+        let verdicts = vec![
+            verdict("xfs", "ext4", Outcome::Faster, 2.0, Some((1.5, 2.5))),
+            verdict("btrfs", "ext4", third, 0.6, Some((0.3, 0.9))),
+            verdict("btrfs", "xfs", Outcome::Slower, 0.3, Some((0.2, 0.4))),
+        ];
+        said(&workload(&["ext4", "xfs", "btrfs"], verdicts)).remove(0)
+    };
+    let last = "; btrfs has 0.60× [0.30, 0.90] the throughput of ext4";
+    assert!(of(Outcome::Slower).ends_with(last), "{}", of(Outcome::Slower));
+    assert!(!of(Outcome::Undecided).contains("0.60"), "{}", of(Outcome::Undecided));
+}
+
+#[test]
 fn with_a_baseline_each_arm_is_told_against_it() {
     let verdicts = vec![
         verdict("noatime", "plain", Outcome::Equivalent, 1.0, Some((0.99, 1.01))),
