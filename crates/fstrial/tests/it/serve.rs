@@ -182,7 +182,7 @@ fn the_list_has_answers_and_its_fields_offer_what_there_is() {
     drop(store);
     let serving = Serving::start(&lab);
     let list = serving.get("/").body;
-    for said in ["append-fsync", "image", "nothing is decided between xfs and ext4", ">killed<", "13 trials"]
+    for said in ["append-fsync", "image", "nothing is decided between ext4 and xfs", ">killed<", "13 trials"]
     {
         assert!(list.contains(said), "lacks `{said}`: {list}");
     }
