@@ -17,7 +17,7 @@ pub use crate::device::Switch;
 use crate::{
     filesystem::{Filesystem, NOT_MADE},
     place,
-    problem::did_you_mean,
+    problem::{closest_spelling, did_you_mean},
     profile::Profile,
     rows::words,
     state::{State, StateError},
@@ -113,7 +113,7 @@ pub enum LogPlace {
 
 /// Requests that a queue can be told to hold: the kernel takes fewer for the least, and says nothing.
 const NR_REQUESTS: std::ops::RangeInclusive<u32> = 4..=65_536;
-/// Keys of the short form, of which one letter may be wrong.
+/// Keys of the short form that a misspelt item may mean: anything else goes to mount.
 const KEYS: [&str; 7] =
     ["scheduler", "nr_requests", "read_ahead", "rotational", "profile", "handicap", "memory"];
 /// Most characters of a name.
@@ -673,7 +673,7 @@ impl Arm {
             return Err(format!("`{item}` is a word of mkfs that takes a value, such as {item}=1"));
         } else {
             let key = item.split_once('=').map_or("", |(key, _)| key);
-            if let Some(own) = KEYS.iter().find(|own| strsim::damerau_levenshtein(own, key) == 1) {
+            if let Some(own) = closest_spelling(key, KEYS) {
                 return Err(format!("`{item}` would be an option of mount; did you mean `{own}=`?"));
             }
             self.mount.push(item.to_owned());

@@ -598,26 +598,25 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// The verdicts on throughput of its workload at its level.
+    fn verdicts(&self) -> Vec<&'a ContrastState> {
+        let is_here =
+            |state: &&ContrastState| state.threads == self.threads && state.metric == Metric::Throughput;
+        self.workload.states().filter(is_here).collect()
+    }
+
     /// Of two arms that are behind, what the last one has of the other: no table has that ratio.
     fn last_but_one(&self) -> Option<String> {
-        let [one, other] = &self.behind[..] else { return None };
-        let is_theirs = |state: &&ContrastState| {
-            let pair = [&*state.a, &*state.b];
-            state.threads == self.threads
-                && state.metric == Metric::Throughput
-                && pair.contains(&one.arm)
-                && pair.contains(&other.arm)
-        };
-        let state = self.workload.states().find(is_theirs)?;
-        if [one, other].iter().any(|behind| !self.leading.contains(&behind.of)) {
-            return None;
-        }
-        let (arm, of) = match state.verdict {
-            Outcome::Slower => (state.a.as_str(), state.b.as_str()),
-            Outcome::Faster => (state.b.as_str(), state.a.as_str()),
-            _ => return None,
-        };
-        Some(self.behind_words(&Behind { arm, of, ratio: ratio_to(&[state], arm, of), is_inverted: false }))
+        let [one, other] = self.behind[..] else { return None };
+        let verdicts = self.verdicts();
+        let is_last =
+            |(last, of): &(Behind<'_>, Behind<'_>)| ahead_of(last.arm, &verdicts).any(|arm| arm == of.arm);
+        let (last, of) = [(one, other), (other, one)].into_iter().find(is_last)?;
+        // Else its ratio to the other is told already.
+        self.leading.contains(&last.of).then(|| {
+            let ratio = ratio_to(&verdicts, last.arm, of.arm);
+            self.behind_words(&Behind { of: of.arm, ratio, ..last })
+        })
     }
 
     /// `0.80× [0.64, 0.92] the throughput of ext4`.

@@ -528,12 +528,16 @@ mod tests {
         }
     }
 
+    fn planned(trial: &Trial, seed: u64, cpus: u16) -> Plan {
+        Plan::new(trial.settled(cpus).unwrap(), seed).unwrap()
+    }
+
     #[test]
     fn of_a_server_its_transactions_decide_or_the_latency_that_is_asked_for() {
         let deciding = |decide_on: &[Metric]| {
             let mut trial = trial(&["ext4", "xfs"], &["postgresql-tpcb"]);
             trial.trial.decide_on = decide_on.to_vec();
-            let plan = Plan::new(trial.settled(2).unwrap(), 1).unwrap();
+            let plan = planned(&trial, 1, 2);
             let held = plan.contrasts.iter().filter(|contrast| contrast.holds_open);
             let names = held.map(|contrast| plan.results[0][contrast.result_a].name.clone());
             names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
@@ -569,25 +573,17 @@ mod tests {
 
     #[test]
     fn the_plan_is_a_function_of_trial_and_seed() {
-        let plan = Plan::new(
-            trial(&["ext4", "xfs:agcount=16"], &["random-write", "append-fsync"]).settled(4).unwrap(),
-            7,
-        )
-        .unwrap();
+        let plan = planned(&trial(&["ext4", "xfs:agcount=16"], &["random-write", "append-fsync"]), 7, 4);
         insta::assert_snapshot!(described(&plan));
-        let again = Plan::new(plan.trial.settled(4).unwrap(), 7).unwrap();
+        let again = planned(&plan.trial, 7, 4);
         assert_eq!(described(&plan), described(&again));
-        let other = Plan::new(plan.trial.settled(4).unwrap(), 8).unwrap();
+        let other = planned(&plan.trial, 8, 4);
         assert_ne!(described(&plan), described(&other));
     }
 
     #[test]
     fn every_round_is_complete_and_groups_stay_together() {
-        let plan = Plan::new(
-            trial(&["ext4", "xfs", "btrfs"], &["random-write", "append-fsync"]).settled(4).unwrap(),
-            1,
-        )
-        .unwrap();
+        let plan = planned(&trial(&["ext4", "xfs", "btrfs"], &["random-write", "append-fsync"]), 1, 4);
         for round in 1..50 {
             let order = plan.order(round);
             let mut sorted = order.clone();
@@ -605,8 +601,7 @@ mod tests {
 
     #[test]
     fn orders_inside_a_group_are_equally_likely() {
-        let plan =
-            Plan::new(trial(&["ext4", "xfs", "btrfs"], &["random-write"]).settled(1).unwrap(), 3).unwrap();
+        let plan = planned(&trial(&["ext4", "xfs", "btrfs"], &["random-write"]), 3, 1);
         let mut seen: BTreeMap<Vec<usize>, u32> = BTreeMap::new();
         for round in 1..=6000 {
             *seen.entry(plan.order(round)).or_default() += 1;
@@ -620,7 +615,7 @@ mod tests {
     fn cells_that_are_compared_across_settings_stay_exchangeable_when_others_settle() {
         let mut across = trial(&["ext4", "xfs"], &["random-write"]);
         across.workloads[0].threads = Some(vec![1, 2, 4]);
-        let mut plan = Plan::new(across.settled(4).unwrap(), 3).unwrap();
+        let mut plan = planned(&across, 3, 4);
         let cell = |threads, arm| {
             plan.cells.iter().position(|cell| (cell.threads, cell.arm) == (threads, arm)).unwrap()
         };
@@ -644,7 +639,7 @@ mod tests {
 
     #[test]
     fn every_arm_of_a_round_has_the_same_load() {
-        let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]).settled(1).unwrap(), 3).unwrap();
+        let plan = planned(&trial(&["ext4", "xfs"], &["random-write"]), 3, 1);
         assert_eq!(plan.task(0, 5, Data::Random), plan.task(1, 5, Data::Random));
         assert_ne!(plan.task(0, 5, Data::Random), plan.task(0, 6, Data::Random));
     }
@@ -655,7 +650,7 @@ mod tests {
         own.workloads[0].data = Some(DataKind::Mixed);
         own.workloads[0].compressible = Some(Percent(50.0));
         own.workloads[0].rate = Some("500/s poisson".parse().unwrap());
-        let plan = Plan::new(own.settled(1).unwrap(), 3).unwrap();
+        let plan = planned(&own, 3, 1);
         let load = |workload| {
             let cell = plan.cells.iter().position(|cell| cell.workload == workload).unwrap();
             plan.task(cell, 1, Data::RepeatedWord).phases.remove(0).groups.remove(0).load
@@ -670,18 +665,14 @@ mod tests {
     fn a_baseline_leaves_out_the_other_pairs() {
         let mut with_baseline = trial(&["ext4", "xfs", "btrfs"], &["random-write"]);
         with_baseline.trial.baseline = Some("xfs".into());
-        let plan = Plan::new(with_baseline.settled(1).unwrap(), 1).unwrap();
+        let plan = planned(&with_baseline, 1, 1);
         assert!(plan.contrasts.iter().all(|contrast| plan.arm_name(contrast.b) == "xfs"));
         assert_eq!(plan.contrasts.iter().filter(|contrast| contrast.holds_open).count(), 2);
     }
 
     #[test]
     fn the_bare_device_runs_what_it_can() {
-        let plan = Plan::new(
-            trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]).settled(1).unwrap(),
-            1,
-        )
-        .unwrap();
+        let plan = planned(&trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]), 1, 1);
         assert_eq!(plan.cells.len(), 5);
     }
 
@@ -701,7 +692,7 @@ mod tests {
             workloads: vec![entry("mine", 1), phases, entry("theirs", 2)],
             ..trial(&["ext4", "xfs"], &[])
         };
-        let plan = Plan::new(trial.settled(1).unwrap(), 1).unwrap();
+        let plan = planned(&trial, 1, 1);
         let named = |contrast: &Contrast| {
             format!("{} / {}", plan.result_name(contrast.a, contrast.result_a), plan.compared(contrast.b))
         };

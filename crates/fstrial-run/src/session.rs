@@ -36,7 +36,7 @@ pub struct Session<'s, 'p> {
     pub state_folder: &'s Path,
     /// Bring a disk to its steady state first: the length of a round of that.
     pub precondition: Option<Nanos>,
-    /// What a budget that nobody gave may be raised to, once the first round was timed.
+    /// Upper limit of a default budget, which may be raised once the first round is timed.
     pub longest: Option<Nanos>,
 }
 
@@ -82,7 +82,7 @@ impl<'p> Session<'_, 'p> {
     /// Runs the rounds of the plan at its places, after earlier ones.
     ///
     /// # Errors
-    /// The trial cannot go on; no verdict is lost by that.
+    /// The trial cannot continue; verdicts so far are kept.
     pub fn rounds(
         &self,
         places: &mut [Box<dyn Place>],
@@ -108,7 +108,7 @@ impl<'p> Session<'_, 'p> {
         };
         let finished = Coordinator::new(self.plan, context, earlier).run();
         let given_up = self.interrupt.is_time_over();
-        // What is put back now takes the time that it takes.
+        // Cleaning up has no deadline.
         self.interrupt.end_at(None);
         if given_up {
             let lines = [format!("what was running {OVERTIME} after the end of the budget was given up")];

@@ -105,10 +105,11 @@ fn queue_facts(
         let [logical, physical] = [logical, physical].map(|size| Bytes(size).human());
         facts.insert(Fact::Sectors, format!("{logical} logical, {physical} physical"));
     }
-    // A filesystem may have one of its own.
     if let Some(own) = sources.read_ahead {
+        // A filesystem with its own read-ahead ignores that of the queue.
         facts.remove(&Fact::ReadAhead);
-        facts.extend(sysfs::read_number(own).ok().map(|kib| (Fact::ReadAhead, Bytes::kib(kib).human())));
+        let shown = sysfs::read(own).ok().and_then(|kib| QueueAttribute::ReadAheadKb.shown(&kib));
+        facts.extend(shown.map(|shown| (Fact::ReadAhead, shown)));
     }
     if let Some(most) = number("discard_max_bytes") {
         facts.insert(Fact::DeviceDiscards, if most > 0 { "accepted" } else { "not accepted" }.into());

@@ -83,7 +83,7 @@ impl Change<'_> {
 
     fn set_scheduler(&mut self, scheduler: &str) -> Result<(), StackError> {
         check_scheduler(&self.queue(), scheduler)?;
-        // The kernel gives a new scheduler a new number of requests; the number before is put back last.
+        // A new scheduler resets the number of requests; the old number is restored last.
         if let Ok(requests) = self.read(QueueAttribute::NrRequests) {
             self.note(QueueAttribute::NrRequests, requests)?;
         }

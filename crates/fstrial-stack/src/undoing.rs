@@ -1,6 +1,6 @@
 //! How each step of the ledger is undone: the one place that knows both the ledger's words and what made the changes. The ledger
-//! calls it without an import, as it is a method of its own type. Every undo must
-//! also be right if the change never happened, was undone already, or if another process has by now what was ours.
+//! calls it without an import, as it is a method of its own type. Every undo must also be right if the change never happened, was
+//! undone already, or if another process now owns what was ours.
 
 use crate::{
     array, cgroup,

@@ -116,8 +116,9 @@ mod tests {
                         .unwrap_or_else(|missing| panic!("{id}: {missing}"));
                     let trial = trial.checked(id, text).unwrap_or_else(|e| panic!("{id}: {e:?}"));
                     // As it is stored.
-                    let settled = trial.settled(cpus).unwrap().into_parts().0;
-                    assert_eq!(Trial::parse("stored", &settled.to_toml()).unwrap(), settled, "{id}");
+                    let settled = trial.settled(cpus).unwrap();
+                    let settled = settled.trial();
+                    assert_eq!(&Trial::parse("stored", &settled.to_toml()).unwrap(), settled, "{id}");
                 }
             }
         }
@@ -153,7 +154,7 @@ mod tests {
                 && let Ok(trial) = trial.checked(id, &text)
             {
                 let workloads = trial.resolve_workloads(4).unwrap();
-                let claim = trial.settled(4).unwrap().into_parts().0.claim.unwrap();
+                let claim = trial.settled(4).unwrap().trial().claim.clone().unwrap();
                 prop_assert!(claim.parts(&trial.arms, &workloads, 4).is_ok());
             }
         }

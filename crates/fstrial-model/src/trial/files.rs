@@ -256,7 +256,8 @@ use = "random-write"
     #[test]
     fn a_model_by_name_is_written_out_when_it_is_settled() {
         let named = MODELLED.replace("my-disk.toml", "gp3-3000");
-        let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap().into_parts().0;
+        let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap();
+        let settled = settled.trial();
         assert!(settled.to_toml().contains("iops = 3000"), "{}", settled.to_toml());
         assert_eq!(settled.device.modelled().unwrap().name, "gp3-3000");
     }

@@ -108,8 +108,8 @@ fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     workload.levels().into_iter().flat_map(of_level).collect()
 }
 
-/// The baseline; where ratios are of two arms only, the one that verdicts compare the other with; else the arm that leads most
-/// often, of those that have figures. None where there is no ratio to it.
+/// The baseline; if all ratios are of one pair, the second arm of it; else the arm with figures that leads most often. None without
+/// a ratio to it.
 fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a str> {
     let states = || workloads.iter().flat_map(|workload| workload.states());
     let is_here = |state: &&ContrastState| state.ratio.is_some() && arms.contains(&state.a.as_str());

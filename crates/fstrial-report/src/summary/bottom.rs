@@ -6,7 +6,7 @@ use crate::{
     numbers,
 };
 use fstrial_model::metric::Metric;
-use fstrial_run::contrast::{ContrastState, Outcome};
+use fstrial_run::contrast::Outcome;
 use std::collections::BTreeMap;
 
 /// How often each verdict was given on a pair of arms, on throughput and on everything else.
@@ -271,14 +271,12 @@ pub fn count<T: PartialEq>(all: &mut Vec<(T, usize)>, name: T) {
 /// An arm that all others were found to be ahead of, in every one of that many cases.
 fn slowest<'a>(standings: &[Standing<'a>], cases: usize) -> Option<&'a str> {
     let of = |standing: &Standing<'a>, name: &str| {
-        let here: Vec<&ContrastState> = standing
-            .workload
-            .states()
-            .filter(|state| state.threads == standing.threads && state.metric == Metric::Throughput)
-            .collect();
         let others = standing.leading.len() + standing.behind.len() - 1;
         let is_behind = standing.behind.iter().any(|behind| behind.arm == name);
-        is_behind && others > 1 && standing.out.is_empty() && ahead_of(name, &here).count() == others
+        is_behind
+            && others > 1
+            && standing.out.is_empty()
+            && ahead_of(name, &standing.verdicts()).count() == others
     };
     let names =
         standings.first().filter(|_| standings.len() == cases)?.behind.iter().map(|behind| behind.arm);

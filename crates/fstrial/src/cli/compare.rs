@@ -244,11 +244,11 @@ impl CompareArgs {
                 "add --dry-run, which measures nothing, or name a file",
             ));
         }
-        let levels = trial.settled(environment::cpus())?.into_parts().0;
+        let settled = trial.settled(environment::cpus())?;
         // The presets stay named, for people; the levels are written out, for other machines.
         let mut saved = trial.clone();
-        for (entry, settled) in saved.workloads.iter_mut().zip(levels.workloads) {
-            entry.threads = settled.threads;
+        for (entry, settled) in saved.workloads.iter_mut().zip(&settled.trial().workloads) {
+            entry.threads.clone_from(&settled.threads);
         }
         if is_dry && !out_file::is_standard_output(path) {
             out_file::check(path, self.force)?;
