@@ -310,7 +310,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
     let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
     let is_open_ratio = is_one && verdict == ClaimVerdict::Undecided;
     let asked = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
-    let known = asked.map(verdict::known).find(|known| !known.is_empty());
+    let known = asked.map(|state| verdict::known(state.within_percent)).find(|known| !known.is_empty());
     PartReport {
         subject: subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),

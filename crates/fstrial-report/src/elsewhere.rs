@@ -202,7 +202,7 @@ fn judgement(found: &Finding, practical: f64) -> String {
             "{word}: suggestive on its own, but not after correcting for the number of comparisons"
         );
     }
-    word
+    word + &verdict::known(found.within_percent)
 }
 
 fn in_a_word(verdict: Outcome, less_is_better: bool, practical: f64) -> String {
@@ -286,6 +286,7 @@ mod tests {
             values: [40, 40],
             suggestive: false,
             rounds_needed: None,
+            within_percent: None,
             total_ratio: Some(1.1),
             total_is_apart: false,
             waits_for_total: false,
@@ -331,6 +332,7 @@ mod tests {
             Finding { rounds_needed: Some((60, 140)), ..undecided.clone() },
             Finding { rounds_needed: None, ..undecided.clone() },
             Finding { suggestive: true, ..undecided.clone() },
+            Finding { within_percent: Some(10.0), ..undecided.clone() },
             Finding { waits_for_total: true, ..undecided.clone() },
             Finding { interval: None, rounds: Some(5), ..undecided.clone() },
             Finding { interval: None, verdict: Outcome::Undecided, values: [3, 3], ..unpaired.clone() },

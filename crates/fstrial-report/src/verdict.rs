@@ -254,8 +254,8 @@ pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
 }
 
 /// What is known of an undecided contrast: `; at most 5 % apart, which is not shown of 3 %`.
-pub(super) fn known(state: &ContrastState) -> String {
-    let Some(within) = state.within_percent else { return String::new() };
+pub(super) fn known(within_percent: Option<f64>) -> String {
+    let Some(within) = within_percent else { return String::new() };
     let mut narrower =
         LADDER.iter().map(|fraction| fraction * 100.0).filter(|percent| *percent < within - 1e-9);
     let next =
@@ -277,7 +277,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
             ),
         };
     }
-    let mut text = known(state);
+    let mut text = known(state.within_percent);
     if state.suggestive {
         text += "; probably so: on its own it would be, but not after correcting for the number of questions";
     }

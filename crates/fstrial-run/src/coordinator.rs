@@ -306,7 +306,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// The cells of a round that are still run, in its order.
     fn order(&self, round: u32) -> Vec<usize> {
-        self.plan.order(round).into_iter().filter(|cell| self.judge.needs(*cell)).collect()
+        let needed = self.judge.needed();
+        self.plan.order(round).into_iter().filter(|cell| needed[*cell]).collect()
     }
 
     fn left(&self) -> Nanos {

@@ -37,7 +37,11 @@ impl Course {
 
 /// Judges rounds again that were run before, to their end.
 pub fn judged(plan: &Plan, rounds: Vec<Round>) -> Judge<'_> {
-    let mut judge = Judge::new(plan);
+    judged_by(Judge::new(plan), rounds)
+}
+
+/// The same with another judge.
+pub(super) fn judged_by(mut judge: Judge<'_>, rounds: impl IntoIterator<Item = Round>) -> Judge<'_> {
     rounds.into_iter().for_each(|round| judge.take(round));
     judge.finish();
     judge

@@ -1,7 +1,7 @@
 //! Measurements made elsewhere: one table of values, whatever file they came from, and the verdicts on them.
 //!
-//! Values that rounds hold together are judged by the signed ranks and the ratio of sums of a trial, once, with all
-//! rounds. Values without rounds are never paired by their row: they are compared by ranks over both groups, and carry the
+//! Values that rounds hold together become the rounds of a trial, which its judge judges: once, with all rounds, or round
+//! by round. Values without rounds are never paired by their row: they are compared by ranks over both groups, and carry the
 //! mark that nobody drew their order.
 
 mod order;
@@ -9,13 +9,23 @@ mod order;
 pub use order::Order;
 
 use super::{
-    contrast::{Outcome, ratio, ratio_interval},
+    cell::{Ask, Cell, Contrast, Of},
+    contrast::{ContrastState, Outcome, ratio, ratio_interval},
+    course,
+    judge::Judge,
     panels::ALPHA,
+    plan::Plan,
+    round::Round,
+    sample::Sample,
 };
-use fstrial_stats::{
-    Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
-    once::{self, Groups, Rounds},
+use fstrial_model::{
+    arm::Arm,
+    metric::Metric,
+    trial::{self, Trial},
+    units::{Bytes, Percent},
+    workload::{ResultKind, Work, Workload},
 };
+use fstrial_stats::groups::{self, Groups};
 use serde::Serialize;
 
 /// What is compared: a number that every arm has.
@@ -64,8 +74,8 @@ pub struct Table {
 /// How to judge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// δ = ln(1 + practical).
-    pub band: f64,
+    /// The band inside which a difference does not matter.
+    pub practical: Percent,
     /// Compare every arm with this one only.
     pub base: Option<usize>,
     /// Decide round by round, as a trial does; else once, with all rounds.
@@ -127,6 +137,9 @@ pub struct Finding {
     pub suggestive: bool,
     /// Between which numbers of rounds a measurement likely decides it.
     pub rounds_needed: Option<(u64, u64)>,
+    /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_percent: Option<f64>,
     /// The ratio of sums over all rounds.
     pub total_ratio: Option<f64>,
     /// Whether the rounds show that it is another than that of a typical round.
@@ -137,14 +150,6 @@ pub struct Finding {
     /// What all rounds say, where fewer decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_all: Option<OverAll>,
-}
-
-/// Two arms on one number.
-#[derive(Debug, Clone, Copy)]
-struct Contrast {
-    asked: usize,
-    a: usize,
-    b: usize,
 }
 
 /// How many comparisons a table asks for, and how many values they look at in all: what judging takes.
@@ -170,38 +175,96 @@ pub fn size(table: &Table, settings: &Settings) -> (usize, usize) {
 
 /// Judges every comparison of a table.
 pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
-    let contrasts = contrasts(table, settings);
+    let plan = plan(table, settings);
     let by_cell = by_cell(table);
-    let cell = |asked: usize, arm: usize| &by_cell[asked * table.arms.len() + arm];
-    let sides: Vec<[&[PlacedValue]; 2]> = contrasts
-        .iter()
-        .map(|contrast| [contrast.a, contrast.b].map(|arm| cell(contrast.asked, arm).as_slice()))
-        .collect();
+    let sides = |contrast: &Contrast| [contrast.a, contrast.b].map(|cell| by_cell[cell].as_slice());
+    let sides: Vec<[&[PlacedValue]; 2]> = plan.contrasts.iter().map(sides).collect();
     match (table.rounds, settings.is_sequential) {
-        (None, _) => unpaired(table, settings, &contrasts, &sides),
-        (Some(_), false) => in_rounds(table, settings, &contrasts, &sides),
-        (Some(_), true) => round_by_round(table, settings, &contrasts, &sides),
+        (None, _) => unpaired(table, &plan, &sides),
+        (Some(_), false) => in_rounds(table, &plan, &sides, Method::SignedRank),
+        (Some(_), true) => {
+            let all = in_rounds(table, &plan, &sides, Method::SignedRank);
+            let found = in_rounds(table, &plan, &sides, Method::Sequential).into_iter().zip(all);
+            found.map(|(found, all)| Finding { over_all: over_all(&found, &all), ..found }).collect()
+        }
     }
+}
+
+/// What all rounds say where fewer decided.
+fn over_all(found: &Finding, all: &Finding) -> Option<OverAll> {
+    let Finding { verdict, ratio, interval, rounds, .. } = *all;
+    let all = OverAll { verdict, ratio, interval, rounds: rounds.unwrap_or_default() };
+    (found.rounds < rounds).then_some(all)
+}
+
+/// The table as a trial that was run: a number of an arm is a cell.
+fn plan(table: &Table, settings: &Settings) -> Plan {
+    let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("dir") };
+    let settings_of_trial = trial::Settings { practical: settings.practical, ..trial::Settings::default() };
+    let trial =
+        Trial { trial: settings_of_trial, arms: table.arms.iter().map(arm).collect(), ..Trial::default() };
+    let workload = |asked: &Quantity| Workload {
+        name: asked.workload.clone(),
+        work: Work::Load(Vec::new()),
+        threads: vec![1],
+        period: None,
+    };
+    let result = |asked: &Quantity| ResultKind {
+        name: asked.metric.clone(),
+        unit: asked.unit.clone(),
+        less_is_better: asked.less_is_better,
+        has_latencies: false,
+        has_offered_rate: false,
+    };
+    let cells = (0..table.asked.len())
+        .flat_map(|workload| (0..table.arms.len()).map(move |arm| Cell { workload, threads: 1, arm }));
+    Plan {
+        workloads: table.asked.iter().map(workload).collect(),
+        results: table.asked.iter().map(|asked| vec![result(asked)]).collect(),
+        cells: cells.collect(),
+        contrasts: contrasts(table, settings),
+        parts: Vec::new(),
+        seed: 0,
+        cpus: 1,
+        device_size: Bytes(0),
+        places: vec![None],
+        place_of: vec![0; table.arms.len()],
+        trial,
+    }
+}
+
+/// The cell of a value in such a plan.
+const fn cell_of(table: &Table, asked: usize, arm: usize) -> usize {
+    asked * table.arms.len() + arm
 }
 
 /// Every pair of arms that have the number, the one named earlier as `b`; or every arm against the base.
 fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
     let mut has = vec![false; table.asked.len() * table.arms.len()];
     for value in &table.values {
-        has[value.asked * table.arms.len() + value.arm] = true;
+        has[cell_of(table, value.asked, value.arm)] = true;
     }
     let mut contrasts = Vec::new();
     for asked in 0..table.asked.len() {
-        let arms: Vec<usize> =
-            (0..table.arms.len()).filter(|arm| has[asked * table.arms.len() + arm]).collect();
+        let arms: Vec<usize> = (0..table.arms.len()).filter(|arm| has[cell_of(table, asked, *arm)]).collect();
         for (index, b) in arms.iter().enumerate() {
             let others: &[usize] = match settings.base {
                 Some(base) if base == *b => &arms,
                 Some(_) => &[],
                 None => &arms[index + 1..],
             };
-            let others = others.iter().filter(|a| *a != b);
-            contrasts.extend(others.map(|a| Contrast { asked, a: *a, b: *b }));
+            let of = |a: &usize| Contrast {
+                a: cell_of(table, asked, *a),
+                b: cell_of(table, asked, *b),
+                result_a: 0,
+                result_b: 0,
+                metric: Metric::Throughput,
+                holds_open: true,
+                ask: Ask::Difference,
+                of: Of::Ratio,
+                dose: None,
+            };
+            contrasts.extend(others.iter().filter(|a| *a != b).map(of));
         }
     }
     contrasts
@@ -216,16 +279,32 @@ struct PlacedValue {
     value: f64,
 }
 
-/// The values of every number and arm, in the order of rounds.
+/// The values of every cell, in the order of rounds.
 fn by_cell(table: &Table) -> Vec<Vec<PlacedValue>> {
     let mut cells = vec![Vec::new(); table.asked.len() * table.arms.len()];
     for (row, value) in table.values.iter().enumerate() {
         let placed =
             PlacedValue { row, round: value.round.unwrap_or(row), order: value.order, value: value.value };
-        cells[value.asked * table.arms.len() + value.arm].push(placed);
+        cells[cell_of(table, value.asked, value.arm)].push(placed);
     }
     cells.iter_mut().for_each(|cell: &mut Vec<PlacedValue>| cell.sort_by_key(|placed| placed.round));
     cells
+}
+
+/// The rounds of a table, as they were run.
+fn rounds(table: &Table) -> impl Iterator<Item = Round> {
+    let mut values: Vec<&Value> = table.values.iter().collect();
+    values.sort_by_key(|value| value.round);
+    let run = |number: u32, value: &Value| {
+        (cell_of(table, value.asked, value.arm), Ok(vec![Sample::of_value(number, 0, value.value)]))
+    };
+    let rounds: Vec<Vec<&Value>> =
+        values.chunk_by(|one, other| one.round == other.round).map(<[&Value]>::to_vec).collect();
+    rounds.into_iter().zip(1..).map(move |(values, number)| Round {
+        number,
+        is_resumed: false,
+        runs: values.into_iter().map(|value| run(number, value)).collect(),
+    })
 }
 
 /// The rounds that have both.
@@ -240,131 +319,64 @@ fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
     found
 }
 
-/// A round for the statistics: where less is better the roles are exchanged, and exchanged back for display.
-fn pair([a, b]: [&PlacedValue; 2], less_is_better: bool) -> Pair {
-    let pair = Pair::of_done(Done::figure(a.value), Done::figure(b.value));
-    if less_is_better { pair.swapped() } else { pair }
-}
-
-fn in_rounds(
-    table: &Table,
-    settings: &Settings,
-    contrasts: &[Contrast],
-    sides: &[[&[PlacedValue]; 2]],
-) -> Vec<Finding> {
-    let verdicts = once::of_rounds(rounds_of(table, settings, contrasts, sides), ALPHA);
-    let all = contrasts.iter().zip(sides).zip(verdicts);
-    all.map(|((contrast, sides), verdict)| finding(table, *contrast, sides, &verdict, Method::SignedRank))
-        .collect()
-}
-
-fn rounds_of(
-    table: &Table,
-    settings: &Settings,
-    contrasts: &[Contrast],
-    sides: &[[&[PlacedValue]; 2]],
-) -> Vec<Rounds> {
-    let rounds = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
-        let less = table.asked[contrast.asked].less_is_better;
-        let pairs = matched(sides).into_iter().map(|both| pair(both, less)).collect();
-        Rounds { question: Question::comparison(settings.band), pairs }
+fn in_rounds(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]], method: Method) -> Vec<Finding> {
+    let judge = match method {
+        Method::Sequential => Judge::new(plan),
+        _ => Judge::looking_once(plan),
     };
-    contrasts.iter().zip(sides).map(rounds).collect()
-}
-
-/// The rule of a trial, which looks after every round; and what all rounds say.
-fn round_by_round(
-    table: &Table,
-    settings: &Settings,
-    contrasts: &[Contrast],
-    sides: &[[&[PlacedValue]; 2]],
-) -> Vec<Finding> {
-    let questions = vec![Question::comparison(settings.band); contrasts.len()];
-    let mut panel = Panel::new(questions, ALPHA, Multiplicity::BenjaminiHochberg);
-    let mut rounds: Vec<_> = sides.iter().map(|sides| matched(sides).into_iter().peekable()).collect();
-    for round in 0..table.rounds.unwrap_or_default() {
-        for (index, (contrast, rounds)) in contrasts.iter().zip(&mut rounds).enumerate() {
-            let less = table.asked[contrast.asked].less_is_better;
-            if let Some(both) = rounds.next_if(|[a, _]| a.round == round) {
-                panel.push(index, pair(both, less));
-            }
-        }
-        panel.settle();
-    }
-    panel.finish();
-    let all = in_rounds(table, settings, contrasts, sides);
-    let found = all.into_iter().zip(contrasts).zip(sides).enumerate();
-    found
-        .map(|(index, ((all, contrast), sides))| {
-            let found = finding(table, *contrast, sides, &panel.verdict(index), Method::Sequential);
-            let over_all = (found.rounds < all.rounds).then(|| OverAll {
-                verdict: all.verdict,
-                ratio: all.ratio,
-                interval: all.interval,
-                rounds: all.rounds.unwrap_or_default(),
-            });
-            Finding { over_all, ..found }
-        })
-        .collect()
+    let states = course::judged_by(judge, rounds(table)).states();
+    let found = states.into_iter().zip(&plan.contrasts).zip(sides);
+    found.map(|((state, contrast), sides)| finding(table, contrast, sides, state, method)).collect()
 }
 
 fn finding(
     table: &Table,
-    contrast: Contrast,
+    contrast: &Contrast,
     sides: &[&[PlacedValue]; 2],
-    verdict: &Verdict,
+    state: ContrastState,
     method: Method,
 ) -> Finding {
-    let asked = table.asked[contrast.asked].clone();
-    let less = asked.less_is_better;
-    let both = matched(sides);
-    let is_undecided = verdict.decision == Decision::Undecided;
     Finding {
-        a: table.arms[contrast.a].clone(),
-        b: table.arms[contrast.b].clone(),
-        asked,
-        verdict: verdict.decision.into(),
-        ratio: verdict.estimate.map(|log| ratio(log, less)),
-        interval: verdict.interval.map(|logs| ratio_interval(logs, less)),
-        interval_level: verdict.interval_level,
-        method,
-        order: order::of_rounds(&both, sides, table.is_list),
-        rounds: Some(verdict.rounds),
+        asked: table.asked[contrast.a / table.arms.len()].clone(),
+        order: order::of_rounds(&matched(sides), sides, table.is_list),
+        rounds: Some(state.rounds),
         values: sides.map(<[PlacedValue]>::len),
-        suggestive: verdict.excludes_zero_undecided,
-        rounds_needed: verdict
-            .rounds_needed
-            .filter(|_| is_undecided)
-            .map(|(low, high)| (low as u64, high as u64)),
-        total_ratio: verdict.total.map(|total| ratio(total, less)),
-        total_is_apart: verdict.total_is_apart,
-        waits_for_total: verdict.waits_for_total,
+        rounds_needed: state.rounds_needed.filter(|_| state.verdict == Outcome::Undecided),
+        a: state.a,
+        b: state.b,
+        verdict: state.verdict,
+        ratio: state.ratio,
+        interval: state.interval,
+        interval_level: state.interval_level,
+        method,
+        suggestive: state.suggestive,
+        within_percent: state.within_percent,
+        total_ratio: state.total_ratio,
+        total_is_apart: state.total_is_apart,
+        waits_for_total: state.waits_for_total,
         over_all: None,
     }
 }
 
 /// Values that no round holds together: by ranks over both groups.
-fn unpaired(
-    table: &Table,
-    settings: &Settings,
-    contrasts: &[Contrast],
-    sides: &[[&[PlacedValue]; 2]],
-) -> Vec<Finding> {
+fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Finding> {
+    let band = plan.trial.trial.practical.fraction().ln_1p();
+    let asked = |contrast: &Contrast| &table.asked[plan.cells[contrast.a].workload];
     let groups = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
-        let sign = if table.asked[contrast.asked].less_is_better { -1.0 } else { 1.0 };
+        let sign = if asked(contrast).less_is_better { -1.0 } else { 1.0 };
         let [a, b] = sides.map(|side| side.iter().map(|placed| sign * placed.value.ln()).collect());
-        Groups { a, b, band: settings.band }
+        Groups { a, b, band }
     };
-    let asked: Vec<Groups> = contrasts.iter().zip(sides).map(groups).collect();
-    let found = contrasts.iter().zip(sides).zip(once::of_groups(&asked, ALPHA));
+    let groups: Vec<Groups> = plan.contrasts.iter().zip(sides).map(groups).collect();
+    let found = plan.contrasts.iter().zip(sides).zip(groups::compare(&groups, ALPHA));
     found
         .map(|((contrast, sides), compared)| {
-            let asked = table.asked[contrast.asked].clone();
-            let less = asked.less_is_better;
+            let less = asked(contrast).less_is_better;
+            let (a, b) = plan.names(contrast);
             Finding {
-                a: table.arms[contrast.a].clone(),
-                b: table.arms[contrast.b].clone(),
-                asked,
+                a,
+                b,
+                asked: asked(contrast).clone(),
                 verdict: compared.decision.into(),
                 ratio: compared.estimate.map(|log| ratio(log, less)),
                 interval: compared.interval.map(|logs| ratio_interval(logs, less)),
@@ -375,6 +387,7 @@ fn unpaired(
                 values: sides.map(<[PlacedValue]>::len),
                 suggestive: compared.suggestive,
                 rounds_needed: None,
+                within_percent: None,
                 total_ratio: None,
                 total_is_apart: false,
                 waits_for_total: false,

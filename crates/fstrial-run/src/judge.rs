@@ -19,7 +19,7 @@ use fstrial_model::{
     metric::Metric,
 };
 use fstrial_stats::{
-    Decision, Pair, Verdict, estimate,
+    Decision, Pair, Panel, Verdict, estimate,
     schedule::{Schedule, Spending},
     spread,
     total::unseen_stalls,
@@ -79,10 +79,20 @@ struct CellState {
 impl<'a> Judge<'a> {
     /// A judge for a plan of which nothing was run.
     pub fn new(plan: &'a Plan) -> Self {
+        Self::with(plan, Panels::new(plan, Panel::new))
+    }
+
+    /// A judge for rounds that are all there, which looks when it is finished, and with all of the error: see
+    /// [`Panel::looking_once`].
+    pub fn looking_once(plan: &'a Plan) -> Self {
+        Self::with(plan, Panels::new(plan, Panel::looking_once))
+    }
+
+    fn with(plan: &'a Plan, panels: Panels) -> Self {
         let results = |cell: &Cell| vec![Vec::new(); plan.results[cell.workload].len()];
         Self {
             plan,
-            panels: Panels::new(plan),
+            panels,
             present: Round::default(),
             samples: plan.cells.iter().map(results).collect(),
             cells: vec![CellState::default(); plan.cells.len()],
@@ -123,7 +133,7 @@ impl<'a> Judge<'a> {
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
         if self.ran == 0 {
-            self.asked = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
+            self.asked = self.runs_needed();
         }
         self.cells[cell].tried = true;
         self.ran += 1;
@@ -179,39 +189,21 @@ impl<'a> Judge<'a> {
             self.panels.reopen();
         }
         self.latest.fill(None);
-        for index in 0..self.plan.contrasts.len() {
-            let contrast = &self.plan.contrasts[index];
-            let find = |cell: usize, result: usize| round.sample((cell, result));
+        let mut of_cell = vec![&[][..]; self.plan.cells.len()];
+        for (cell, outcome) in &round.runs {
+            of_cell[*cell] = outcome.as_deref().unwrap_or_default();
+        }
+        for (index, contrast) in self.plan.contrasts.iter().enumerate() {
+            let found = contrast.figures().map(|(cell, result)| of_cell[cell].get(result));
+            let Some(found) = found.collect::<Option<Vec<&Sample>>>() else { continue };
             match &contrast.of {
-                Of::Ratio => {
-                    if let (Some(a), Some(b)) =
-                        (find(contrast.a, contrast.result_a), find(contrast.b, contrast.result_b))
-                    {
-                        self.push(index, contrast, a, b);
-                    }
-                }
-                Of::Amount => {
-                    if let Some(sample) = find(contrast.a, contrast.result_a) {
-                        self.push_weighted(index, contrast, &[(1.0, sample)]);
-                    }
-                }
-                Of::Lead(_) => {
-                    let found: Option<Vec<&Sample>> =
-                        contrast.figures().map(|(cell, result)| find(cell, result)).collect();
-                    if let Some(found) = found {
-                        let weighted: Vec<_> = [1.0, -1.0, -1.0, 1.0].into_iter().zip(found).collect();
-                        self.push_weighted(index, contrast, &weighted);
-                    }
-                }
+                Of::Ratio => self.push(index, contrast, found[0], found[1]),
+                Of::Amount => self.push_weighted(index, contrast, &[1.0], &found),
+                Of::Lead(_) => self.push_weighted(index, contrast, &[1.0, -1.0, -1.0, 1.0], &found),
                 Of::Slope(cells) => {
-                    let found: Option<Vec<&Sample>> =
-                        cells.iter().map(|cell| find(*cell, contrast.result_a)).collect();
-                    if let Some(found) = found {
-                        let threads = cells.iter().map(|cell| self.plan.cells[*cell].threads);
-                        let weights = slope_weights(&threads.collect::<Vec<_>>());
-                        let weighted: Vec<_> = weights.into_iter().zip(found).collect();
-                        self.push_weighted(index, contrast, &weighted);
-                    }
+                    let threads = cells.iter().map(|cell| self.plan.cells[*cell].threads);
+                    let weights = slope_weights(&threads.collect::<Vec<_>>());
+                    self.push_weighted(index, contrast, &weights, &found[2..]);
                 }
             }
         }
@@ -237,9 +229,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds a round of a weighted sum of logarithms: a slope, or a figure itself.
-    fn push_weighted(&mut self, index: usize, contrast: &Contrast, weighted: &[(f64, &Sample)]) {
+    fn push_weighted(&mut self, index: usize, contrast: &Contrast, weights: &[f64], found: &[&Sample]) {
         let less = less_is_better(self.plan, contrast);
-        if let Some(pair) = weighted_sum(contrast.metric, less, weighted) {
+        if let Some(pair) = weighted_sum(contrast.metric, less, weights, found) {
             self.latest[index] = Some(pair.log_ratio);
             self.panels.push(index, pair);
         }
@@ -260,20 +252,32 @@ impl<'a> Judge<'a> {
         self.panels.finish();
     }
 
-    /// Whether a cell is still run: each one until all were, and then those of contrasts that hold the trial open.
-    pub fn needs(&self, cell: usize) -> bool {
-        let contrasts = || self.plan.contrasts.iter().enumerate();
-        !self.is_out(cell)
-            && (!self.has_begun() && !self.plan.is_control(cell)
-                || self.is_watched(cell)
-                || contrasts().any(|(index, contrast)| {
-                    contrast.cells().any(|needed| needed == cell) && self.is_open(index)
-                }))
+    /// Whether each cell is still run: every one until all were, and then those of contrasts that hold the trial open.
+    pub fn needed(&self) -> Vec<bool> {
+        let has_begun = self.has_begun();
+        let is_first = |cell| !has_begun && !self.plan.is_control(cell);
+        let cells = 0..self.plan.cells.len();
+        let mut needed: Vec<bool> = cells.map(|cell| is_first(cell) || self.is_watched(cell)).collect();
+        for (index, contrast) in self.plan.contrasts.iter().enumerate() {
+            // Whether it is open takes longer to see than that it would make no difference.
+            if contrast.cells().any(|cell| !needed[cell]) && self.is_open(index) {
+                contrast.cells().for_each(|cell| needed[cell] = true);
+            }
+        }
+        for (cell, needed) in needed.iter_mut().enumerate() {
+            *needed &= !self.is_out(cell);
+        }
+        needed
     }
 
-    /// Runs of a round from now on: of the cells that are still needed, or of all if nothing is open any more.
+    /// Runs of a round from now on.
+    pub fn runs_needed(&self) -> usize {
+        self.needed().into_iter().filter(|needed| *needed).count()
+    }
+
+    /// The same, or those of all cells if nothing is open any more.
     pub fn runs_left(&self) -> usize {
-        let needed = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
+        let needed = self.runs_needed();
         if needed == 0 { self.plan.cells.len() } else { needed }
     }
 
@@ -361,7 +365,7 @@ impl<'a> Judge<'a> {
     pub fn amount(&self, cell: usize, result: usize, metric: Metric) -> Option<Estimate> {
         let samples = (!self.is_out(cell)).then(|| self.samples(cell, result))?;
         let pairs: Vec<Pair> =
-            samples.iter().filter_map(|sample| weighted_sum(metric, false, &[(1.0, sample)])).collect();
+            samples.iter().filter_map(|sample| weighted_sum(metric, false, &[1.0], &[sample])).collect();
         let (log, interval) = estimate::at_stop(&pairs, &Schedule::new(ALPHA, Spending::Directional))?;
         let interval = interval.map(|logs| ratio_interval(logs, false));
         Some(Estimate { value: log.exp(), interval, rounds: pairs.len() })

@@ -29,8 +29,8 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// The statistics of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
+    /// The statistics of a plan, by [`Panel::new`] or [`Panel::looking_once`].
+    pub(super) fn new(plan: &Plan, panel: impl Fn(Vec<Question>, f64, Multiplicity) -> Panel) -> Self {
         let settings = &plan.trial.trial;
         let (mut questions, mut at) = ([Vec::new(), Vec::new(), Vec::new()], Vec::new());
         for contrast in &plan.contrasts {
@@ -45,7 +45,7 @@ impl Panels {
             ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
             ErrorControl::Fwer => Multiplicity::Holm,
         };
-        Self { panels: questions.map(|questions| Panel::new(questions, ALPHA, multiplicity)), at }
+        Self { panels: questions.map(|questions| panel(questions, ALPHA, multiplicity)), at }
     }
 
     fn of(&self, contrast: usize) -> (&Panel, usize) {

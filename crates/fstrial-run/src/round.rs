@@ -19,13 +19,6 @@ pub struct Round {
     pub runs: Vec<(usize, RunOutcome)>,
 }
 
-impl Round {
-    /// The samples of a result of a cell.
-    pub fn sample(&self, (cell, result): (usize, usize)) -> Option<&Sample> {
-        self.runs.iter().find(|(at, _)| *at == cell)?.1.as_ref().ok()?.get(result)
-    }
-}
-
 /// Rounds of a trial that were run before.
 #[derive(Debug, Clone, Default)]
 pub struct Earlier {

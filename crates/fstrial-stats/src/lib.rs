@@ -34,8 +34,8 @@
 pub mod change;
 mod contrast;
 pub mod estimate;
+pub mod groups;
 pub mod normal;
-pub mod once;
 pub mod panel;
 pub mod power;
 pub mod quantile;

@@ -103,6 +103,8 @@ pub struct Panel {
     /// Level 2α: EQUIVALENT.
     equivalence: Schedule,
     futility: bool,
+    /// It is settled when it is finished, and not before.
+    looks_once: bool,
     /// Rounds have arrived since the last `settle`.
     unsettled: bool,
     finished: bool,
@@ -130,10 +132,16 @@ impl Panel {
         Panel::with(contrasts, alpha, m, [Spending::Directional, Spending::Equivalence])
     }
 
-    /// A panel for rounds that are all there: it is settled once and gives nothing up ([`crate::once`]).
-    pub(crate) fn looking_once(questions: Vec<Question>, alpha: f64, m: Multiplicity) -> Panel {
+    /// A panel for rounds that are all there: it is settled once, with all of α, when it is finished, and gives nothing up.
+    ///
+    /// It does not promise that nobody looked before. Who measures on because the first look was undecided, and looks again,
+    /// has spent α twice.
+    ///
+    /// # Panics
+    /// As [`Panel::new`] does.
+    pub fn looking_once(questions: Vec<Question>, alpha: f64, m: Multiplicity) -> Panel {
         let contrasts = questions.into_iter().map(Contrast::looked_at_once).collect();
-        Panel { futility: false, ..Panel::with(contrasts, alpha, m, [Spending::Once; 2]) }
+        Panel { futility: false, looks_once: true, ..Panel::with(contrasts, alpha, m, [Spending::Once; 2]) }
     }
 
     fn with(contrasts: Vec<Contrast>, alpha: f64, m: Multiplicity, spending: [Spending; 2]) -> Panel {
@@ -159,6 +167,7 @@ impl Panel {
             entries: contrasts.into_iter().map(entry).collect(),
             ranks,
             futility: true,
+            looks_once: false,
             unsettled: false,
             finished: false,
         }
@@ -192,6 +201,12 @@ impl Panel {
 
     /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in.
     pub fn settle(&mut self) {
+        if !self.looks_once {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
         self.unsettled = false;
         self.settle_equivalent();
         self.climb();
@@ -209,7 +224,7 @@ impl Panel {
     /// all questions. A resumed trial starts from a new panel fed with the stored rounds.
     pub fn finish(&mut self) {
         if self.unsettled {
-            self.settle();
+            self.look();
         }
         self.finished = true;
     }
@@ -442,6 +457,7 @@ fn directional(contrast: &Contrast, side: Side, schedule: &Schedule) -> Verdict 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimate::Done;
     use proptest::prelude::*;
 
     /// What looking at every level of every open question shows.
@@ -466,6 +482,71 @@ mod tests {
         let many = ranks(7200);
         assert_eq!((many[0], many[15], many[16], many.last()), (1, 16, 20, Some(&7200)));
         assert!(many.is_sorted_by(|a, b| a < b) && many.len() < 55, "{} ranks", many.len());
+    }
+
+    const BAND: f64 = 0.029558802241544;
+
+    /// The verdicts on questions whose rounds are all there.
+    fn once(asked: &[&[f64]]) -> Vec<Verdict> {
+        let questions = vec![Question::comparison(BAND); asked.len()];
+        let mut panel = Panel::looking_once(questions, 0.05, Multiplicity::BenjaminiHochberg);
+        let most = asked.iter().map(|rounds| rounds.len()).max().unwrap_or_default();
+        for round in 0..most {
+            for (index, d) in asked.iter().enumerate().filter_map(|(index, d)| Some((index, d.get(round)?))) {
+                panel.push(index, Pair::of_done(Done::figure(d.exp()), Done::figure(1.0)));
+            }
+            panel.settle();
+        }
+        panel.finish();
+        (0..asked.len()).map(|index| panel.verdict(index)).collect()
+    }
+
+    fn decision(d: &[f64]) -> Decision {
+        once(&[d])[0].decision
+    }
+
+    #[test]
+    fn all_rounds_count_and_not_only_the_first() {
+        // +10 % in eight rounds and −40 % in 32: a rule that looks after every round stops at the eighth.
+        let d: Vec<f64> = (0..40).map(|round| if round < 8 { 1.1_f64.ln() } else { 0.6_f64.ln() }).collect();
+        let verdict = once(&[&d])[0];
+        assert_eq!((verdict.decision, verdict.rounds), (Decision::Slower, 40));
+        assert!((verdict.estimate.unwrap() - 0.6_f64.ln()).abs() < 1e-9);
+        assert!((verdict.total.unwrap() - 0.7_f64.ln()).abs() < 1e-9, "the ratio of sums");
+    }
+
+    #[test]
+    fn six_rounds_are_the_fewest() {
+        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54]), Decision::Undecided);
+        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54, 0.55]), Decision::Faster);
+        assert_eq!(decision(&[-0.5, -0.51, -0.52, -0.53, -0.54, -0.55]), Decision::Slower);
+        assert_eq!(decision(&[0.001, -0.002, 0.003, -0.001, 0.002, 0.0]), Decision::Equivalent);
+        assert_eq!(decision(&[]), Decision::Undecided);
+    }
+
+    #[test]
+    fn many_questions_share_the_error() {
+        let clear: &[f64] = &[0.5, 0.51, 0.52, 0.53, 0.54, 0.55];
+        let noise: &[f64] = &[0.5, -0.41, 0.32, -0.53, 0.14, -0.25];
+        let mut asked = vec![noise; 9];
+        asked.push(clear);
+        let verdict = once(&asked)[9];
+        // p = 0.031 does not reach 0.05/10.
+        assert_eq!(verdict.decision, Decision::Undecided);
+        assert!(verdict.excludes_zero_undecided);
+    }
+
+    #[test]
+    fn false_verdicts_are_as_rare_as_promised() {
+        // All 2⁸ signs of eight sizes: if the arms do not differ each is as likely, and at most 5 % may be called different.
+        let sizes = [0.31, 0.52, 0.08, 0.44, 0.97, 0.66, 0.12, 0.71];
+        let called = (0..256_u32).filter(|signs| {
+            let sign = |index: usize| if signs >> index & 1 == 1 { -1.0 } else { 1.0 };
+            let d: Vec<f64> = sizes.iter().enumerate().map(|(index, size)| sign(index) * size).collect();
+            matches!(decision(&d), Decision::Faster | Decision::Slower)
+        });
+        let called = called.count();
+        assert!((1..=12).contains(&called), "{called} of 256");
     }
 
     proptest! {

@@ -24,7 +24,7 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
     }
 }
 
-const ONCE: Settings = Settings { band: 0.0295, base: None, is_sequential: false };
+const ONCE: Settings = Settings { practical: Percent(3.0), base: None, is_sequential: false };
 
 fn found(table: &Table) -> Finding {
     judge(table, &ONCE).remove(0)

@@ -148,7 +148,7 @@ fn settings(args: &JudgeArgs, read: &sources::Read) -> Result<Settings, Expected
     if args.sequential {
         check_sequential(read)?;
     }
-    Ok(Settings { band: args.practical.fraction().ln_1p(), base, is_sequential: args.sequential })
+    Ok(Settings { practical: args.practical, base, is_sequential: args.sequential })
 }
 
 fn check_sequential(read: &sources::Read) -> Result<(), ExpectedError> {

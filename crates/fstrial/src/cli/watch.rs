@@ -249,7 +249,7 @@ impl<'p> Follower<'p> {
                 self.judge.reopen();
             }
             self.model.round = run.round;
-            self.model.runs = (0, self.expected(run.round));
+            self.model.runs = (0, self.judge.runs_needed());
         }
         let name = self.plan.cell_name(run.cell);
         self.model.take_outcome(&name, run.round, run.measured.as_ref());
@@ -257,11 +257,6 @@ impl<'p> Follower<'p> {
         self.model.runs.0 += 1;
         self.is_open = true;
         self.judge.take_run(run.cell, run.outcome);
-    }
-
-    /// Runs that a round has: those of its cells that are still needed.
-    fn expected(&self, round: u32) -> usize {
-        self.plan.order(round).into_iter().filter(|cell| self.judge.needs(*cell)).count()
     }
 
     /// Judges the last round.

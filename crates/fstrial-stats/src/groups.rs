@@ -1,44 +1,10 @@
-//! Data that are all there: looked at once, with all of α.
+//! Groups of values that no round holds together: the rank-sum test and the shift of [`crate::shift`] on logarithms, looked
+//! at once, with all of α.
 //!
-//! Two forms. Rounds, in which every arm was measured once: the decision of a trial ([`crate::panel`]), signed ranks and the
-//! ratio of all that was done, with the critical counts of a single look. And groups of values that no round holds
-//! together: the rank-sum test and the shift of [`crate::shift`] on logarithms.
-//!
-//! Both share the error of *faster* and *slower* over all questions by Benjamini and Hochberg, and both call a difference
-//! *equivalent* by its interval of level 1 − 2α, question by question, before they look at directions.
-//!
-//! What it does not promise: that nobody looked before. Who measures on because the first look was undecided, and looks
-//! again, has spent α twice.
+//! The error of *faster* and *slower* is shared over all questions by Benjamini and Hochberg; a difference is *equivalent* by
+//! its interval of level 1 − 2α, question by question, before directions are looked at.
 
-use crate::{
-    estimate::Pair,
-    panel::{Decision, Multiplicity, Panel, Verdict},
-    question::Question,
-    shift::shift,
-};
-
-/// A question with all of its rounds.
-#[derive(Clone, Debug)]
-pub struct Rounds {
-    /// What is asked.
-    pub question: Question,
-    /// Its rounds, in any order.
-    pub pairs: Vec<Pair>,
-}
-
-/// The verdicts on rounds, each question with those that it has.
-///
-/// # Panics
-/// As [`Panel::new`] and [`Panel::push`] do.
-pub fn of_rounds(asked: Vec<Rounds>, alpha: f64) -> Vec<Verdict> {
-    let questions = asked.iter().map(|asked| asked.question).collect();
-    let mut panel = Panel::looking_once(questions, alpha, Multiplicity::BenjaminiHochberg);
-    for (index, asked) in asked.into_iter().enumerate() {
-        asked.pairs.into_iter().for_each(|pair| panel.push(index, pair));
-    }
-    panel.finish();
-    (0..panel.questions()).map(|index| panel.verdict(index)).collect()
-}
+use crate::{panel::Decision, shift::shift};
 
 /// Two groups of values that are not paired: natural logs, of which more is better.
 #[derive(Clone, Debug)]
@@ -70,7 +36,7 @@ pub struct Comparison {
 ///
 /// # Panics
 /// If a value is not finite, or α is not in (0, 0.5).
-pub fn of_groups(asked: &[Groups], alpha: f64) -> Vec<Comparison> {
+pub fn compare(asked: &[Groups], alpha: f64) -> Vec<Comparison> {
     assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
     let mut found: Vec<Comparison> = asked.iter().map(|groups| equivalence(groups, alpha)).collect();
     let shifts: Vec<_> = asked.iter().map(|groups| shift(&groups.b, &groups.a, alpha)).collect();
@@ -129,62 +95,8 @@ fn step_up(mut p: Vec<f64>, questions: usize, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::Done;
 
     const BAND: f64 = 0.029558802241544;
-
-    fn rounds(d: &[f64]) -> Rounds {
-        let pair = |d: &f64| Pair::of_done(Done::figure(d.exp()), Done::figure(1.0));
-        Rounds { question: Question::comparison(BAND), pairs: d.iter().map(pair).collect() }
-    }
-
-    fn decision(d: &[f64]) -> Decision {
-        of_rounds(vec![rounds(d)], 0.05)[0].decision
-    }
-
-    #[test]
-    fn all_rounds_count_and_not_only_the_first() {
-        // +10 % in eight rounds and −40 % in 32: a rule that looks after every round stops at the eighth.
-        let d: Vec<f64> = (0..40).map(|round| if round < 8 { 1.1_f64.ln() } else { 0.6_f64.ln() }).collect();
-        let verdict = of_rounds(vec![rounds(&d)], 0.05)[0];
-        assert_eq!((verdict.decision, verdict.rounds), (Decision::Slower, 40));
-        assert!((verdict.estimate.unwrap() - 0.6_f64.ln()).abs() < 1e-9);
-        assert!((verdict.total.unwrap() - 0.7_f64.ln()).abs() < 1e-9, "the ratio of sums");
-    }
-
-    #[test]
-    fn six_rounds_are_the_fewest() {
-        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54]), Decision::Undecided);
-        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54, 0.55]), Decision::Faster);
-        assert_eq!(decision(&[-0.5, -0.51, -0.52, -0.53, -0.54, -0.55]), Decision::Slower);
-        assert_eq!(decision(&[0.001, -0.002, 0.003, -0.001, 0.002, 0.0]), Decision::Equivalent);
-        assert_eq!(decision(&[]), Decision::Undecided);
-    }
-
-    #[test]
-    fn many_questions_share_the_error() {
-        let clear = rounds(&[0.5, 0.51, 0.52, 0.53, 0.54, 0.55]);
-        let noise = rounds(&[0.5, -0.41, 0.32, -0.53, 0.14, -0.25]);
-        let mut asked = vec![noise; 9];
-        asked.push(clear);
-        let verdict = of_rounds(asked, 0.05)[9];
-        // p = 0.031 does not reach 0.05/10.
-        assert_eq!(verdict.decision, Decision::Undecided);
-        assert!(verdict.excludes_zero_undecided);
-    }
-
-    #[test]
-    fn false_verdicts_are_as_rare_as_promised() {
-        // All 2⁸ signs of eight sizes: if the arms do not differ each is as likely, and at most 5 % may be called different.
-        let sizes = [0.31, 0.52, 0.08, 0.44, 0.97, 0.66, 0.12, 0.71];
-        let called = (0..256_u32).filter(|signs| {
-            let sign = |index: usize| if signs >> index & 1 == 1 { -1.0 } else { 1.0 };
-            let d: Vec<f64> = sizes.iter().enumerate().map(|(index, size)| sign(index) * size).collect();
-            matches!(decision(&d), Decision::Faster | Decision::Slower)
-        });
-        let called = called.count();
-        assert!((1..=12).contains(&called), "{called} of 256");
-    }
 
     fn groups(a: &[f64], b: &[f64]) -> Groups {
         let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
@@ -192,7 +104,7 @@ mod tests {
     }
 
     fn compared(a: &[f64], b: &[f64]) -> Comparison {
-        of_groups(&[groups(a, b)], 0.05)[0]
+        compare(&[groups(a, b)], 0.05)[0]
     }
 
     #[test]
@@ -237,7 +149,7 @@ mod tests {
         assert_eq!(step_up(vec![0.04, 0.9], 2, 0.05), 0.0);
         let asked =
             [groups(&[12.0, 12.1, 12.2, 12.3], &[10.0, 10.1, 10.2, 10.3]), groups(&[1.0, 2.0], &[1.5, 1.6])];
-        let found = of_groups(&asked, 0.05);
+        let found = compare(&asked, 0.05);
         assert_eq!(found[0].decision, Decision::Undecided, "0.029 does not reach 0.025");
         assert!(found[0].suggestive && !found[1].suggestive);
     }
