@@ -9,7 +9,7 @@ use crate::{
     files::Files,
     mmap::Mmap,
     prepare,
-    recorder::{Recorder, Shape, Timeline},
+    recorder::{Recorder, Timeline},
     requests::{Geometry, Request, Requests},
     sync::Sync,
     testing::{files_below, io, load_of, load_to_end, memory_file, payload, reaped},
@@ -196,7 +196,7 @@ fn told(io: &Io) -> Vec<Told> {
     let listener =
         Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
     let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
-    let recorder = Recorder::new(timeline, Shape::Io, &lanes(io, Until::Time));
+    let recorder = Recorder::new(timeline, &lanes(io, Until::Time));
     let time = Timekeeper::new(recorder, Pace::new(clock, Percent(0.0)));
     Drive::new(listener, io, requests.into(), &files, time).run(clock.now());
     told.into_inner()
@@ -266,8 +266,8 @@ fn threads_of_one_cursor_count_together_on_every_backend() {
         let result = run(&load_of(io.clone(), 3));
         assert_eq!(result.first_error, None, "{io:?}");
         let of = |kind| count(&result, kind);
-        assert_eq!(of(OperationKind::Read) + of(OperationKind::Write), result.operations);
-        let (syncs, expected) = (of(OperationKind::Fsync), result.operations / 10 * 3);
+        assert_eq!(of(OperationKind::READ) + of(OperationKind::WRITE), result.operations);
+        let (syncs, expected) = (of(OperationKind::FSYNC), result.operations / 10 * 3);
         // What is in flight at either end of the time belongs to no side; ten requests may all be reads (0.4^10).
         let slack = 6 + 3 * u64::from(io.depth) + expected / 100;
         assert!(syncs.abs_diff(expected) <= slack, "{io:?}: {syncs} syncs, not {expected}");
@@ -301,8 +301,8 @@ fn series_are_recorded_by_themselves() {
         let result = run(&load_of(io.clone(), 1));
         assert_eq!(result.first_error, None, "{io:?}");
         let of = |kind| count(&result, kind);
-        assert_eq!(of(OperationKind::Read) + of(OperationKind::Write), result.operations);
-        let (syncs, expected) = (of(OperationKind::Fsync), result.operations / 10 * 3);
+        assert_eq!(of(OperationKind::READ) + of(OperationKind::WRITE), result.operations);
+        let (syncs, expected) = (of(OperationKind::FSYNC), result.operations / 10 * 3);
         // One series may be cut at each end of the time; ten requests may all be reads (0.4^10).
         assert!(syncs.abs_diff(expected) <= 6 + expected / 100, "{io:?}: {syncs} syncs, not {expected}");
     }
@@ -313,9 +313,9 @@ fn writes_can_owe_a_sync_of_all_files() {
     for io in engines(&Io { reads: Percent(0.0), files: 5, fsync_every: 4, fsync_all_files: true, ..io() }) {
         let result = run(&load_of(io, 1));
         assert_eq!(result.first_error, None);
-        let (syncs, expected) = (count(&result, OperationKind::Fsync), result.operations / 4 * 5);
+        let (syncs, expected) = (count(&result, OperationKind::FSYNC), result.operations / 4 * 5);
         assert!(syncs.abs_diff(expected) <= 10, "{syncs} syncs, not {expected}");
-        assert!(kinds(&result).contains(&OperationKind::Write));
+        assert!(kinds(&result).contains(&OperationKind::WRITE));
     }
 }
 
@@ -325,7 +325,7 @@ fn every_sync_call_runs_on_every_backend() {
         for io in engines(&Io { reads: Percent(0.0), fsync, fsync_every: 3, ..io() }) {
             let result = run(&load_of(io, 2));
             assert_eq!(result.first_error, None);
-            assert!(count(&result, OperationKind::Fsync) > 0);
+            assert!(count(&result, OperationKind::FSYNC) > 0);
         }
     }
 }
@@ -340,7 +340,7 @@ fn a_failed_sync_at_the_end_is_an_error_of_the_run() {
         assert!(result.operations > 0);
         assert_eq!(result.errors, 2, "one for each thread: {io:?}");
         assert!(result.first_error.unwrap().starts_with("fsync /dev/null: "));
-        assert_eq!(result.histograms.get(&OperationKind::Fsync), None);
+        assert_eq!(result.histograms.get(&OperationKind::FSYNC), None);
     }
 }
 

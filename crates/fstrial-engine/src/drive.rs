@@ -155,13 +155,13 @@ pub(crate) fn lanes(io: &Io, until: Until) -> Vec<Lane> {
     let at_end = io.writes() && io.fsync_at_end && until == Until::Done;
     let owing = syncs && io.fsync_counts == FsyncCounts::Writes;
     let all = [
-        (Lane::Read, reads && io.update.0 < 100.0),
-        (Lane::Write, writes),
-        (Lane::OwingRead, updates),
-        (Lane::OwingWrite, updates || owing),
-        (Lane::Updated, updates),
-        (Lane::SyncedWrite, owing),
-        (Lane::Fsync, syncs || at_end),
+        (Lane::READ_REQUEST, reads && io.update.0 < 100.0),
+        (Lane::WRITE_REQUEST, writes),
+        (Lane::READ, updates),
+        (Lane::WRITE, updates || owing),
+        (Lane::UPDATED, updates),
+        (Lane::SYNCED_WRITE, owing),
+        (Lane::FSYNC, syncs || at_end),
     ];
     all.into_iter().filter_map(|(lane, used)| used.then_some(lane)).collect()
 }
@@ -379,7 +379,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             let latency = now.saturating_sub(flight.part);
             if !PLAIN && update && !write {
                 halfway.push(slot);
-                recorder.part(Lane::OwingRead, latency);
+                recorder.part(Lane::READ, latency);
                 return;
             }
             free.push(slot);
@@ -388,14 +388,14 @@ impl<'a, E: Engine> Drive<'a, E> {
             match &mut owed.due {
                 Some(due) if !PLAIN && due.slot == Some(slot) => {
                     due.bytes = Some(bytes);
-                    recorder.part(Lane::OwingWrite, latency);
+                    recorder.part(Lane::WRITE, latency);
                 }
                 _ if !PLAIN && update => {
-                    recorder.part(Lane::OwingWrite, latency);
-                    recorder.operation(Lane::Updated, now.saturating_sub(flight.start), bytes);
+                    recorder.part(Lane::WRITE, latency);
+                    recorder.operation(Lane::UPDATED, now.saturating_sub(flight.start), bytes);
                 }
                 _ => {
-                    let lane = if write { Lane::Write } else { Lane::Read };
+                    let lane = if write { Lane::WRITE_REQUEST } else { Lane::READ_REQUEST };
                     recorder.operation(lane, latency, bytes);
                 }
             }
@@ -420,7 +420,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             && ok
             && let Some(bytes) = due.bytes
         {
-            self.time.recorder.operation(Lane::SyncedWrite, self.time.since(due.start), bytes);
+            self.time.recorder.operation(Lane::SYNCED_WRITE, self.time.since(due.start), bytes);
         }
     }
 
@@ -429,7 +429,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
         match result {
-            Ok(()) => self.time.recorder.part(Lane::Fsync, took),
+            Ok(()) => self.time.recorder.part(Lane::FSYNC, took),
             Err(errno) => self.time.error(name, &self.files.paths[file], &errno),
         }
         result.is_ok()
@@ -466,7 +466,7 @@ mod tests {
     use crate::{
         arrival::Arrivals,
         clock::{Clock, Pace},
-        recorder::{Shape, Timeline},
+        recorder::Timeline,
         requests::{Geometry, Requests},
         testing::{VirtualTime, decode, io, load_of, pass_ns},
     };
@@ -531,7 +531,7 @@ mod tests {
         };
         let files = Files { fds: vec![], paths: vec!["fake".into()] };
         let timeline = Timeline::new(CLOCK, 0, load.warmup, load.duration);
-        let recorder = Recorder::new(timeline, Shape::Io, &lanes(&io, Until::Time));
+        let recorder = Recorder::new(timeline, &lanes(&io, Until::Time));
         let source = Requests::new(&load, &io, Geometry::on_files(&io, 1, 0), 0).into();
         let time =
             Timekeeper::new(recorder, Pace::new(CLOCK, load.handicap)).offered(Arrivals::of(&load, 0, CLOCK));
@@ -551,14 +551,14 @@ mod tests {
     fn a_stall_is_seen_by_all_requests_that_fell_due_in_it() {
         // 10 us of service, and once 100 ms more. In a closed loop one request of all is slow.
         let closed = run(&mut fake(10_000, 500, 100 * MS), io(), None);
-        let histogram = latencies(&closed, OperationKind::Operation);
+        let histogram = latencies(&closed, OperationKind::OPERATION);
         assert!(closed.operations > 180_000);
         assert_eq!(histogram.count_between(MS, u64::MAX), 1);
 
         // At 1000/s a hundred requests fall due meanwhile, and wait from 100 ms down to nothing.
         for io in [io(), deep(1), deep(4)] {
             let open = run(&mut fake(10_000, 500, 100 * MS), io, Some("1000/s"));
-            let histogram = latencies(&open, OperationKind::Operation);
+            let histogram = latencies(&open, OperationKind::OPERATION);
             assert!((1999..=2001).contains(&open.operations), "{}", open.operations);
             for tenth in 0..10 {
                 let count = histogram.count_between(tenth * 10 * MS + MS, (tenth + 1) * 10 * MS + MS);
@@ -586,7 +586,7 @@ mod tests {
         // 100 us of service are 10 000/s at most; offered twice that, half of the time is waited at the end.
         let result = run(&mut fake(100_000, 0, 0), io(), Some("20000/s"));
         assert!((19_000..=20_000).contains(&result.operations), "{}", result.operations);
-        let max = latencies(&result, OperationKind::Operation).max();
+        let max = latencies(&result, OperationKind::OPERATION).max();
         assert!((950 * MS..=1010 * MS).contains(&max), "{max}");
     }
 
@@ -594,7 +594,7 @@ mod tests {
     fn requests_go_out_when_due_though_others_are_in_flight() {
         // 5 ms of service each, due every 10 ms by turns of a pair: nothing waits for its turn.
         let result = run(&mut fake(MS / 2, 3, 5 * MS), deep(8), Some("1000/s"));
-        let slow = latencies(&result, OperationKind::Operation).count_between(MS, u64::MAX);
+        let slow = latencies(&result, OperationKind::OPERATION).count_between(MS, u64::MAX);
         assert!((5..=11).contains(&slow), "those due in 5 ms and the queue behind them, not {slow}");
         assert!((1998..=2000).contains(&result.operations));
     }
@@ -608,13 +608,13 @@ mod tests {
             let result = run(&mut fake, io, None);
             let count = |kind| latencies(&result, kind).len();
             assert!((95_000..=100_000).contains(&result.operations), "{}", result.operations);
-            assert_eq!(count(OperationKind::Operation), result.operations);
-            assert!(count(OperationKind::Read).abs_diff(result.operations) <= depth as u64);
-            assert!(count(OperationKind::Write).abs_diff(result.operations) <= depth as u64);
+            assert_eq!(count(OperationKind::OPERATION), result.operations);
+            assert!(count(OperationKind::READ).abs_diff(result.operations) <= depth as u64);
+            assert!(count(OperationKind::WRITE).abs_diff(result.operations) <= depth as u64);
             assert_eq!(result.bytes, result.operations * 8192);
             let mean = |kind| latencies(&result, kind).mean();
-            let parts = mean(OperationKind::Read) + mean(OperationKind::Write);
-            assert!((mean(OperationKind::Operation) / parts - 1.0).abs() < 0.01);
+            let parts = mean(OperationKind::READ) + mean(OperationKind::WRITE);
+            assert!((mean(OperationKind::OPERATION) / parts - 1.0).abs() < 0.01);
             if depth == 1 {
                 let pairs = |two: &[Request]| two[0].offset == two[1].offset && !two[0].write && two[1].write;
                 assert!(fake.log.chunks_exact(2).all(pairs));
@@ -633,10 +633,10 @@ mod tests {
         let io = Io { reads: Percent(100.0), update: Percent(10.0), ..io() };
         let result = run(&mut fake(10_000, 0, 0), io, None);
         let (reads, writes) =
-            (latencies(&result, OperationKind::Read).len(), latencies(&result, OperationKind::Write).len());
+            (latencies(&result, OperationKind::READ).len(), latencies(&result, OperationKind::WRITE).len());
         assert!(reads.abs_diff(result.operations) <= 1);
         assert!((0.095..0.105).contains(&(writes as f64 / reads as f64)), "{writes} of {reads}");
-        let histogram = latencies(&result, OperationKind::Operation);
+        let histogram = latencies(&result, OperationKind::OPERATION);
         assert_eq!(histogram.count_between(15_000, 30_000).abs_diff(writes), 0);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     error::layout,
     files::Files,
     generator::{Generator, Stream},
-    recorder::{Lane, Recorder, Shape, Timeline},
+    recorder::{Lane, Recorder, Timeline},
     requests::{Geometry, Request, Requests},
     sync::Sync,
     timekeeper::Timekeeper,
@@ -121,13 +121,13 @@ fn clock_ns(clock: &Clock) -> f64 {
 
 fn histogram_ns(clock: &Clock) -> f64 {
     let timeline = Timeline::new(*clock, 0, Nanos(0), Nanos::secs(3600));
-    let mut recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
+    let mut recorder = Recorder::new(timeline, &[Lane::READ_REQUEST]);
     recorder.tick(0);
     let mut generator = Generator::new(1, Stream::Layout);
     // Latencies as they come: most alike, none the same.
     let latencies: Vec<u64> = (0..1024).map(|_| 1000 + generator.below(1000)).collect();
     let mut next = latencies.iter().cycle();
-    time_each(clock, || recorder.part(Lane::Read, black_box(*next.next().unwrap_or(&1))))
+    time_each(clock, || recorder.part(Lane::READ_REQUEST, black_box(*next.next().unwrap_or(&1))))
 }
 
 /// An engine that does nothing, at once, as often as it is told; then it only fails.
@@ -218,7 +218,7 @@ impl Stand {
 
     fn complete_loop(&self, engine: impl Engine) -> LoadResult {
         let timeline = Timeline::new(self.clock, 0, self.load.warmup, self.load.duration);
-        let recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
+        let recorder = Recorder::new(timeline, &[Lane::READ_REQUEST]);
         let requests = Requests::new(&self.load, &self.io, Geometry::on_files(&self.io, 1, 0), 0);
         let drive = Drive::new(
             engine,

@@ -19,7 +19,7 @@ use hdrhistogram::{
     Histogram,
     serialization::{Serializer, V2Serializer},
 };
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// A thread stops after this many errors, so that a failing device does not make it spin.
 pub(crate) const MAX_ERRORS: u64 = 16;
@@ -203,81 +203,59 @@ impl Doubling {
     }
 }
 
-/// Where a latency goes. Some kinds of the result are sums of these, so that one operation is one record.
+/// Where a latency goes. A kind of the result is the sum of its lanes, so that one operation is one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// A read: an operation of its own in [`Shape::Io`].
-    Read,
-    /// A write that owes no sync: an operation of its own in [`Shape::Io`].
-    Write,
-    /// A write that owes a sync, or the one of an update: a part of an operation.
-    OwingWrite,
-    /// A write and the sync it owed.
-    SyncedWrite,
-    /// A sync call.
-    Fsync,
+pub(crate) struct Lane {
+    /// Its place in a recorder, below [`LANES`].
+    index: usize,
+    /// The kind of operation that it is of; none: it has no histogram but the one of operations.
+    kind: Option<&'static str>,
+    /// Whether it is an operation of the load; else it is a part of one.
+    is_operation: bool,
+}
+
+const LANES: usize = 24;
+/// Lanes that patterns share.
+const SHARED: usize = 12;
+
+impl Lane {
     /// A turn over a file set, or whatever else is one operation of parts that are recorded separately.
-    Turn,
-    /// Making a file.
-    Create,
-    /// Looking at attributes.
-    Stat,
-    /// Deleting a file.
-    Delete,
-    /// The read of an update: a part of an operation.
-    OwingRead,
+    pub(crate) const TURN: Self = Self::whole(0);
+    /// A write and the sync it owed.
+    pub(crate) const SYNCED_WRITE: Self = Self::whole(1);
     /// A read and the write of the same block that followed.
-    Updated,
-    /// Opening a file.
-    Open,
-    /// Closing a file.
-    Close,
+    pub(crate) const UPDATED: Self = Self::whole(2);
+    /// A read that is an operation of its own.
+    pub(crate) const READ_REQUEST: Self = Self { is_operation: true, ..Self::part(3, "read") };
+    /// A write that is an operation of its own, as it owes no sync.
+    pub(crate) const WRITE_REQUEST: Self = Self { is_operation: true, ..Self::part(4, "write") };
+    /// A read.
+    pub(crate) const READ: Self = Self::part(5, "read");
+    /// A write.
+    pub(crate) const WRITE: Self = Self::part(6, "write");
+    /// A sync call.
+    pub(crate) const FSYNC: Self = Self::part(7, "fsync");
+    /// Making a file.
+    pub(crate) const CREATE: Self = Self::part(8, "create");
+    /// Looking at attributes.
+    pub(crate) const STAT: Self = Self::part(9, "stat");
+    /// Deleting a file.
+    pub(crate) const DELETE: Self = Self::part(10, "delete");
     /// Writing at the end of a file.
-    Append,
-    /// Renaming a file.
-    Rename,
-    /// Making a directory.
-    Mkdir,
-    /// Removing a directory.
-    Rmdir,
-    /// Listing a directory.
-    Readdir,
-}
+    pub(crate) const APPEND: Self = Self::part(11, "append");
 
-const LANES: usize = 18;
+    /// A lane that one pattern has for itself, for a kind of operation that others do not have; its own ones are numbered from 0.
+    pub(crate) const fn own(number: usize, kind: &'static str) -> Self {
+        Self::part(SHARED + number, kind)
+    }
 
-/// What the lanes of a load mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Requests.
-    Io,
-    /// Turns over a file set.
-    Files,
-}
+    const fn part(index: usize, kind: &'static str) -> Self {
+        assert!(index < LANES, "a recorder has fewer lanes");
+        Self { index, kind: Some(kind), is_operation: false }
+    }
 
-impl Shape {
-    /// The lanes whose sum is the histogram of a kind.
-    fn lanes(self, kind: OperationKind) -> &'static [Lane] {
-        match (self, kind) {
-            (Self::Io, OperationKind::Operation) => {
-                &[Lane::Read, Lane::Write, Lane::SyncedWrite, Lane::Updated]
-            }
-            (Self::Io, OperationKind::Write) => &[Lane::Write, Lane::OwingWrite],
-            (Self::Files, OperationKind::Operation) => &[Lane::Turn],
-            (Self::Files, OperationKind::Write) => &[Lane::Write],
-            (_, OperationKind::Read) => &[Lane::Read, Lane::OwingRead],
-            (_, OperationKind::Fsync) => &[Lane::Fsync],
-            (_, OperationKind::Create) => &[Lane::Create],
-            (_, OperationKind::Stat) => &[Lane::Stat],
-            (_, OperationKind::Delete) => &[Lane::Delete],
-            (_, OperationKind::Open) => &[Lane::Open],
-            (_, OperationKind::Close) => &[Lane::Close],
-            (_, OperationKind::Append) => &[Lane::Append],
-            (_, OperationKind::Rename) => &[Lane::Rename],
-            (_, OperationKind::Mkdir) => &[Lane::Mkdir],
-            (_, OperationKind::Rmdir) => &[Lane::Rmdir],
-            (_, OperationKind::Readdir) => &[Lane::Readdir],
-        }
+    const fn whole(index: usize) -> Self {
+        Self { index, kind: None, is_operation: true }
     }
 }
 
@@ -315,7 +293,7 @@ pub(crate) struct Recorder {
     bytes: u64,
     histograms: [Option<Latencies>; LANES],
     phase: Phase,
-    shape: Shape,
+    lanes: Vec<Lane>,
     timeline: Timeline,
     windows: Windows,
     steady: Windows,
@@ -337,10 +315,10 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// A recorder for the lanes that will be used. Everything it will ever need is allocated here; where the timeline's
     /// start is not known yet it is 0, and [`Recorder::start_at`] moves it.
-    pub(crate) fn new(timeline: Timeline, shape: Shape, lanes: &[Lane]) -> Self {
+    pub(crate) fn new(timeline: Timeline, lanes: &[Lane]) -> Self {
         let mut histograms = [const { None }; LANES];
         for lane in lanes {
-            histograms[*lane as usize] = Some(Latencies::new());
+            histograms[lane.index] = Some(Latencies::new());
         }
         let total = timeline.end - timeline.start;
         let series_span = timeline.clock.ticks(timeline.series_step_ns * timeline.series_len);
@@ -352,7 +330,7 @@ impl Recorder {
             bytes: 0,
             histograms,
             phase: Phase::Warmup,
-            shape,
+            lanes: lanes.to_vec(),
             timeline,
             windows: Windows::new(timeline.windows(), timeline.timed, timeline.end - timeline.timed),
             steady: Windows::new(STEADY_WINDOWS, timeline.start, total),
@@ -440,7 +418,7 @@ impl Recorder {
 
     #[inline]
     fn record(&mut self, lane: Lane, nanos: u64) {
-        if let Some(histogram) = &mut self.histograms[lane as usize] {
+        if let Some(histogram) = &mut self.histograms[lane.index] {
             histogram.record(nanos);
         }
     }
@@ -550,10 +528,7 @@ impl Recorder {
             sum.absorb(&other);
         }
         sum.wait_for_the_first();
-        let histograms = OperationKind::ALL
-            .into_iter()
-            .filter_map(|kind| Some((kind, encode(&sum.histogram(kind)?))))
-            .collect();
+        let histograms = sum.histograms();
         let (duration, windows, steady_windows, series, series_step_ns) = sum.windows_of_all();
         let (tails, tails_step_ns) = sum.tails.quantiles();
         LoadResult {
@@ -641,13 +616,17 @@ impl Recorder {
         }
     }
 
-    /// The histogram of a kind; none if the load has no such operations.
-    fn histogram(&self, kind: OperationKind) -> Option<Histogram<u64>> {
-        let mut parts =
-            self.shape.lanes(kind).iter().filter_map(|lane| self.histograms[*lane as usize].as_ref());
-        let mut sum = parts.next()?.clone();
-        parts.for_each(|part| sum.add(part));
-        Some(sum.to_hdr())
+    /// The histograms of the kinds of operations that the load has.
+    fn histograms(&self) -> BTreeMap<OperationKind, String> {
+        let mut sums: BTreeMap<OperationKind, Latencies> = BTreeMap::new();
+        for lane in &self.lanes {
+            let part = self.histograms[lane.index].as_ref().expect("a lane that is used has a histogram");
+            let kind = lane.kind.map(OperationKind::new);
+            for kind in kind.into_iter().chain(lane.is_operation.then_some(OperationKind::OPERATION)) {
+                sums.entry(kind).and_modify(|sum| sum.add(part)).or_insert_with(|| part.clone());
+            }
+        }
+        sums.into_iter().map(|(kind, sum)| (kind, encode(&sum.to_hdr()))).collect()
     }
 }
 
@@ -673,7 +652,7 @@ mod tests {
 
     fn recorder(warmup: u64, duration: u64) -> Recorder {
         let timeline = Timeline::new(CLOCK, 0, Nanos(warmup), Nanos(duration));
-        let mut recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
+        let mut recorder = Recorder::new(timeline, &[Lane::READ_REQUEST]);
         recorder.start_at(1000);
         recorder
     }
@@ -723,7 +702,7 @@ mod tests {
             for (at, latency) in &points {
                 recorder.tick(1000 + at);
                 if recorder.is_over() { break; }
-                recorder.operation(Lane::Read, *latency, 4096);
+                recorder.operation(Lane::READ_REQUEST, *latency, 4096);
             }
             recorder.tick(1000 + total);
             prop_assert!(recorder.is_over());
@@ -739,7 +718,7 @@ mod tests {
             prop_assert_eq!(&result.steady_windows, &in_windows(&times, 0, total, 40));
             prop_assert_eq!((result.series_step.0, result.series.clone()), slow_series(&inside, total));
 
-            let histogram = decode(&result.histograms[&OperationKind::Operation]);
+            let histogram = decode(&result.histograms[&OperationKind::OPERATION]);
             let mut sorted = timed;
             sorted.sort_unstable();
             prop_assert_eq!(histogram.len(), sorted.len() as u64);
@@ -798,7 +777,7 @@ mod tests {
         for n in 1..=3_u64 {
             let mut recorder = recorder(0, 1_000_000);
             recorder.tick(1000);
-            (0..n).for_each(|_| recorder.operation(Lane::Read, 10 * n, 1));
+            (0..n).for_each(|_| recorder.operation(Lane::READ_REQUEST, 10 * n, 1));
             recorder.error(5000 - n, "write", Path::new("/x"), &n);
             recorder.finish(6000);
             recorders.push(recorder);
@@ -806,7 +785,7 @@ mod tests {
         let result = Recorder::merge(recorders);
         assert_eq!((result.operations, result.bytes, result.errors), (6, 6, 3));
         assert_eq!(result.first_error.as_deref(), Some("write /x: 3"));
-        assert_eq!(decode(&result.histograms[&OperationKind::Read]).max(), 30);
+        assert_eq!(decode(&result.histograms[&OperationKind::READ]).max(), 30);
     }
 
     #[test]
@@ -819,7 +798,7 @@ mod tests {
         assert!(recorder.is_over());
         let result = Recorder::merge(vec![recorder]);
         assert_eq!((result.errors, result.operations), (MAX_ERRORS, 0));
-        assert_eq!(decode(&result.histograms[&OperationKind::Operation]).len(), 0);
+        assert_eq!(decode(&result.histograms[&OperationKind::OPERATION]).len(), 0);
     }
 
     #[test]
@@ -829,21 +808,21 @@ mod tests {
             recorder.tick(1000);
             recorder.tick(1000 + at);
             assert!(recorder.is_over());
-            recorder.operation(Lane::Read, at, 4096);
+            recorder.operation(Lane::READ_REQUEST, at, 4096);
             recorder.tick(1000 + 2 * at);
-            recorder.operation(Lane::Read, at, 4096);
+            recorder.operation(Lane::READ_REQUEST, at, 4096);
             recorder
         };
         let result = Recorder::merge(vec![late(90_000), late(41_000), late(70_000)]);
         assert_eq!((result.operations, result.bytes, result.duration), (1, 4096, Nanos(40_000)));
         assert_eq!(result.windows.iter().sum::<u64>(), 1);
-        let histogram = decode(&result.histograms[&OperationKind::Operation]);
+        let histogram = decode(&result.histograms[&OperationKind::OPERATION]);
         assert_eq!((histogram.len(), histogram.max()), (1, histogram.highest_equivalent(41_000)));
 
         // One that was in time: the others' late ones are nothing.
         let mut timely = recorder(1_000, 10_000);
         timely.tick(3000);
-        timely.operation(Lane::Read, 2000, 512);
+        timely.operation(Lane::READ_REQUEST, 2000, 512);
         timely.tick(50_000);
         let result = Recorder::merge(vec![late(41_000), timely]);
         assert_eq!((result.operations, result.bytes, result.duration), (1, 512, Nanos(10_000)));
@@ -853,11 +832,11 @@ mod tests {
     fn latencies_beyond_the_range_are_kept_at_its_end() {
         let mut recorder = recorder(0, 1_000_000_000);
         recorder.tick(1000);
-        recorder.operation(Lane::Read, u64::MAX, 0);
-        recorder.operation(Lane::Read, 0, 0);
+        recorder.operation(Lane::READ_REQUEST, u64::MAX, 0);
+        recorder.operation(Lane::READ_REQUEST, 0, 0);
         recorder.finish(2000);
         let result = Recorder::merge(vec![recorder]);
-        let histogram = decode(&result.histograms[&OperationKind::Read]);
+        let histogram = decode(&result.histograms[&OperationKind::READ]);
         assert_eq!(histogram.len(), 2);
         assert!(histogram.max() >= LATENCY_MAX_NS && histogram.min() == 1);
     }

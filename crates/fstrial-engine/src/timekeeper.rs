@@ -80,7 +80,7 @@ impl Timekeeper {
     /// A turn that began at tick `start` is done.
     #[inline]
     pub(crate) fn turned(&mut self, start: u64, bytes: u64) {
-        self.recorder.operation(Lane::Turn, self.since(start), bytes);
+        self.recorder.operation(Lane::TURN, self.since(start), bytes);
     }
 
     /// A call on `path` failed.
@@ -99,17 +99,14 @@ impl Timekeeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        clock::Clock,
-        recorder::{Shape, Timeline},
-    };
+    use crate::{clock::Clock, recorder::Timeline};
     use fstrial_model::units::{Nanos, Percent};
 
     #[test]
     fn a_thread_woken_when_its_time_is_over_makes_one_turn() {
         let clock = Clock::monotonic("test");
         let timeline = Timeline::new(clock, 0, Nanos(20_000_000), Nanos(100_000_000));
-        let recorder = Recorder::new(timeline, Shape::Files, &[Lane::Turn]);
+        let recorder = Recorder::new(timeline, &[Lane::TURN]);
         let mut time = Timekeeper::new(recorder, Pace::new(clock, Percent(0.0)));
         let late = clock.now() - clock.ticks(3_000_000_000);
         time.start_at(late);

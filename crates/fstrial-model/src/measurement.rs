@@ -7,41 +7,44 @@ use crate::{
     workload::Figure,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-words! {
-    /// A kind of operation that has a latency histogram of its own.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum OperationKind {
-        /// The workload's own unit: a request with the sync it owes, or one turn over a file set. Its rate is the throughput.
-        "operation" Operation,
-        /// A read.
-        "read" Read,
-        /// A write.
-        "write" Write,
-        /// A sync call.
-        "fsync" Fsync,
-        /// Making a file.
-        "create" Create,
-        /// Reading attributes.
-        "stat" Stat,
-        /// Deleting a file.
-        "delete" Delete,
-        /// Opening a file.
-        "open" Open,
-        /// Closing a file.
-        "close" Close,
-        /// Writing at the end of a file.
-        "append" Append,
-        /// Renaming a file.
-        "rename" Rename,
-        /// Making a directory.
-        "mkdir" Mkdir,
-        /// Removing a directory.
-        "rmdir" Rmdir,
-        /// Listing a directory.
-        "readdir" Readdir,
+/// A kind of operation that has a latency histogram of its own: a word of the pattern that records it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Cow<'static, str>")]
+pub struct OperationKind(Cow<'static, str>);
+
+impl OperationKind {
+    /// The workload's own unit: a request with the sync it owes, or one turn over a file set. Its rate is the throughput.
+    pub const OPERATION: Self = Self::new("operation");
+    /// A read.
+    pub const READ: Self = Self::new("read");
+    /// A write.
+    pub const WRITE: Self = Self::new("write");
+    /// Writing at the end of a file.
+    pub const APPEND: Self = Self::new("append");
+    /// A sync call.
+    pub const FSYNC: Self = Self::new("fsync");
+
+    /// A kind of this name: at most 32 lower-case letters, digits and hyphens.
+    pub const fn new(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<Cow<'static, str>> for OperationKind {
+    type Error = &'static str;
+
+    fn try_from(name: Cow<'static, str>) -> Result<Self, Self::Error> {
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let fits = (1..=32).contains(&name.len()) && name.bytes().all(is_word);
+        if fits { Ok(Self(name)) } else { Err("a kind of operation is at most 32 of a-z, 0-9 and -") }
     }
 }
 

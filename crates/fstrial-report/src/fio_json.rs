@@ -158,9 +158,9 @@ fn job(run: &RunMetadata<'_>, of: &LoadMetadata<'_>, group: usize) -> Result<Job
         Some(text) => latencies::histogram(text).map(Some),
         None => Ok(None),
     };
-    let reads = histogram(OperationKind::Read)?;
-    let writes = both(histogram(OperationKind::Write)?, histogram(OperationKind::Append)?)?;
-    let syncs = histogram(OperationKind::Fsync)?;
+    let reads = histogram(OperationKind::READ)?;
+    let writes = both(histogram(OperationKind::WRITE)?, histogram(OperationKind::APPEND)?)?;
+    let syncs = histogram(OperationKind::FSYNC)?;
     let bytes = bytes(of, [count(&reads), count(&writes)]);
     let samples = samples(load, of.warmup);
     let threads_time = (load.duration.0 as f64 * f64::from(of.threads)).max(1.0);
@@ -526,9 +526,9 @@ mod tests {
             errors: 0,
             first_error: None,
             histograms: [
-                (OperationKind::Read, reads),
-                (OperationKind::Write, writes),
-                (OperationKind::Fsync, histogram(&[(1_000_000, 10)])),
+                (OperationKind::READ, reads),
+                (OperationKind::WRITE, writes),
+                (OperationKind::FSYNC, histogram(&[(1_000_000, 10)])),
             ]
             .into(),
             windows: vec![20; 20],
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn a_damaged_histogram_is_an_error() {
         let mut load = load();
-        load.histograms.insert(OperationKind::Read, "AAAA".into());
+        load.histograms.insert(OperationKind::READ, "AAAA".into());
         assert!(answer(&run(), &[of(&Pattern::Io(mixed()), &load)]).is_err());
     }
 
@@ -617,7 +617,7 @@ mod tests {
         let flow =
             Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None, fsync_at_end: false });
         let (mixed, mut appends) = (load(), load());
-        let both = [OperationKind::Write, OperationKind::Append];
+        let both = [OperationKind::WRITE, OperationKind::APPEND];
         appends.histograms = both.map(|kind| (kind, histogram(&[(1000, 50)]))).into();
         let answer = answer(&run(), &[of(&flow, &mixed), of(&flow, &appends)]).unwrap();
         let answer = serde_json::to_value(answer).unwrap();

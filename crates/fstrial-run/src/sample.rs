@@ -137,7 +137,7 @@ impl Sample {
             return Err("no operation was completed in the measured time".into());
         }
         let latencies =
-            latencies_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
+            latencies_of(load, OperationKind::OPERATION)?.ok_or("there is no histogram of operations")?;
         let seconds = load.duration.as_secs_f64();
         let bytes_rate = load.bytes as f64 / seconds;
         let rate = match figure {
@@ -217,7 +217,7 @@ fn latencies_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Latenci
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn share_written(load: &LoadResult) -> Result<f64, String> {
     let count = |kind| Ok::<_, String>(latencies_of(load, kind)?.map_or(0, |found| found.len()));
-    let (read, written) = (count(OperationKind::Read)?, count(OperationKind::Write)?);
+    let (read, written) = (count(OperationKind::READ)?, count(OperationKind::WRITE)?);
     if written == 0 {
         return Err("no byte was written in the measured time".into());
     }
@@ -266,7 +266,7 @@ fn named(name: &str, version: &str) -> String {
 /// # Errors
 /// The histogram is missing or damaged; says how.
 pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
-    let latencies = latencies_of(load, OperationKind::Operation)?;
+    let latencies = latencies_of(load, OperationKind::OPERATION)?;
     Ok(latencies.ok_or("there is no histogram of operations")?.quantile(quantile))
 }
 
@@ -293,7 +293,7 @@ mod tests {
             first_error: None,
             histograms: counts
                 .iter()
-                .map(|(kind, count)| (*kind, histogram(*count)))
+                .map(|(kind, count)| (kind.clone(), histogram(*count)))
                 .collect::<BTreeMap<_, _>>(),
             windows: vec![5; 20],
             steady_windows: vec![5; 40],
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn bytes_written_to_the_device_are_for_each_operation_and_none_is_no_number() {
-        let one = || load(&[(OperationKind::Operation, 100)], 4096);
+        let one = || load(&[(OperationKind::OPERATION, 100)], 4096);
         let on = |written: Option<u64>| {
             let counters = Counters::from_iter([(Counter::DeviceWritten, written)]);
             let result = PhaseResult { counters, ..result(Figure::Bytes, one()) };
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_an_operation_costs_is_its_mean_latency_and_its_share_of_cpu_time() {
-        let load = load(&[(OperationKind::Operation, 100)], 4096);
+        let load = load(&[(OperationKind::OPERATION, 100)], 4096);
         let counters = Counters::of(Counter::CpuMachine, 250_000);
         let with_cpu = PhaseResult { counters, ..result(Figure::Operations, load.clone()) };
         let sample = Sample::of(1, 0, &with_cpu).unwrap();
@@ -347,14 +347,17 @@ mod tests {
 
     #[test]
     fn a_rewrite_counts_its_bytes_once_as_bonnie_does() {
-        use OperationKind::{Operation, Read, Write};
+        let [operation, read, write] = [OperationKind::OPERATION, OperationKind::READ, OperationKind::WRITE];
         let rate = |counts: &[(OperationKind, u64)], figure| {
             Sample::of(1, 0, &result(figure, load(counts, 200 * 8192))).map(|sample| sample.rate)
         };
-        let rewrite = [(Operation, 100), (Read, 100), (Write, 100)];
+        let rewrite = [(operation.clone(), 100), (read.clone(), 100), (write.clone(), 100)];
         assert_eq!(rate(&rewrite, Figure::Bytes), Ok(819_200.0), "both directions");
         assert_eq!(rate(&rewrite, Figure::BytesWritten), Ok(409_600.0));
-        assert_eq!(rate(&[(Operation, 200), (Write, 200)], Figure::BytesWritten), Ok(819_200.0));
-        assert!(rate(&[(Operation, 200), (Read, 200)], Figure::BytesWritten).is_err());
+        assert_eq!(
+            rate(&[(operation.clone(), 200), (write.clone(), 200)], Figure::BytesWritten),
+            Ok(819_200.0)
+        );
+        assert!(rate(&[(operation.clone(), 200), (read.clone(), 200)], Figure::BytesWritten).is_err());
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     error::layout,
     files::{Writer, allow_open_files, open_directory},
     generator::Generator,
-    recorder::{Lane, Recorder, Shape},
+    recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
 use fstrial_model::{
@@ -77,7 +77,7 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let Self { set, ring } = self;
-        let time = thread.time(Shape::Files, &lanes(set));
+        let time = thread.time(&lanes(set));
         let turns = Turns::new(set, ring, thread.payload(1, part_size(set)), thread.choices(), time);
         Ok(Box::new(|start| turns.run(start)))
     }
@@ -176,7 +176,7 @@ pub(crate) struct Turns<'a> {
 
 /// The lanes that a load on file sets records.
 pub(crate) fn lanes(set: &FileSet) -> Vec<Lane> {
-    let mut lanes = vec![Lane::Turn];
+    let mut lanes = vec![Lane::TURN];
     for step in &set.steps {
         if !lanes.contains(&lane(*step)) {
             lanes.push(lane(*step));
@@ -187,12 +187,12 @@ pub(crate) fn lanes(set: &FileSet) -> Vec<Lane> {
 
 fn lane(step: Step) -> Lane {
     match step {
-        Step::Create => Lane::Create,
-        Step::Write => Lane::Write,
-        Step::Fsync => Lane::Fsync,
-        Step::Read => Lane::Read,
-        Step::Stat => Lane::Stat,
-        Step::Delete => Lane::Delete,
+        Step::Create => Lane::CREATE,
+        Step::Write => Lane::WRITE,
+        Step::Fsync => Lane::FSYNC,
+        Step::Read => Lane::READ,
+        Step::Stat => Lane::STAT,
+        Step::Delete => Lane::DELETE,
     }
 }
 

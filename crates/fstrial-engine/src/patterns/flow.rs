@@ -16,7 +16,7 @@ use crate::{
     clock::sleep_ns,
     files::{Writer, allow_open_files},
     generator::Generator,
-    recorder::{Lane, Recorder, Shape},
+    recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
     tree::{PathBuffer, Pick, Tree, View, Walk},
 };
@@ -41,6 +41,19 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 /// Longest sleep between two looks at the clock.
 const NAP_NS: u64 = 50_000_000;
 
+/// Opening a file.
+const OPEN: Lane = Lane::own(0, "open");
+/// Closing a file.
+const CLOSE: Lane = Lane::own(1, "close");
+/// Renaming a file.
+const RENAME: Lane = Lane::own(2, "rename");
+/// Making a directory.
+const MKDIR: Lane = Lane::own(3, "mkdir");
+/// Removing a directory.
+const RMDIR: Lane = Lane::own(4, "rmdir");
+/// Listing a directory.
+const READDIR: Lane = Lane::own(5, "readdir");
+
 impl Routine for Flow {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         let program = Arc::new(Program::new(self));
@@ -63,7 +76,7 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let Self { program, views } = self;
-        let time = thread.time(Shape::Files, &program.lanes());
+        let time = thread.time(&program.lanes());
         let payload = thread.payload(1, program.request);
         let turning = Turning::new(program, views, payload, thread.choices(), time);
         Ok(Box::new(|start| turning.run(start)))
@@ -114,21 +127,21 @@ impl Act {
     /// Where its latency goes; waiting has none.
     fn lane(self) -> Option<Lane> {
         Some(match self {
-            Self::Create { .. } => Lane::Create,
-            Self::Open { .. } => Lane::Open,
-            Self::Close { .. } => Lane::Close,
-            Self::Read { .. } | Self::ReadAt { .. } | Self::ReadNext { .. } => Lane::Read,
-            Self::Write { .. } | Self::WriteAt { .. } | Self::WriteNext { .. } => Lane::Write,
-            Self::Append { .. } => Lane::Append,
+            Self::Create { .. } => Lane::CREATE,
+            Self::Open { .. } => OPEN,
+            Self::Close { .. } => CLOSE,
+            Self::Read { .. } | Self::ReadAt { .. } | Self::ReadNext { .. } => Lane::READ,
+            Self::Write { .. } | Self::WriteAt { .. } | Self::WriteNext { .. } => Lane::WRITE,
+            Self::Append { .. } => Lane::APPEND,
             Self::Fsync { .. } | Self::Fdatasync { .. } | Self::FsyncDir { .. } | Self::Syncfs { .. } => {
-                Lane::Fsync
+                Lane::FSYNC
             }
-            Self::Stat { .. } => Lane::Stat,
-            Self::Delete { .. } => Lane::Delete,
-            Self::Rename { .. } => Lane::Rename,
-            Self::Mkdir { .. } => Lane::Mkdir,
-            Self::Rmdir { .. } => Lane::Rmdir,
-            Self::Readdir { .. } => Lane::Readdir,
+            Self::Stat { .. } => Lane::STAT,
+            Self::Delete { .. } => Lane::DELETE,
+            Self::Rename { .. } => RENAME,
+            Self::Mkdir { .. } => MKDIR,
+            Self::Rmdir { .. } => RMDIR,
+            Self::Readdir { .. } => READDIR,
             Self::Delay { .. } => return None,
         })
     }
@@ -241,8 +254,8 @@ impl Program {
 
     /// The lanes that it records.
     fn lanes(&self) -> Vec<Lane> {
-        let mut lanes = vec![Lane::Turn];
-        let at_end = self.sync_at_end.then_some(Lane::Fsync);
+        let mut lanes = vec![Lane::TURN];
+        let at_end = self.sync_at_end.then_some(Lane::FSYNC);
         for lane in self.acts.iter().filter_map(|(_, lane)| *lane).chain(at_end) {
             if !lanes.contains(&lane) {
                 lanes.push(lane);
@@ -374,7 +387,7 @@ impl<'a> Turning<'a> {
             let result = syncfs(&self.views[0].root);
             let took = self.time.lap();
             match result {
-                Ok(()) => self.time.recorder.part(Lane::Fsync, took),
+                Ok(()) => self.time.recorder.part(Lane::FSYNC, took),
                 Err(errno) => self.time.error("syncfs of", self.views[0].tree.path(), &errno),
             }
         }

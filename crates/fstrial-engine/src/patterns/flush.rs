@@ -12,7 +12,7 @@ use crate::{
     files::{Files, Writer, allow_open_files, create, open_all},
     flush,
     generator::Generator,
-    recorder::{Lane, Recorder, Shape},
+    recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
 use fstrial_model::{
@@ -34,7 +34,7 @@ const STRETCH: usize = 1 << 20;
 const NAP_NS: u64 = 50_000_000;
 
 /// The lanes that it records.
-const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Flush {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
@@ -57,7 +57,7 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let payload = thread.payload(1, write_max(&self.flush));
-        let time = thread.time(Shape::Files, &LANES);
+        let time = thread.time(&LANES);
         let flusher = Flusher::new(self.flush, &self.files, payload, thread.choices(), time);
         Ok(Box::new(|start| flusher.run(start)))
     }
@@ -200,7 +200,7 @@ impl<'a> Flusher<'a> {
         let result = retry_on_intr(|| pwrite(fd, bytes, offset));
         let what = match result {
             Ok(written) if written == len => {
-                self.done(Lane::Write);
+                self.done(Lane::WRITE);
                 return Ok(());
             }
             Ok(written) => format!("only {written} of {len} bytes at {offset}"),
@@ -214,7 +214,7 @@ impl<'a> Flusher<'a> {
         let call = self.flush.sync;
         match flush::flush(fd, call) {
             Ok(()) => {
-                self.done(Lane::Fsync);
+                self.done(Lane::FSYNC);
                 Ok(())
             }
             Err(errno) => Err(self.failed(file, flush::name(call), errno.to_string())),

@@ -9,7 +9,6 @@ use crate::{
     error::{layout, refuse},
     files::{Files, Writer, allow_open_files, create, open_all},
     mmap::Mmap,
-    recorder::Shape,
     requests::{Geometry, Requests},
     serialise::{Locks, Serialised},
     sync::Sync,
@@ -123,7 +122,7 @@ impl Work {
             Some(cursor) => Source::Shared(Arc::clone(cursor)),
             None => Requests::new(load, &self.io, self.geometry, number).into(),
         };
-        let time = thread.time(Shape::Io, &drive::lanes(&self.io, load.until));
+        let time = thread.time(&drive::lanes(&self.io, load.until));
         let drive = Drive::new(engine, &self.io, source, &self.files, time);
         let drive = match load.until {
             Until::Time => drive,

@@ -16,7 +16,7 @@ use crate::{
     error::layout,
     files::{Writer, create},
     flush,
-    recorder::{Lane, Recorder, Shape},
+    recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
 use fstrial_model::workload::Log;
@@ -35,7 +35,7 @@ use std::{
 const MAX_GROUP: u64 = 1 << 20;
 
 /// The lanes that it records.
-const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Log {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
@@ -55,7 +55,7 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let payload = thread.payload(1, self.0.write_max());
-        let committer = Committer::new(&self.0, payload, thread.time(Shape::Files, &LANES));
+        let committer = Committer::new(&self.0, payload, thread.time(&LANES));
         Ok(Box::new(|start| committer.run(start)))
     }
 }
@@ -268,8 +268,8 @@ impl<'a> Committer<'a> {
         result.map_err(|errno| Broken { call: flush::name(call), errno })?;
         place.offset += len as u64;
         self.time.recorder.tick(end);
-        self.time.recorder.part(Lane::Write, middle.saturating_sub(start));
-        self.time.recorder.part(Lane::Fsync, end.saturating_sub(middle));
+        self.time.recorder.part(Lane::WRITE, middle.saturating_sub(start));
+        self.time.recorder.part(Lane::FSYNC, end.saturating_sub(middle));
         Ok(records)
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     clock::{Clock, Pace},
     error::refuse,
     generator::{Generator, Stream},
-    recorder::{Lane, Recorder, Shape, Timeline},
+    recorder::{Lane, Recorder, Timeline},
     timekeeper::Timekeeper,
     tree::Trees,
 };
@@ -130,8 +130,8 @@ impl Thread<'_> {
     }
 
     /// Its time, with a record of these lanes.
-    fn time(&self, shape: Shape, lanes: &[Lane]) -> Timekeeper {
-        let recorder = Recorder::new(self.timeline, shape, lanes).among(self.load.threads);
+    fn time(&self, lanes: &[Lane]) -> Timekeeper {
+        let recorder = Recorder::new(self.timeline, lanes).among(self.load.threads);
         Timekeeper::new(recorder, Pace::new(self.clock, self.load.handicap)).offered(Arrivals::of(
             self.load,
             self.number,

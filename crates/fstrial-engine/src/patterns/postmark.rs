@@ -12,7 +12,7 @@ use crate::{
     buffer::{self, Pages},
     files::{Writer, allow_open_files, open_directory},
     generator::{Generator, Stream},
-    recorder::{Lane, Recorder, Shape},
+    recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
 use fstrial_model::{
@@ -293,7 +293,7 @@ impl ThreadWork for PoolThread {
     }
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
-        let steps = PostmarkRun { work: self, time: thread.time(Shape::Files, &LANES) };
+        let steps = PostmarkRun { work: self, time: thread.time(&LANES) };
         Ok(Box::new(|start| steps.run(start)))
     }
 }
@@ -329,7 +329,7 @@ fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Poo
 }
 
 /// The lanes that it records.
-const LANES: [Lane; 5] = [Lane::Turn, Lane::Create, Lane::Read, Lane::Append, Lane::Delete];
+const LANES: [Lane; 5] = [Lane::TURN, Lane::CREATE, Lane::READ, Lane::APPEND, Lane::DELETE];
 
 /// A path without the heap.
 struct Name([u8; MAX_NAME]);
@@ -375,10 +375,10 @@ impl PostmarkRun<'_> {
         let (mut bytes, mut ok) = (0, true);
         for action in actions {
             let (lane, result) = match action {
-                Action::Create(file) => (Lane::Create, self.work.create(file)),
-                Action::Read(file) => (Lane::Read, self.work.read(file)),
-                Action::Append(file, added) => (Lane::Append, self.work.append(file, *added)),
-                Action::Delete(file) => (Lane::Delete, self.work.delete(file)),
+                Action::Create(file) => (Lane::CREATE, self.work.create(file)),
+                Action::Read(file) => (Lane::READ, self.work.read(file)),
+                Action::Append(file, added) => (Lane::APPEND, self.work.append(file, *added)),
+                Action::Delete(file) => (Lane::DELETE, self.work.delete(file)),
                 Action::Nothing => continue,
             };
             let took = self.time.lap();

@@ -479,7 +479,7 @@ fn result(world: &World, arm: &str, name: String, load: &Load, moment: Moment) -
         bytes: operations * 16_384,
         errors: 0,
         first_error: None,
-        histograms: BTreeMap::from([(OperationKind::Operation, text)]),
+        histograms: BTreeMap::from([(OperationKind::OPERATION, text)]),
         windows: windows(20),
         steady_windows: windows(40),
         series: Vec::new(),

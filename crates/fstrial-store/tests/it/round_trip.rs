@@ -117,11 +117,11 @@ fn what_cannot_be_real_is_refused_whole() {
         (with(|m| first_load(m).operations = u64::MAX), "the number of operations"),
         (with(|m| m.stages[8].1 = Nanos(u64::MAX)), "a stage's duration"),
         (
-            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::Read, "AAAA".into())])),
+            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::READ, "AAAA".into())])),
             "shorter than the header",
         ),
         (
-            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::Read, "no!".into())])),
+            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::READ, "no!".into())])),
             "not base64",
         ),
     ] {

@@ -261,7 +261,7 @@ pub(crate) fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFa
         bytes: operations * 4096,
         errors: 0,
         first_error: None,
-        histograms: BTreeMap::from([(OperationKind::Operation, histogram.to_owned())]),
+        histograms: BTreeMap::from([(OperationKind::OPERATION, histogram.to_owned())]),
         windows: vec![operations / 20; 20],
         steady_windows: (0..40).map(|window| operations / 32 + window % 7).collect(),
         series: vec![operations / 10; 13],

@@ -36,8 +36,8 @@ fn batches_write_and_sync_what_they_say() {
         let copies = if doublewrite { 2 } else { 1 };
         assert_eq!(result.bytes, batches * 20 * 8192 * copies);
         let extra = u64::from(doublewrite);
-        assert_eq!(count(&result, OperationKind::Write), batches * (20 + extra));
-        let syncs = count(&result, OperationKind::Fsync);
+        assert_eq!(count(&result, OperationKind::WRITE), batches * (20 + extra));
+        let syncs = count(&result, OperationKind::FSYNC);
         assert!((batches * (1 + extra)..=batches * (3 + extra)).contains(&syncs), "{syncs}");
         let files = files_below(directory.path());
         assert_eq!(files.len(), 3 + usize::from(threads) * usize::from(doublewrite));
@@ -53,7 +53,7 @@ fn large_doublewrites_go_in_stretches() {
     let flush = Flush { batch: 300, batches: Some(1), ..small() };
     let result = run_to_end(&load_to_end(Pattern::Flush(flush), 1), directory.path());
     // 2400 KiB in stretches of 1 MiB.
-    assert_eq!(count(&result, OperationKind::Write), 300 + 3);
+    assert_eq!(count(&result, OperationKind::WRITE), 300 + 3);
     assert_eq!(files_below(directory.path())["doublewrite-0000"], 300 * 8192);
 }
 

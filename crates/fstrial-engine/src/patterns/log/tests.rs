@@ -30,7 +30,7 @@ fn every_commit_is_counted_and_written_once() {
             assert_eq!(result.operations, 200 * u64::from(threads));
             assert_eq!(result.bytes, result.operations * 512);
             let (writes, syncs) =
-                (count(&result, OperationKind::Write), count(&result, OperationKind::Fsync));
+                (count(&result, OperationKind::WRITE), count(&result, OperationKind::FSYNC));
             assert_eq!(writes, syncs);
             assert!(writes <= result.operations);
             if threads == 1 || !group {
@@ -74,7 +74,7 @@ fn commits_that_wait_become_durable_together() {
         running.join().unwrap()
     });
     assert_eq!((result.operations, result.errors), (8, 0));
-    let writes = count(&result, OperationKind::Write);
+    let writes = count(&result, OperationKind::WRITE);
     assert!(writes <= 2, "the first leader's group and one for all others, not {writes}");
     assert_eq!(lock(&log.queue).durable, 8);
     assert_eq!(lock(&log.place).offset, 8 * 512);

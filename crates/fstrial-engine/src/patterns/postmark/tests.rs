@@ -202,12 +202,14 @@ fn bytes_and_kinds_are_the_tools_counters() {
         assert_eq!(result.bytes, 1_430_770 + 4_662_068);
         assert_eq!(result.operations, 500 + 500 + 528);
         let kinds = [
-            (OperationKind::Create, 764),
-            (OperationKind::Read, 243),
-            (OperationKind::Append, 257),
-            (OperationKind::Delete, 764),
+            (OperationKind::new("create"), 764),
+            (OperationKind::READ, 243),
+            (OperationKind::APPEND, 257),
+            (OperationKind::new("delete"), 764),
         ];
-        kinds.into_iter().for_each(|(kind, expected)| assert_eq!(count(&result, kind), expected, "{kind}"));
+        kinds
+            .into_iter()
+            .for_each(|(kind, expected)| assert_eq!(count(&result, kind.clone()), expected, "{kind}"));
     }
 }
 

@@ -158,9 +158,9 @@ pub(crate) fn measurement(index: u64, arm: &str) -> Measurement {
         errors: index % 3,
         first_error: (!index.is_multiple_of(3)).then(|| "write: no space left on device".into()),
         histograms: BTreeMap::from([
-            (OperationKind::Operation, histogram(index, 500)),
-            (OperationKind::Read, histogram(index + 1, 300)),
-            (OperationKind::Fsync, histogram(index, 0)),
+            (OperationKind::OPERATION, histogram(index, 500)),
+            (OperationKind::READ, histogram(index + 1, 300)),
+            (OperationKind::FSYNC, histogram(index, 0)),
         ]),
         windows: (0..20).map(|window| 2_500 + window + index).collect(),
         steady_windows: (0..40).map(|window| 1_200 + window).collect(),
