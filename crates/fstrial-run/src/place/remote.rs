@@ -11,6 +11,7 @@ use super::{
     JobOutcome, Place,
     child::RELEASE_DEADLINE,
     reach::Reach,
+    transport::{POLL, Transport},
     wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
@@ -23,14 +24,9 @@ use fstrial_model::{
     units::Bytes,
     workload::Data,
 };
-use fstrial_stack::{StackError, confined};
+use fstrial_stack::StackError;
 use std::{
-    collections::VecDeque,
-    io::BufReader,
-    net::Shutdown,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -70,12 +66,8 @@ const _: () = assert!(
 );
 /// The longest stage that is believed.
 const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
-/// How often an interruption is looked for.
-const POLL: Duration = Duration::from_millis(50);
 /// How long is waited between two attempts to have another agent.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many of the last lines that a command complained in are told.
-const LAST_WORDS: usize = 3;
 
 /// A place on the other side of a socket.
 pub struct Remote {
@@ -108,12 +100,9 @@ struct AgentTask {
 
 /// An agent that was started.
 struct Link {
-    child: Child,
-    socket: UnixStream,
+    transport: Transport,
     voice: Voice<Order>,
     answers: mpsc::Receiver<Result<Answer, String>>,
-    /// The last lines that the command complained in.
-    complaint: Arc<Mutex<VecDeque<String>>>,
     /// When the agent was told to interrupt.
     told: Option<Instant>,
     patience: Patience,
@@ -157,41 +146,15 @@ impl Link {
                 "check the command; no shell is involved",
             )
         };
-        Self::spawn(reach, patience).map_err(failed)
+        let over = |transport| Self::over(transport, patience);
+        Transport::by_command(reach).and_then(over).map_err(failed)
     }
 
-    fn spawn(reach: &Reach, patience: Patience) -> std::io::Result<Self> {
-        let (socket, theirs) = UnixStream::pair()?;
-        let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the user's own command, which lives as long as the trial"
-        )]
-        let mut command = Command::new(reach.program());
-        command
-            .args(reach.words())
-            .stdin(Stdio::from(input))
-            .stdout(Stdio::from(output))
-            .stderr(Stdio::piped());
-        // Ctrl-C is for us: the agent is told.
-        let mut child = confined::in_own_session(&mut command).spawn()?;
-        let stderr = child.stderr.take().expect("piped above");
-        let complaint = Arc::new(Mutex::new(VecDeque::new()));
-        let last = Arc::clone(&complaint);
-        thread::spawn(move || {
-            let mut stderr = BufReader::new(stderr);
-            let lines = std::iter::from_fn(|| wire::next_line(&mut stderr));
-            for line in lines.filter(|line| !line.trim().is_empty()) {
-                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-                last.push_back(line.trim().chars().take(300).collect());
-                if last.len() > LAST_WORDS {
-                    last.pop_front();
-                }
-            }
-        });
-        let voice = Voice::to(socket.try_clone()?, || Order::Alive);
-        let answers = wire::receive(socket.try_clone()?);
-        Ok(Self { child, socket, voice, answers, complaint, told: None, patience })
+    /// Speaks with the agent at the other end.
+    fn over(transport: Transport, patience: Patience) -> std::io::Result<Self> {
+        let voice = Voice::to(transport.socket()?, || Order::Alive);
+        let answers = wire::receive(transport.socket()?);
+        Ok(Self { transport, voice, answers, told: None, patience })
     }
 
     /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
@@ -217,8 +180,7 @@ impl Link {
                 Ok(Err(text)) => return Err(Gone::Gibberish(text)),
                 // Whatever still holds the socket when the command has ended, the agent was its child.
                 Err(mpsc::RecvTimeoutError::Timeout)
-                    if heard.elapsed() > 2 * PULSE
-                        && self.child.try_wait().is_ok_and(|ended| ended.is_some()) =>
+                    if heard.elapsed() > 2 * PULSE && self.transport.has_ended() =>
                 {
                     return Err(Gone::Ended(String::new()));
                 }
@@ -241,7 +203,7 @@ impl Link {
         }
         self.voice.say(Order::Close);
         let answer = self.hear(interrupt, farewell);
-        let words = self.end(short, interrupt);
+        let words = self.transport.end(short, interrupt);
         match answer {
             Ok(Answer::Closed) => Ok(()),
             Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
@@ -250,27 +212,9 @@ impl Link {
         }
     }
 
-    /// Waits until the command has ended, or ends it; gives its last words. The agent hears that nobody is left.
-    fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
-        let _ = self.socket.shutdown(Shutdown::Both);
-        let began = Instant::now();
-        let status = loop {
-            let status = self.child.try_wait().ok().flatten();
-            if status.is_some() || began.elapsed() > patience || interrupt.is_overdue() {
-                break status;
-            }
-            thread::park_timeout(POLL);
-        };
-        if status.is_none() {
-            let _ = self.child.kill();
-        }
-        // Time for its last words; one that cannot be killed is not waited for.
-        thread::park_timeout(2 * POLL);
-        let _ = self.child.try_wait();
-        let status = status.map(|status| status.to_string());
-        let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let last = Some(Vec::from(last).join("; ")).filter(|last| !last.is_empty());
-        status.into_iter().chain(last).collect::<Vec<_>>().join(": ")
+    /// Ends it, and gives its last words.
+    fn end(self, patience: Duration, interrupt: &Interrupt) -> String {
+        self.transport.end(patience, interrupt)
     }
 }
 

@@ -319,7 +319,7 @@ impl CompareArgs {
             let word = text.strip_prefix("model:").unwrap_or_else(|| text.split(':').next().unwrap_or(text));
             let name: String =
                 word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-            places.push(Place { name, device: Some(self.device(text)?), agent: false });
+            places.push(Place { device: Some(self.device(text)?), ..Place::elsewhere(&name) });
         }
         for (place, arm) in places.iter().flat_map(|place| self.arms.iter().map(move |arm| (place, arm))) {
             let name = format!("{} {}", arm.name, place.name);

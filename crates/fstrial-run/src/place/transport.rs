@@ -1,0 +1,101 @@
+//! How bytes go to an agent and back: a socket, and the process at its other end, which lives as long as the trial.
+
+use super::{reach::Reach, wire};
+use crate::interrupt::Interrupt;
+use fstrial_stack::confined;
+use std::{
+    collections::VecDeque,
+    io::{self, BufReader},
+    net::Shutdown,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often an interruption is looked for.
+pub(super) const POLL: Duration = Duration::from_millis(50);
+/// How many of the last lines that a process complained in are told.
+const LAST_WORDS: usize = 3;
+
+/// A socket and who is there.
+pub(super) struct Transport {
+    child: Child,
+    socket: UnixStream,
+    /// The last lines that it complained in.
+    complaint: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Transport {
+    /// Starts the command of a place: the socket is its input and output.
+    pub(super) fn by_command(reach: &Reach) -> io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the user's own command, which lives as long as the trial"
+        )]
+        let mut command = Command::new(reach.program());
+        command
+            .args(reach.words())
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::piped());
+        // Ctrl-C is for us: the agent is told.
+        let mut child = confined::in_own_session(&mut command).spawn()?;
+        let complaint = last_words(child.stderr.take().expect("piped above"));
+        Ok(Self { child, socket, complaint })
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> io::Result<UnixStream> {
+        self.socket.try_clone()
+    }
+
+    /// Whether the process has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_some())
+    }
+
+    /// Waits until the process has ended, or ends it; gives its last words. The agent hears that nobody is left.
+    pub(super) fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
+        let _ = self.socket.shutdown(Shutdown::Both);
+        let began = Instant::now();
+        let status = loop {
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || began.elapsed() > patience || interrupt.is_overdue() {
+                break status;
+            }
+            thread::park_timeout(POLL);
+        };
+        if status.is_none() {
+            let _ = self.child.kill();
+        }
+        // Time for its last words; one that cannot be killed is not waited for.
+        thread::park_timeout(2 * POLL);
+        let _ = self.child.try_wait();
+        let status = status.map(|status| status.to_string());
+        let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = Some(Vec::from(last).join("; ")).filter(|last| !last.is_empty());
+        status.into_iter().chain(last).collect::<Vec<_>>().join(": ")
+    }
+}
+
+/// Reads what a process complains in, and keeps the last lines.
+fn last_words(stderr: ChildStderr) -> Arc<Mutex<VecDeque<String>>> {
+    let complaint = Arc::new(Mutex::new(VecDeque::new()));
+    let last = Arc::clone(&complaint);
+    thread::spawn(move || {
+        let mut stderr = BufReader::new(stderr);
+        let lines = std::iter::from_fn(|| wire::next_line(&mut stderr));
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.push_back(line.trim().chars().take(300).collect());
+            if last.len() > LAST_WORDS {
+                last.pop_front();
+            }
+        }
+    });
+    complaint
+}
