@@ -206,7 +206,7 @@ impl Doubling {
 /// Where a latency goes. A kind of the result is the sum of its lanes, so that one operation is one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane {
-    /// Its place in a recorder, below [`LANES`].
+    /// Its place in a recorder, below [`MAX_LANES`].
     index: usize,
     /// The kind of operation that it is of; none: it has no histogram but the one of operations.
     kind: Option<&'static str>,
@@ -214,8 +214,9 @@ pub(crate) struct Lane {
     is_operation: bool,
 }
 
-const LANES: usize = 24;
-/// Lanes that patterns share.
+/// Lanes of a recorder, at most.
+const MAX_LANES: usize = 24;
+/// Those of them that patterns share.
 const SHARED: usize = 12;
 
 impl Lane {
@@ -245,12 +246,17 @@ impl Lane {
     pub(crate) const APPEND: Self = Self::part(11, "append");
 
     /// A lane that one pattern has for itself, for a kind of operation that others do not have; its own ones are numbered from 0.
+    ///
+    /// # Panics
+    /// It is one too many, or `kind` is not the name of a kind.
     pub(crate) const fn own(number: usize, kind: &'static str) -> Self {
-        Self::part(SHARED + number, kind)
+        assert!(SHARED + number < MAX_LANES, "a recorder has fewer lanes");
+        assert!(OperationKind::is_name(kind), "a word that results can carry");
+        Self { index: SHARED + number, kind: Some(kind), is_operation: false }
     }
 
     const fn part(index: usize, kind: &'static str) -> Self {
-        assert!(index < LANES, "a recorder has fewer lanes");
+        assert!(index < SHARED, "lanes of patterns' own begin here");
         Self { index, kind: Some(kind), is_operation: false }
     }
 
@@ -291,7 +297,7 @@ pub(crate) struct Recorder {
     timed: bool,
     clock: Clock,
     bytes: u64,
-    histograms: [Option<Latencies>; LANES],
+    histograms: [Option<Latencies>; MAX_LANES],
     phase: Phase,
     lanes: Vec<Lane>,
     timeline: Timeline,
@@ -316,9 +322,10 @@ impl Recorder {
     /// A recorder for the lanes that will be used. Everything it will ever need is allocated here; where the timeline's
     /// start is not known yet it is 0, and [`Recorder::start_at`] moves it.
     pub(crate) fn new(timeline: Timeline, lanes: &[Lane]) -> Self {
-        let mut histograms = [const { None }; LANES];
+        let mut histograms = [const { None }; MAX_LANES];
         for lane in lanes {
-            histograms[lane.index] = Some(Latencies::new());
+            let before = histograms[lane.index].replace(Latencies::new());
+            assert!(before.is_none(), "two lanes of a pattern have one place: {lane:?}");
         }
         let total = timeline.end - timeline.start;
         let series_span = timeline.clock.ticks(timeline.series_step_ns * timeline.series_len);

@@ -6,7 +6,7 @@ use crate::{
     units::{Bytes, Nanos},
     workload::Figure,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// A kind of operation that has a latency histogram of its own: a word of the pattern that records it.
@@ -27,8 +27,24 @@ impl OperationKind {
     pub const FSYNC: Self = Self::new("fsync");
 
     /// A kind of this name: at most 32 lower-case letters, digits and hyphens.
+    ///
+    /// # Panics
+    /// It is something else.
     pub const fn new(name: &'static str) -> Self {
+        assert!(Self::is_name(name), "a kind of operation is at most 32 of a-z, 0-9 and -");
         Self(Cow::Borrowed(name))
+    }
+
+    /// Whether a word is the name of a kind.
+    pub const fn is_name(name: &str) -> bool {
+        let (bytes, mut at) = (name.as_bytes(), 0);
+        while at < bytes.len() {
+            if !matches!(bytes[at], b'a'..=b'z' | b'0'..=b'9' | b'-') {
+                return false;
+            }
+            at += 1;
+        }
+        !bytes.is_empty() && bytes.len() <= 32
     }
 }
 
@@ -42,10 +58,21 @@ impl TryFrom<Cow<'static, str>> for OperationKind {
     type Error = &'static str;
 
     fn try_from(name: Cow<'static, str>) -> Result<Self, Self::Error> {
-        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let fits = (1..=32).contains(&name.len()) && name.bytes().all(is_word);
-        if fits { Ok(Self(name)) } else { Err("a kind of operation is at most 32 of a-z, 0-9 and -") }
+        if Self::is_name(&name) {
+            Ok(Self(name))
+        } else {
+            Err("a kind of operation is at most 32 of a-z, 0-9 and -")
+        }
     }
+}
+
+/// Kinds of operations that a load has at most.
+pub const MAX_KINDS: usize = 32;
+
+/// Refuses more kinds than a load has: they may come from elsewhere.
+fn few_kinds<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<OperationKind, String>, D::Error> {
+    let kinds = BTreeMap::deserialize(from)?;
+    if kinds.len() > MAX_KINDS { Err(D::Error::custom("too many kinds of operations")) } else { Ok(kinds) }
 }
 
 /// What the engine saw in the measured time, all threads together.
@@ -65,6 +92,7 @@ pub struct LoadResult {
     /// The first error, in words, if there was one.
     pub first_error: Option<String>,
     /// Latencies in nanoseconds by kind: HdrHistogram V2 with deflate off, base64, 3 significant digits.
+    #[serde(deserialize_with = "few_kinds")]
     pub histograms: BTreeMap<OperationKind, String>,
     /// Operations in equal windows of the measured time: 20, or 10 when it is shorter than 0.5 s.
     pub windows: Vec<u64>,

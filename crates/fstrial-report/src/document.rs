@@ -23,8 +23,8 @@ use fstrial_run::{
     judge::Judge,
     plan::{Plan, threads_in_words},
     sample::{LoadSample, Sample},
+    typical::Typical,
 };
-use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
@@ -628,7 +628,8 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
     let laps: Vec<(f64, f64)> = samples.iter().filter_map(|sample| sample.counters.laps()).collect();
     let lap =
         |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
-    let (typical, interval) = typical_rate(samples);
+    let typical: Typical = samples.iter().map(|sample| sample.rate).collect();
+    let (typical, interval) = (typical.value(), typical.interval_or_range());
     let arm = &plan.trial.arms[plan.cells[at].arm];
     let bytes_per_second =
         robust_mean(samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)));
@@ -693,54 +694,8 @@ fn mean(counts: &[u64]) -> Option<f64> {
 
 /// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or where one is not positive.
 fn robust_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut walsh = Walsh::default();
-    for value in values {
-        if value <= 0.0 {
-            return None;
-        }
-        walsh.push(value.ln());
-    }
-    walsh.estimate().map(f64::exp)
-}
-
-/// The typical rate of a cell and its interval: the one-sample signed-rank estimate of the log rates.
-fn typical_rate(samples: &[Sample]) -> (Option<f64>, Option<(f64, f64)>) {
-    let mut typical = Typical::default();
-    samples.iter().for_each(|sample| typical.push(sample.rate));
-    (typical.rate(), typical.interval())
-}
-
-/// Rates of a cell as they come in.
-#[derive(Debug, Clone, Default)]
-pub struct Typical {
-    walsh: Walsh,
-    /// The least and the greatest.
-    range: Option<(f64, f64)>,
-}
-
-impl Typical {
-    /// Adds the rate of a run.
-    pub fn push(&mut self, rate: f64) {
-        self.walsh.push(rate.ln());
-        self.range = Some(self.range.map_or((rate, rate), |(low, high)| (low.min(rate), high.max(rate))));
-    }
-
-    /// Runs so far.
-    pub fn runs(&self) -> usize {
-        self.walsh.rounds()
-    }
-
-    /// The typical rate; none before the first run.
-    pub fn rate(&self) -> Option<f64> {
-        self.walsh.estimate().map(f64::exp)
-    }
-
-    /// Its interval, of 95 % from six runs on and the range of the runs before that; none of a single one.
-    pub fn interval(&self) -> Option<(f64, f64)> {
-        let critical = signed_rank::largest_critical(self.runs(), 0.05);
-        let interval = self.walsh.interval(critical).map(|(low, high)| (low.exp(), high.exp()));
-        interval.or(self.range.filter(|_| self.runs() > 1))
-    }
+    let positive = values.map(|value| (value > 0.0).then_some(value)).collect::<Option<Vec<f64>>>()?;
+    positive.into_iter().collect::<Typical>().value()
 }
 
 /// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.

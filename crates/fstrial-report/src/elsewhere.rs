@@ -147,7 +147,7 @@ fn line(found: &Finding, practical: f64) -> String {
     let Some(ratio) = found.ratio else {
         return format!("{} against {}: no round has both", found.a, found.b);
     };
-    let interval = interval(found.interval);
+    let interval = interval(found.interval, found.interval_level);
     let ratio = numbers::ratio(ratio);
     let comparison = match found.asked.less_is_better {
         true if is_time(&found.asked) => {
@@ -169,8 +169,9 @@ fn line(found: &Finding, practical: f64) -> String {
     )
 }
 
-fn interval(ends: Option<(f64, f64)>) -> String {
-    ends.map(|ends| format!(" {}", numbers::ratio_interval(ends))).unwrap_or_default()
+fn interval(ends: Option<(f64, f64)>, level: f64) -> String {
+    ends.map(|ends| format!(" {}{}", numbers::ratio_interval(ends), verdict::of_level(level)))
+        .unwrap_or_default()
 }
 
 /// Whether less of it is less time, as far as the file says.
@@ -191,18 +192,19 @@ fn judgement(found: &Finding, practical: f64) -> String {
     if found.interval.is_none() && found.method != Method::Sequential {
         return format!("{word}: too few, {}", fewest(found.method));
     }
+    let known = verdict::known(found.within_percent);
     if found.waits_for_total {
         return format!(
-            "{word}; over all rounds it is {}, which does not bear it out",
+            "{word}{known}; over all rounds it is {}, which does not bear it out",
             found.total_ratio.map(numbers::ratio).unwrap_or_default()
         );
     }
     if found.suggestive {
         return format!(
-            "{word}: suggestive on its own, but not after correcting for the number of comparisons"
+            "{word}{known}; suggestive on its own, but not after correcting for the number of comparisons"
         );
     }
-    word + &verdict::known(found.within_percent)
+    word + &known
 }
 
 fn in_a_word(verdict: Outcome, less_is_better: bool, practical: f64) -> String {
@@ -255,7 +257,7 @@ fn over_all(found: &Finding, practical: f64) -> String {
         return format!(
             "; over all {} it is {ratio}{}: {word}{disagree}",
             rounds_in_words(all.rounds),
-            interval(all.interval)
+            interval(all.interval, all.interval_level)
         );
     }
     let apart = found.total_ratio.filter(|_| found.total_is_apart && !found.waits_for_total);
@@ -287,6 +289,7 @@ mod tests {
             suggestive: false,
             rounds_needed: None,
             within_percent: None,
+            near: false,
             total_ratio: Some(1.1),
             total_is_apart: false,
             waits_for_total: false,
@@ -316,6 +319,7 @@ mod tests {
             verdict: Outcome::Slower,
             ratio: Some(0.61),
             interval: Some((0.6, 0.63)),
+            interval_level: 0.95,
             rounds: 40,
         };
         let lines = [
@@ -332,7 +336,8 @@ mod tests {
             Finding { rounds_needed: Some((60, 140)), ..undecided.clone() },
             Finding { rounds_needed: None, ..undecided.clone() },
             Finding { suggestive: true, ..undecided.clone() },
-            Finding { within_percent: Some(10.0), ..undecided.clone() },
+            Finding { within_percent: Some(10.0), near: true, interval_level: 0.9, ..undecided.clone() },
+            Finding { within_percent: Some(10.0), suggestive: true, ..undecided.clone() },
             Finding { waits_for_total: true, ..undecided.clone() },
             Finding { interval: None, rounds: Some(5), ..undecided.clone() },
             Finding { interval: None, verdict: Outcome::Undecided, values: [3, 3], ..unpaired.clone() },

@@ -231,12 +231,11 @@ pub(super) fn paired(
 /// A round of a weighted sum of logarithms: a slope, or a figure itself.
 pub(super) fn weighted_sum(metric: Metric, less: bool, weights: &[f64], found: &[&Sample]) -> Option<Pair> {
     let direction = if less { -1.0 } else { 1.0 };
-    let value = |sample: &Sample| match metric.quantile() {
-        None => sample.on(metric),
-        Some(quantile) => sample.quantile(quantile),
-    };
-    let logs: Option<Vec<f64>> =
-        weights.iter().zip(found).map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
+    let logs: Option<Vec<f64>> = weights
+        .iter()
+        .zip(found)
+        .map(|(weight, sample)| Some(weight * sample.figure(metric)?.ln()))
+        .collect();
     Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), done: None })
 }
 

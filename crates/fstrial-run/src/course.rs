@@ -40,7 +40,7 @@ pub fn judged(plan: &Plan, rounds: Vec<Round>) -> Judge<'_> {
     judged_by(Judge::new(plan), rounds)
 }
 
-/// The same with another judge.
+/// The same by a judge that has seen no round.
 pub(super) fn judged_by(mut judge: Judge<'_>, rounds: impl IntoIterator<Item = Round>) -> Judge<'_> {
     rounds.into_iter().for_each(|round| judge.take(round));
     judge.finish();

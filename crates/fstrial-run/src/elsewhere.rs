@@ -21,7 +21,7 @@ use super::{
 use fstrial_model::{
     arm::Arm,
     metric::Metric,
-    trial::{self, Trial},
+    trial::{self, Compare, ErrorControl, Trial},
     units::{Bytes, Percent},
     workload::{ResultKind, Work, Workload},
 };
@@ -103,6 +103,8 @@ pub struct OverAll {
     pub ratio: Option<f64>,
     /// Its interval.
     pub interval: Option<(f64, f64)>,
+    /// The level of the interval.
+    pub interval_level: f64,
     /// All rounds.
     pub rounds: usize,
 }
@@ -140,6 +142,9 @@ pub struct Finding {
     /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_percent: Option<f64>,
+    /// Whether that is near enough for either to do; then the interval is the one that shows it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub near: bool,
     /// The ratio of sums over all rounds.
     pub total_ratio: Option<f64>,
     /// Whether the rounds show that it is another than that of a typical round.
@@ -192,15 +197,22 @@ pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
 
 /// What all rounds say where fewer decided.
 fn over_all(found: &Finding, all: &Finding) -> Option<OverAll> {
-    let Finding { verdict, ratio, interval, rounds, .. } = *all;
-    let all = OverAll { verdict, ratio, interval, rounds: rounds.unwrap_or_default() };
+    let Finding { verdict, ratio, interval, interval_level, rounds, .. } = *all;
+    let all = OverAll { verdict, ratio, interval, interval_level, rounds: rounds.unwrap_or_default() };
     (found.rounds < rounds).then_some(all)
 }
 
-/// The table as a trial that was run: a number of an arm is a cell.
+/// The table as a trial that was run: a number of an arm is a cell. A judge asks of an arm its name and whether it is a control, of a
+/// workload its name and whether it is a program; nothing else of them is known here.
 fn plan(table: &Table, settings: &Settings) -> Plan {
     let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("dir") };
-    let settings_of_trial = trial::Settings { practical: settings.practical, ..trial::Settings::default() };
+    let settings_of_trial = trial::Settings {
+        practical: settings.practical,
+        errors: ErrorControl::Fdr,
+        stalls: None,
+        compare: Compare::Arms,
+        ..trial::Settings::default()
+    };
     let trial =
         Trial { trial: settings_of_trial, arms: table.arms.iter().map(arm).collect(), ..Trial::default() };
     let workload = |asked: &Quantity| Workload {
@@ -322,7 +334,7 @@ fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
 fn in_rounds(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]], method: Method) -> Vec<Finding> {
     let judge = match method {
         Method::Sequential => Judge::new(plan),
-        _ => Judge::looking_once(plan),
+        Method::SignedRank | Method::RankSum => Judge::looking_once(plan),
     };
     let states = course::judged_by(judge, rounds(table)).states();
     let found = states.into_iter().zip(&plan.contrasts).zip(sides);
@@ -351,6 +363,7 @@ fn finding(
         method,
         suggestive: state.suggestive,
         within_percent: state.within_percent,
+        near: state.near,
         total_ratio: state.total_ratio,
         total_is_apart: state.total_is_apart,
         waits_for_total: state.waits_for_total,
@@ -388,6 +401,7 @@ fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Fi
                 suggestive: compared.suggestive,
                 rounds_needed: None,
                 within_percent: None,
+                near: false,
                 total_ratio: None,
                 total_is_apart: false,
                 waits_for_total: false,

@@ -13,17 +13,14 @@ use super::{
     round::{Round, RunOutcome},
     sample::Sample,
     tail::Tail,
+    typical::Typical,
 };
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     metric::Metric,
 };
-use fstrial_stats::{
-    Decision, Pair, Panel, Verdict, estimate,
-    schedule::{Schedule, Spending},
-    spread,
-    total::unseen_stalls,
-};
+use fstrial_stats::{Decision, Panel, Verdict, spread, total::unseen_stalls};
+use std::collections::HashMap;
 
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
 pub(super) const MAX_LOST: u32 = 3;
@@ -43,10 +40,13 @@ pub struct Judge<'a> {
     tails: Vec<Option<Tail>>,
     /// By contrast: the logarithm that the last round gave.
     latest: Vec<Option<f64>>,
-    /// Runs of the round that is on its way, and those that it was to have.
+    /// By cell: the contrasts that need it.
+    contrasts_of: Vec<Vec<usize>>,
+    /// Runs of the round that is on its way, and those that it was to have; where nobody asks for more of them, none.
     ran: usize,
     asked: usize,
     is_cut_short: bool,
+    looks_once: bool,
 }
 
 /// A ratio, or the figure of a cell.
@@ -85,11 +85,15 @@ impl<'a> Judge<'a> {
     /// A judge for rounds that are all there, which looks when it is finished, and with all of the error: see
     /// [`Panel::looking_once`].
     pub fn looking_once(plan: &'a Plan) -> Self {
-        Self::with(plan, Panels::new(plan, Panel::looking_once))
+        Self { looks_once: true, ..Self::with(plan, Panels::new(plan, Panel::looking_once)) }
     }
 
     fn with(plan: &'a Plan, panels: Panels) -> Self {
         let results = |cell: &Cell| vec![Vec::new(); plan.results[cell.workload].len()];
+        let mut contrasts_of = vec![Vec::new(); plan.cells.len()];
+        for (index, contrast) in plan.contrasts.iter().enumerate() {
+            contrast.cells().for_each(|cell| contrasts_of[cell].push(index));
+        }
         Self {
             plan,
             panels,
@@ -99,9 +103,11 @@ impl<'a> Judge<'a> {
             failures: Vec::new(),
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             latest: vec![None; plan.contrasts.len()],
+            contrasts_of,
             ran: 0,
             asked: 0,
             is_cut_short: false,
+            looks_once: false,
         }
     }
 
@@ -132,7 +138,7 @@ impl<'a> Judge<'a> {
 
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
-        if self.ran == 0 {
+        if self.ran == 0 && !self.looks_once {
             self.asked = self.runs_needed();
         }
         self.cells[cell].tried = true;
@@ -189,12 +195,18 @@ impl<'a> Judge<'a> {
             self.panels.reopen();
         }
         self.latest.fill(None);
-        let mut of_cell = vec![&[][..]; self.plan.cells.len()];
-        for (cell, outcome) in &round.runs {
-            of_cell[*cell] = outcome.as_deref().unwrap_or_default();
-        }
-        for (index, contrast) in self.plan.contrasts.iter().enumerate() {
-            let found = contrast.figures().map(|(cell, result)| of_cell[cell].get(result));
+        let of_cell: HashMap<usize, &[Sample]> = round
+            .runs
+            .iter()
+            .map(|(cell, outcome)| (*cell, outcome.as_deref().unwrap_or_default()))
+            .collect();
+        let mut touched: Vec<usize> =
+            of_cell.keys().flat_map(|cell| &self.contrasts_of[*cell]).copied().collect();
+        touched.sort_unstable();
+        touched.dedup();
+        for index in touched {
+            let contrast = &self.plan.contrasts[index];
+            let found = contrast.figures().map(|(cell, result)| of_cell.get(&cell)?.get(result));
             let Some(found) = found.collect::<Option<Vec<&Sample>>>() else { continue };
             match &contrast.of {
                 Of::Ratio => self.push(index, contrast, found[0], found[1]),
@@ -259,7 +271,7 @@ impl<'a> Judge<'a> {
         let cells = 0..self.plan.cells.len();
         let mut needed: Vec<bool> = cells.map(|cell| is_first(cell) || self.is_watched(cell)).collect();
         for (index, contrast) in self.plan.contrasts.iter().enumerate() {
-            // Whether it is open takes longer to see than that it would make no difference.
+            // The cheaper question first.
             if contrast.cells().any(|cell| !needed[cell]) && self.is_open(index) {
                 contrast.cells().for_each(|cell| needed[cell] = true);
             }
@@ -270,7 +282,7 @@ impl<'a> Judge<'a> {
         needed
     }
 
-    /// Runs of a round from now on.
+    /// How many runs a round has from now on: of the cells that are still needed.
     pub fn runs_needed(&self) -> usize {
         self.needed().into_iter().filter(|needed| *needed).count()
     }
@@ -345,6 +357,15 @@ impl<'a> Judge<'a> {
         self.latest[index].map(|log| ratio(log, less))
     }
 
+    /// The samples of a contrast's two cells, by round: those of rounds that have both.
+    pub fn pairs(&self, contrast: &Contrast) -> impl Iterator<Item = (&Sample, &Sample)> {
+        let of_b = self.samples(contrast.b, contrast.result_b).iter();
+        let of_b: HashMap<u32, &Sample> = of_b.map(|sample| (sample.round, sample)).collect();
+        self.samples(contrast.a, contrast.result_a)
+            .iter()
+            .filter_map(move |a| Some((a, *of_b.get(&a.round)?)))
+    }
+
     /// How many contrasts there are.
     pub fn contrasts(&self) -> usize {
         self.plan.contrasts.len()
@@ -364,11 +385,8 @@ impl<'a> Judge<'a> {
     /// The figure of a cell itself over all of its rounds, with its interval of 95 %. None of a cell that failed or cannot do it.
     pub fn amount(&self, cell: usize, result: usize, metric: Metric) -> Option<Estimate> {
         let samples = (!self.is_out(cell)).then(|| self.samples(cell, result))?;
-        let pairs: Vec<Pair> =
-            samples.iter().filter_map(|sample| weighted_sum(metric, false, &[1.0], &[sample])).collect();
-        let (log, interval) = estimate::at_stop(&pairs, &Schedule::new(ALPHA, Spending::Directional))?;
-        let interval = interval.map(|logs| ratio_interval(logs, false));
-        Some(Estimate { value: log.exp(), interval, rounds: pairs.len() })
+        let typical: Typical = samples.iter().filter_map(|sample| sample.figure(metric)).collect();
+        Some(Estimate { value: typical.value()?, interval: typical.interval(), rounds: typical.runs() })
     }
 
     /// Ratio and interval of a verdict, where they may be shown.

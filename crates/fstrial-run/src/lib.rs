@@ -42,5 +42,6 @@ pub mod sample;
 pub mod session;
 pub mod stored;
 mod tail;
+pub mod typical;
 pub mod warnings;
 pub mod worker;

@@ -15,7 +15,7 @@ pub struct Round {
     pub number: u32,
     /// It is the first one of a session that resumed the trial.
     pub is_resumed: bool,
-    /// What came of each run by the index of its cell, in the order in which they were run.
+    /// What came of each run by the index of its cell, in the order in which they were run; a cell is run once at most.
     pub runs: Vec<(usize, RunOutcome)>,
 }
 

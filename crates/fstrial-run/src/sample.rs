@@ -187,6 +187,14 @@ impl Sample {
         Done { amount: self.rate * self.seconds, time: self.seconds }
     }
 
+    /// What it says on a metric; none where it has none, or too few operations for a quantile.
+    pub(super) fn figure(&self, metric: Metric) -> Option<f64> {
+        match metric.quantile() {
+            None => self.on(metric),
+            Some(quantile) => self.quantile(quantile),
+        }
+    }
+
     /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.
     pub(super) fn on(&self, metric: Metric) -> Option<f64> {
         let load = || self.load.as_ref();

@@ -5,7 +5,6 @@ use super::{
     cell::{Contrast, Of},
     judge::Judge,
     panels::ALPHA,
-    sample::Sample,
 };
 use crate::numbers::counted;
 use fstrial_model::{
@@ -17,7 +16,6 @@ use fstrial_stats::{
     spread,
     steady::{self, Drift},
 };
-use std::collections::BTreeMap;
 
 /// From this share of a core on, the generator's own work is said with the result.
 const GENERATOR_LIMIT: f64 = 0.25;
@@ -140,11 +138,8 @@ impl Judge<'_> {
     /// How the ratio of two cells differs between rounds in which the first of them ran first and others; none if one of the
     /// two orders was drawn too seldom.
     fn order_effect(&self, contrast: &Contrast) -> Option<Shift> {
-        let of_b = self.samples(contrast.b, contrast.result_b).iter().map(|sample| (sample.round, sample));
-        let of_b: BTreeMap<u32, &Sample> = of_b.collect();
         let mut logs: [Vec<f64>; 2] = Default::default();
-        for a in self.samples(contrast.a, contrast.result_a) {
-            let Some(b) = of_b.get(&a.round).filter(|b| b.slot != a.slot) else { continue };
+        for (a, b) in self.pairs(contrast).filter(|(a, b)| a.slot != b.slot) {
             logs[usize::from(a.slot < b.slot)].push((a.rate / b.rate).ln());
         }
         let [second, first] = logs;

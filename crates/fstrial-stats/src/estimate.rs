@@ -57,11 +57,6 @@ impl Pair {
             [(a.amount, b.amount), (a.time, b.time)].map(|(a, b)| Pair::of_values(a, b).log_ratio);
         Pair { log_ratio: amounts - times, done: Some([a, b]) }
     }
-
-    /// The same round with the names of the cells exchanged.
-    pub fn swapped(&self) -> Pair {
-        Pair { log_ratio: -self.log_ratio, done: self.done.map(|[a, b]| [b, a]) }
-    }
 }
 
 /// The Walsh averages of the rounds so far, kept sorted as rounds arrive.
@@ -298,7 +293,8 @@ mod tests {
             let of = |d: &f64| Pair { log_ratio: *d, done: None };
             let pairs: Vec<Pair> = rounds.iter().map(of).collect();
             let there: Walsh = pairs.iter().collect();
-            let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
+            let swap = |pair: &Pair| Pair { log_ratio: -pair.log_ratio, done: None };
+            let swapped: Vec<Pair> = pairs.iter().map(swap).collect();
             let back: Walsh = swapped.iter().collect();
             prop_assert_eq!(there.estimate(), back.estimate().map(|e| -e));
             for k in 1..=there.sorted.len() / 2 {

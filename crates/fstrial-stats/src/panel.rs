@@ -194,12 +194,8 @@ impl Panel {
         }
     }
 
-    /// How many questions there are.
-    pub fn questions(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in.
+    /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in; a panel that looks once
+    /// waits for the end.
     pub fn settle(&mut self) {
         if !self.looks_once {
             self.look();

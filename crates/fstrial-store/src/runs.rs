@@ -9,7 +9,9 @@ use crate::{
 use fstrial_model::{
     facts::ArmFacts,
     job::{FailureKind, Job, RunFailure},
-    measurement::{Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
+    measurement::{
+        Counters, LoadResult, MAX_KINDS, Measurement, OperationKind, PhaseResult, Reading, Stage, Value,
+    },
     units::{Bytes, Nanos},
     workload::Figure,
 };
@@ -613,6 +615,9 @@ fn read_histograms(
         let kind: String = row.get("kind")?;
         let bytes: Vec<u8> = row.get("latencies_ns")?;
         histograms.insert(from_name("kind of operation", &kind)?, histogram_text(&bytes));
+        if histograms.len() > MAX_KINDS {
+            return Err(Fault::damaged(format!("run {run} has more than {MAX_KINDS} kinds of operations")));
+        }
     }
     Ok(histograms)
 }

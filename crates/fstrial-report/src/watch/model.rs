@@ -1,6 +1,6 @@
 //! What the view shows, as plain data: filled from events, or from the store. Names in it are safe to show.
 
-use crate::{document::Typical, plain};
+use crate::plain;
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     measurement::{Measurement, Reading},
@@ -13,6 +13,7 @@ use fstrial_run::{
     plan::Plan,
     round::{Earlier, Round},
     sample::Sample,
+    typical::Typical,
 };
 
 /// Messages kept; older ones are in the store.

@@ -139,8 +139,8 @@ fn course_bounds(line: &ContrastLine, band: f64) -> [f64; 2] {
 pub(super) fn threads(buffer: &mut Buffer, area: Rect, look: Look, curves: &Curves) {
     let cells = || curves.lines.iter().flat_map(|line| &line.cells);
     let tops = cells().flat_map(|cell| {
-        let high = cell.typical.interval().map(|(_, high)| high);
-        [cell.typical.rate(), high].into_iter().flatten()
+        let high = cell.typical.interval_or_range().map(|(_, high)| high);
+        [cell.typical.value(), high].into_iter().flatten()
     });
     let top = tops.fold(0.0, f64::max);
     if top <= 0.0 {
@@ -161,12 +161,12 @@ pub(super) fn threads(buffer: &mut Buffer, area: Rect, look: Look, curves: &Curv
         for (index, line) in curves.lines.iter().enumerate() {
             let colour = look.shade(SERIES[index % SERIES.len()]);
             for cell in &line.cells {
-                if let Some((low, high)) = cell.typical.interval() {
+                if let Some((low, high)) = cell.typical.interval_or_range() {
                     context.draw(&Line::new(at(cell.threads), low, at(cell.threads), high, colour));
                 }
             }
             for pair in line.cells.windows(2) {
-                if let (Some(from), Some(to)) = (pair[0].typical.rate(), pair[1].typical.rate()) {
+                if let (Some(from), Some(to)) = (pair[0].typical.value(), pair[1].typical.value()) {
                     context.draw(&Line::new(at(pair[0].threads), from, at(pair[1].threads), to, colour));
                 }
             }
@@ -175,7 +175,7 @@ pub(super) fn threads(buffer: &mut Buffer, area: Rect, look: Look, curves: &Curv
         for (index, line) in curves.lines.iter().enumerate() {
             let colour = look.of(SERIES[index % SERIES.len()]);
             for cell in &line.cells {
-                if let Some(rate) = cell.typical.rate() {
+                if let Some(rate) = cell.typical.value() {
                     let letter = TextLine::styled(letter(index).to_string(), colour);
                     context.print(at(cell.threads), rate, letter);
                 }

@@ -392,7 +392,7 @@ fn curves(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
     let mut legend = Vec::new();
     for (index, of) in curves.lines.iter().enumerate() {
         let style = look.of(plot::SERIES[index % plot::SERIES.len()]);
-        let at = of.cells.iter().find(|cell| cell.threads == level).and_then(|cell| cell.typical.rate());
+        let at = of.cells.iter().find(|cell| cell.threads == level).and_then(|cell| cell.typical.value());
         let rate = at.map_or_else(String::new, |rate| format!(" {}", numbers::figure(rate, &curves.unit)));
         legend.push(Span::styled(format!("{} {}{rate}  ", plot::letter(index), of.name), style));
     }

@@ -142,3 +142,29 @@ fn a_base_leaves_its_own_comparisons() {
     assert_eq!(size(&table, &ONCE), (3, 3 * 16));
     assert_eq!(size(&table, &Settings { base: Some(1), ..ONCE }), (2, 2 * 16));
 }
+
+#[test]
+fn an_undecided_comparison_says_how_near_and_shows_the_interval_of_that() {
+    // 1 % more, give or take 8: no difference is shown, and none of 3 % is excluded.
+    let values: Vec<f64> = (0..18).map(|round| 101.0 + [0.2, 7.8, -8.0, 4.4, -3.4, 1.6][round % 6]).collect();
+    let found = found(&table(&values, drawn));
+    assert_eq!((found.verdict, found.within_percent, found.near), (Outcome::Undecided, Some(5.0), true));
+    assert!((found.interval_level - 0.9).abs() < 1e-9, "{found:?}");
+    let (low, high) = found.interval.unwrap();
+    assert!(low > 1.0 / 1.05 && high < 1.05, "{found:?}");
+}
+
+#[test]
+fn workloads_may_have_rounds_of_their_own() {
+    let mut both = table(&[110.0; 8], drawn);
+    both.asked.push(Quantity { workload: "other".into(), ..both.asked[0].clone() });
+    let later = |value: &Value| Value { asked: 1, round: value.round.map(|round| round + 8), ..*value };
+    let others: Vec<Value> = both.values.iter().map(later).collect();
+    both.values.extend(others);
+    both.rounds = Some(16);
+    let found = judge(&both, &ONCE);
+    assert_eq!(
+        found.iter().map(|found| (found.verdict, found.rounds)).collect::<Vec<_>>(),
+        [(Outcome::Faster, Some(8)); 2]
+    );
+}

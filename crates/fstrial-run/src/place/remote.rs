@@ -203,7 +203,7 @@ impl Link {
         }
         self.voice.say(Order::Close);
         let answer = self.hear(interrupt, farewell);
-        let words = self.transport.end(short, interrupt);
+        let words = self.end(short, interrupt);
         match answer {
             Ok(Answer::Closed) => Ok(()),
             Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),

@@ -48,7 +48,7 @@ impl Transport {
         Ok(Self { child, socket, complaint })
     }
 
-    /// The socket.
+    /// The socket, for one more that reads or writes.
     pub(super) fn socket(&self) -> io::Result<UnixStream> {
         self.socket.try_clone()
     }

@@ -142,11 +142,11 @@ fn compare_with_itself(
         .judge()
         .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;
     let round_seconds = finished.round_time.map_or(1.5, Nanos::as_secs_f64);
-    Ok(noise(on, judge.samples(0, 0), judge.samples(1, 0), round_seconds))
+    Ok(noise(on, judge.pairs(&plan.contrasts[0]), round_seconds))
 }
 
-fn noise(on: String, a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
-    let pairs: Vec<Pair> = a.iter().zip(b).map(|(a, b)| Pair::of_values(a.rate, b.rate)).collect();
+fn noise<'a>(on: String, pairs: impl Iterator<Item = (&'a Sample, &'a Sample)>, round_seconds: f64) -> Noise {
+    let pairs: Vec<Pair> = pairs.map(|(a, b)| Pair::of_values(a.rate, b.rate)).collect();
     let sizes: Vec<f64> = pairs.iter().map(|pair| pair.log_ratio.abs() * 100.0).collect();
     Noise {
         of: "ext4 against ext4, random 16 KiB writes, direct, 1 thread, runs of 0.5 s".into(),
