@@ -8,11 +8,12 @@ use std::{
 };
 
 /// Which of our crates each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 11] = [
+const DIRECTIONS: [(&str, &[&str]); 12] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
     ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
     ("fstrial-engine", &["fstrial-model"]),
+    ("fstrial-kv", &["fstrial-model", "fstrial-engine"]),
     ("fstrial-stack", &["fstrial-model"]),
     ("fstrial-store", &["fstrial-model"]),
     (
@@ -22,6 +23,7 @@ const DIRECTIONS: [(&str, &[&str]); 11] = [
             "fstrial-model",
             "fstrial-device",
             "fstrial-engine",
+            "fstrial-kv",
             "fstrial-stack",
             "fstrial-store",
         ],

@@ -30,6 +30,9 @@ pub(crate) enum Sampler {
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     n: u64,
+    /// What `n` was at first: YCSB goes on to compute η from it.
+    first: u64,
+    theta: f64,
     zeta: f64,
     /// ζ(2) = 1 + 0.5^θ.
     zeta_2: f64,
@@ -96,14 +99,33 @@ fn mean(generator: &mut Generator, draws: u32) -> f64 {
 }
 
 impl Zipf {
-    fn new(n: u64, theta: f64) -> Self {
-        let (zeta, zeta_2) = (zeta(n, theta), 1.0 + libm::pow(0.5, theta));
-        let eta = (1.0 - libm::pow(2.0 / n as f64, 1.0 - theta)) / (1.0 - zeta_2 / zeta);
-        Self { n, zeta, zeta_2, alpha: 1.0 / (1.0 - theta), eta }
+    pub(crate) fn new(n: u64, theta: f64) -> Self {
+        Self::of_zeta(n, theta, zeta(n, theta))
+    }
+
+    /// The same with a ζ(n) that is known.
+    pub(crate) fn of_zeta(n: u64, theta: f64, zeta: f64) -> Self {
+        let (zeta_2, alpha) = (1.0 + libm::pow(0.5, theta), 1.0 / (1.0 - theta));
+        let ranks = Self { n, first: n, theta, zeta, zeta_2, alpha, eta: 0.0 };
+        Self { eta: ranks.eta(), ..ranks }
+    }
+
+    fn eta(&self) -> f64 {
+        let first = self.first as f64;
+        (1.0 - libm::pow(2.0 / first, 1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta)
+    }
+
+    /// There are more ranks now; with fewer nothing changes. As YCSB's `ZipfianGenerator::nextLong` does it.
+    pub(crate) fn grow(&mut self, n: u64) {
+        if n > self.n {
+            self.zeta += (self.n + 1..=n).map(|i| libm::pow(i as f64, -self.theta)).sum::<f64>();
+            self.n = n;
+            self.eta = self.eta();
+        }
     }
 
     #[inline]
-    fn draw(&self, generator: &mut Generator) -> u64 {
+    pub(crate) fn draw(&self, generator: &mut Generator) -> u64 {
         let u = unit(generator);
         let scaled = u * self.zeta;
         if scaled < 1.0 {

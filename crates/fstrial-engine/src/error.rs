@@ -2,7 +2,10 @@
 //! in the result.
 
 use fstrial_model::units::Bytes;
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// A load that was refused, or could not be laid out or run. Messages read after "failed to run the load: ".
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +146,15 @@ impl EngineError {
 /// Refuses a load that makes no sense.
 pub(crate) fn refuse(problem: impl Into<String>, hint: &'static str) -> Result<(), EngineError> {
     Err(EngineError::Impossible { problem: problem.into(), hint })
+}
+
+/// A key-value engine that did not do what it was asked for while laying out.
+pub(crate) fn store_failed(folder: &Path, what: String) -> EngineError {
+    EngineError::Layout {
+        operation: "make a key-value store in",
+        path: folder.to_owned(),
+        source: io::Error::other(what),
+    }
 }
 
 /// The error of a system call while laying out.

@@ -6,6 +6,7 @@
 use crate::{
     EngineError, Target, Usage,
     clock::Clock,
+    keyvalue::{KeyValueEngines, NoEngines},
     patterns::{Ground, Works, routine},
     tree::Trees,
     validate,
@@ -31,6 +32,7 @@ pub struct Site<'a> {
     trees: Trees,
     /// What may be done to a device that is used as it is; none: loads lay out what they need.
     as_it_is: Option<Usage>,
+    engines: &'a dyn KeyValueEngines,
 }
 
 /// Lays out the files of a single load: see [`Site::prepare`].
@@ -44,12 +46,18 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<PreparedPhase, EngineE
 impl<'a> Site<'a> {
     /// A place where nothing was laid out yet.
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, sets: BTreeSet::new(), trees: Trees::default(), as_it_is: None }
+        Self { target, sets: BTreeSet::new(), trees: Trees::default(), as_it_is: None, engines: &NoEngines }
     }
 
     /// A device that is used as it is: nothing is laid out on it. Loads that write are refused unless they may.
     pub fn as_it_is(device: &'a Path, usage: Usage) -> Self {
         Self { as_it_is: Some(usage), ..Self::new(Target::BlockDevice(device)) }
+    }
+
+    /// The same with engines for loads on key-value stores.
+    #[must_use]
+    pub fn with_engines(self, engines: &'a dyn KeyValueEngines) -> Self {
+        Self { engines, ..self }
     }
 
     /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
@@ -80,6 +88,7 @@ impl<'a> Site<'a> {
             is_new,
             as_it_is: self.as_it_is,
             trees: &mut self.trees,
+            engines: self.engines,
         })
     }
 }

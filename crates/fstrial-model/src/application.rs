@@ -27,8 +27,7 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["sqlite", "sqlite3"],
-        about: "A commit in WAL mode: pages appended and synced; and with a rollback journal: a file made, synced and \
-                deleted.",
+        about: "SQLite itself: reads and updates of records, with a write-ahead log and with a rollback journal.",
     },
     Application {
         names: &["redis", "valkey", "aof"],

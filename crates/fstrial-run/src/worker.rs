@@ -344,7 +344,8 @@ impl<'a> Run<'a> {
         let mut site = Site::new(match &target {
             Target::Directory(path) => fstrial_engine::Target::Directory(path),
             Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
-        });
+        })
+        .with_engines(&fstrial_kv::Engines);
         let bytes = task.space_needed().0;
         self.require_room(bytes)?;
         let mut results = Vec::new();

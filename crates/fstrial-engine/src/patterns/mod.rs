@@ -10,6 +10,7 @@ mod flush;
 mod io;
 mod log;
 mod postmark;
+mod ycsb;
 
 use crate::{
     EngineError, Target, Usage,
@@ -18,6 +19,7 @@ use crate::{
     clock::{Clock, Pace},
     error::refuse,
     generator::{Generator, Stream},
+    keyvalue::KeyValueEngines,
     recorder::{Lane, Recorder, Timeline},
     timekeeper::Timekeeper,
     tree::Trees,
@@ -40,6 +42,7 @@ pub(crate) fn routine(pattern: &Pattern) -> &dyn Routine {
         Pattern::Postmark(settings) => settings,
         Pattern::Log(settings) => settings,
         Pattern::Flush(settings) => settings,
+        Pattern::Ycsb(settings) => settings,
     }
 }
 
@@ -78,6 +81,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) as_it_is: Option<Usage>,
     /// What is known of the trees of files.
     pub(crate) trees: &'a mut Trees,
+    /// Who makes key-value stores.
+    pub(crate) engines: &'a dyn KeyValueEngines,
 }
 
 impl<'a> Ground<'a> {

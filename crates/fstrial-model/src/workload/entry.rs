@@ -3,7 +3,7 @@
 use super::{
     Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
     MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, ServerEntry,
-    Sharing, SyncCall, TreeEntry, Until,
+    Sharing, SyncCall, TreeEntry, Until, Ycsb,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -223,6 +223,10 @@ keys! {
     Pattern [Flush] {
         /// flush: batches of pages at random places of data files.
         flush: Flush,
+    }
+    Pattern [Ycsb] {
+        /// ycsb: a core workload of YCSB on records in a key-value engine.
+        ycsb: Ycsb,
     }
     Pattern [Operation] {
         /// operation: what is done to the filesystem, `mkfs`, `mount`, `recovery`, `check` and others.

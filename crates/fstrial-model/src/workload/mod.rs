@@ -28,6 +28,7 @@ mod server;
 mod set_name;
 mod settle;
 mod summary;
+mod ycsb;
 
 pub use behaviour::Behaviour;
 pub use combination::Conflict;
@@ -51,6 +52,7 @@ pub use server::{Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
 pub(crate) use settle::DURATIONS;
 pub use summary::Durability;
+pub use ycsb::{CoreWorkload, FIELD_BYTES, FIELDS, KeyValueEngine, Proportions, Ycsb};
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
@@ -288,4 +290,6 @@ patterns! {
     "log" Log(Log) has "a table [log]",
     /// A database's page flusher.
     "flush" Flush(Flush) has "a table [flush]",
+    /// A core workload of YCSB.
+    "ycsb" Ycsb(Ycsb) has "a table [ycsb]",
 }

@@ -1,0 +1,297 @@
+//! The core workloads of YCSB: which operation comes next on which record, and the time that each takes.
+//!
+//! Source: `CoreWorkload` and the generators of YCSB 0.17. Keys are in hashed order: record n has the key `user` with the
+//! FNV-64 hash of n. Zipfian is scrambled: a rank is drawn from 10¹⁰ + 1 items, hashed, and taken modulo the records that there
+//! are and are expected to come. *Latest* is zipfian from the newest record that was acknowledged backwards. A record that is
+//! not acknowledged yet is drawn again.
+
+mod acknowledged;
+mod keys;
+
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use crate::{
+    EngineError,
+    buffer::Payload,
+    error::{layout, store_failed},
+    generator::{Generator, Stream},
+    keyvalue::{KeyValueSession, KeyValueStore},
+    recorder::{Lane, Recorder},
+    timekeeper::Timekeeper,
+};
+use acknowledged::Acknowledged;
+use fstrial_model::{
+    job::Load,
+    workload::{CoreWorkload, FIELD_BYTES, FIELDS, Proportions, Ycsb},
+};
+use keys::{KeyChooser, key_of};
+use rustix::fs::{CWD, Mode, mkdirat};
+use std::{
+    os::fd::BorrowedFd,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Bytes of a record.
+const RECORD_BYTES: usize = FIELDS as usize * FIELD_BYTES;
+/// Records of a scan, at most: `maxscanlength`.
+const MAX_SCAN: u64 = 100;
+
+/// Writing a field of a record.
+const UPDATE: Lane = Lane::own(0, "update");
+/// Inserting a record.
+const INSERT: Lane = Lane::own(1, "insert");
+/// Reading records that follow each other.
+const SCAN: Lane = Lane::own(2, "scan");
+/// Reading a record and writing a field of it.
+const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
+
+impl Routine for Ycsb {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        let folder = ground.directory().join(ground.load.set.to_string());
+        mkdirat(CWD, &folder, Mode::RWXU).map_err(|errno| layout("make the directory", &folder, errno))?;
+        let failed = |what| store_failed(&folder, what);
+        let store = ground.engines.create(self, ground.load.threads, &folder).map_err(failed)?;
+        let loaded = if self.workload == CoreWorkload::Load { 0 } else { self.records };
+        if loaded > 0 {
+            let mut payload = payload(ground.load);
+            load(&*store, loaded, &mut payload).map_err(failed)?;
+        }
+        let shared = Arc::new(Shared {
+            settings: *self,
+            store,
+            folder,
+            left: AtomicU64::new(self.records),
+            keys: Acknowledged::after(loaded),
+        });
+        Ok(works((0..ground.load.threads).map(|_| Work(Arc::clone(&shared)))))
+    }
+}
+
+/// The bytes of the records that are there before the clock starts.
+fn payload(load: &Load) -> Payload {
+    Payload::new(load.data, 1, RECORD_BYTES, Generator::new(load.seed, Stream::Layout))
+}
+
+/// Inserts the records that are there before the clock starts.
+fn load(store: &dyn KeyValueStore, records: u64, payload: &mut Payload) -> Result<(), String> {
+    // An iterator that lends needs a place for what it lends.
+    let mut batch: Vec<(String, Vec<u8>)> = Vec::new();
+    for first in (0..records).step_by(BATCH) {
+        batch.clear();
+        for number in first..records.min(first + BATCH as u64) {
+            let range = payload.take(0, RECORD_BYTES);
+            batch.push((key_of(number), payload.bytes()[range].to_vec()));
+        }
+        store.load(&mut batch.iter().map(|(key, fields)| (key.as_str(), fields.as_slice())))?;
+    }
+    Ok(())
+}
+
+/// Records that are handed to the store at once.
+const BATCH: usize = 10_000;
+
+/// What the threads of a load share.
+#[derive(Debug)]
+struct Shared {
+    settings: Ycsb,
+    store: Arc<dyn KeyValueStore>,
+    folder: PathBuf,
+    /// Of a load: records that nobody has begun to insert.
+    left: AtomicU64,
+    keys: Acknowledged,
+}
+
+/// A thread's part.
+#[derive(Debug)]
+struct Work(Arc<Shared>);
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        None
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let shared = &*self.0;
+        let session = shared.store.session().map_err(|what| store_failed(&shared.folder, what))?;
+        let client = Client {
+            shared,
+            session,
+            payload: thread.payload(1, RECORD_BYTES),
+            generator: thread.choices(),
+            chooser: KeyChooser::new(&shared.settings),
+            time: thread.time(&lanes(shared.settings.workload.proportions())),
+        };
+        Ok(Box::new(|start| client.run(start)))
+    }
+}
+
+/// The lanes that operations in these proportions need.
+fn lanes(of: Proportions) -> Vec<Lane> {
+    let all = [
+        (Lane::TURN, true),
+        (Lane::READ, of.read + of.read_modify_write > 0),
+        (UPDATE, of.update + of.read_modify_write > 0),
+        (INSERT, of.insert > 0),
+        (SCAN, of.scan > 0),
+        (READ_MODIFY_WRITE, of.read_modify_write > 0),
+    ];
+    all.into_iter().filter_map(|(lane, used)| used.then_some(lane)).collect()
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Read,
+    Update,
+    Insert,
+    Scan,
+    ReadModifyWrite,
+}
+
+impl Operation {
+    /// The one of a draw from 0 to 99.
+    fn drawn(of: Proportions, draw: u8) -> Self {
+        let all = [
+            (Self::Read, of.read),
+            (Self::Update, of.update),
+            (Self::Insert, of.insert),
+            (Self::Scan, of.scan),
+            (Self::ReadModifyWrite, of.read_modify_write),
+        ];
+        let mut below = 0;
+        let found = all.into_iter().find(|(_, share)| {
+            below += share;
+            draw < below
+        });
+        found.expect("proportions are 100 % in all").0
+    }
+
+    /// As errors say it.
+    const fn call(self) -> &'static str {
+        match self {
+            Self::Read => "read a record of",
+            Self::Update => "update a record of",
+            Self::Insert => "insert a record into",
+            Self::Scan => "scan",
+            Self::ReadModifyWrite => "read and update a record of",
+        }
+    }
+}
+
+/// One of YCSB's client threads.
+struct Client<'a> {
+    shared: &'a Shared,
+    session: Box<dyn KeyValueSession + 'a>,
+    payload: Payload,
+    generator: Generator,
+    chooser: KeyChooser,
+    time: Timekeeper,
+}
+
+impl Client<'_> {
+    /// Works from tick `start` on, until the time is over, the amount is done or too much failed.
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
+        let settings = self.shared.settings;
+        let proportions = settings.workload.proportions();
+        let mut left = settings.operations.unwrap_or(u64::MAX);
+        while left > 0 && self.has_more() {
+            let Some(due) = self.time.next_turn() else { break };
+            left -= 1;
+            let operation = Operation::drawn(proportions, self.generator.below(100) as u8);
+            match self.operate(operation) {
+                Ok(bytes) => self.time.turned(due, bytes),
+                Err(what) => {
+                    self.time.lap();
+                    self.time.error(operation.call(), &self.shared.folder, &what);
+                }
+            }
+        }
+        self.time.finish()
+    }
+
+    /// Whether a load has records left to insert; anything else goes on.
+    fn has_more(&self) -> bool {
+        self.shared.settings.workload != CoreWorkload::Load
+            || self
+                .shared
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+    }
+
+    /// Does an operation; gives the bytes of the records that it read and wrote.
+    fn operate(&mut self, operation: Operation) -> Result<u64, String> {
+        match operation {
+            Operation::Read => {
+                let key = self.key();
+                self.read(&key)
+            }
+            Operation::Update => {
+                let key = self.key();
+                self.update(&key)
+            }
+            Operation::Insert => self.insert(),
+            Operation::Scan => {
+                let (key, count) = (self.key(), 1 + self.generator.below(MAX_SCAN) as u16);
+                let bytes = self.session.scan(&key, count)?;
+                self.lap(SCAN);
+                Ok(bytes)
+            }
+            Operation::ReadModifyWrite => {
+                let key = self.key();
+                let before = self.time.now;
+                let bytes = self.read(&key)? + self.update(&key)?;
+                let took = self.time.since(before);
+                self.time.recorder.part(READ_MODIFY_WRITE, took);
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// The key of a record that is there.
+    fn key(&mut self) -> String {
+        key_of(self.chooser.draw(&mut self.generator, self.shared.keys.newest()))
+    }
+
+    fn read(&mut self, key: &str) -> Result<u64, String> {
+        let found = self.session.read(key)?.ok_or_else(|| missing(key))?;
+        self.lap(Lane::READ);
+        Ok(found)
+    }
+
+    fn update(&mut self, key: &str) -> Result<u64, String> {
+        let field = self.generator.below(u64::from(FIELDS)) as u16;
+        let range = self.payload.take(0, FIELD_BYTES);
+        if !self.session.update(key, field, &self.payload.bytes()[range])? {
+            return Err(missing(key));
+        }
+        self.lap(UPDATE);
+        Ok(FIELD_BYTES as u64)
+    }
+
+    fn insert(&mut self) -> Result<u64, String> {
+        let number = self.shared.keys.next();
+        let range = self.payload.take(0, RECORD_BYTES);
+        let inserted = self.session.insert(&key_of(number), &self.payload.bytes()[range]);
+        self.lap(INSERT);
+        // As in YCSB, one that failed is acknowledged too: else no later one ever would be.
+        self.shared.keys.acknowledge(number);
+        inserted.map(|()| RECORD_BYTES as u64)
+    }
+
+    fn lap(&mut self, lane: Lane) {
+        let took = self.time.lap();
+        self.time.recorder.part(lane, took);
+    }
+}
+
+fn missing(key: &str) -> String {
+    format!("{key} is not there, although it was inserted")
+}
+
+#[cfg(test)]
+mod tests;

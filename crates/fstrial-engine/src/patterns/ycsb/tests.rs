@@ -1,0 +1,218 @@
+//! Loads on a store in memory, and what is drawn against YCSB's own.
+
+use super::*;
+use crate::{
+    KeyValueEngines, Record, Site, Target,
+    testing::{count, directory, load_of},
+};
+use fstrial_model::{
+    measurement::{LoadResult, OperationKind},
+    units::Nanos,
+    workload::{Pattern, Until},
+};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+/// Records in memory, and one in how many of those that are inserted is forgotten; 0 is none.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    records: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    forgets: u64,
+    inserted: Arc<AtomicU64>,
+}
+
+impl Memory {
+    fn with<T>(&self, of: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T) -> T {
+        of(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl KeyValueEngines for Memory {
+    fn create(&self, _: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl KeyValueStore for Memory {
+    fn load(&self, records: &mut dyn Iterator<Item = Record<'_>>) -> Result<(), String> {
+        records.for_each(|(key, fields)| drop(self.with(|all| all.insert(key.to_owned(), fields.to_vec()))));
+        Ok(())
+    }
+
+    fn session(&self) -> Result<Box<dyn KeyValueSession + '_>, String> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl KeyValueSession for Memory {
+    fn read(&mut self, key: &str) -> Result<Option<u64>, String> {
+        Ok(self.with(|all| all.get(key).map(|fields| fields.len() as u64)))
+    }
+
+    fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
+        let at = usize::from(field) * FIELD_BYTES;
+        let write = |fields: &mut Vec<u8>| fields[at..at + FIELD_BYTES].copy_from_slice(value);
+        Ok(self.with(|all| all.get_mut(key).map(write)).is_some())
+    }
+
+    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
+        let number = self.inserted.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.forgets > 0 && number.is_multiple_of(self.forgets) {
+            return Ok(());
+        }
+        let before = self.with(|all| all.insert(key.to_owned(), fields.to_vec()));
+        before.map_or(Ok(()), |_| Err(format!("{key} is there already")))
+    }
+
+    fn scan(&mut self, key: &str, count: u16) -> Result<u64, String> {
+        let bytes = |all: &mut BTreeMap<String, Vec<u8>>| {
+            let found = all.range(key.to_owned()..).take(usize::from(count));
+            found.map(|(_, fields)| fields.len() as u64).sum()
+        };
+        Ok(self.with(bytes))
+    }
+}
+
+fn run(memory: &Memory, settings: Ycsb, threads: u16) -> LoadResult {
+    let directory = directory();
+    let load = Load {
+        pattern: Pattern::Ycsb(settings),
+        threads,
+        until: Until::Done,
+        warmup: Nanos(0),
+        ..load_of(crate::testing::io(), threads)
+    };
+    let mut site = Site::new(Target::Directory(directory.path())).with_engines(memory);
+    site.prepare(&[load]).unwrap().run(&mut |_| {}).unwrap()
+}
+
+fn settings(workload: CoreWorkload, operations: u64) -> Ycsb {
+    Ycsb { workload, records: 1000, operations: Some(operations), ..Ycsb::default() }
+}
+
+#[test]
+fn every_workload_does_its_operations_in_its_proportions() {
+    for workload in CoreWorkload::ALL.into_iter().filter(|workload| *workload != CoreWorkload::Load) {
+        let memory = Memory::default();
+        let result = run(&memory, settings(workload, 5000), 2);
+        assert_eq!((result.first_error.as_ref(), result.operations), (None, 10_000), "{workload}");
+        let of = workload.proportions();
+        for (kind, share) in [
+            ("read", of.read + of.read_modify_write),
+            ("update", of.update + of.read_modify_write),
+            ("insert", of.insert),
+            ("scan", of.scan),
+            ("read-modify-write", of.read_modify_write),
+        ] {
+            let done = result
+                .histograms
+                .contains_key(&OperationKind::new(kind))
+                .then(|| count(&result, OperationKind::new(kind)));
+            assert_eq!(done.is_some(), share > 0, "{workload} {kind}");
+            // Five standard deviations.
+            let (done, share) = (done.unwrap_or(0) as f64, f64::from(share) / 100.0);
+            let spread = 5.0 * (10_000.0 * share * (1.0 - share)).sqrt();
+            assert!((done - 10_000.0 * share).abs() <= spread, "{workload} {kind}: {done}");
+        }
+        let inserted = memory.inserted.load(Ordering::Relaxed);
+        assert_eq!(memory.with(|all| all.len() as u64), 1000 + inserted, "{workload}");
+    }
+}
+
+#[test]
+fn a_load_inserts_every_record_once() {
+    let memory = Memory::default();
+    let load = Ycsb { operations: None, ..settings(CoreWorkload::Load, 1) };
+    let result = run(&memory, load, 3);
+    assert_eq!((result.first_error, result.operations, result.bytes), (None, 1000, 1_000_000));
+    let expected: std::collections::BTreeSet<String> = (0..1000).map(key_of).collect();
+    assert!(memory.with(|all| all.keys().eq(expected.iter())));
+}
+
+#[test]
+fn a_record_that_was_acknowledged_and_is_not_there_is_an_error() {
+    let forgetful = Memory { forgets: 10, ..Memory::default() };
+    let result = run(&forgetful, settings(CoreWorkload::D, 5000), 1);
+    let error = result.first_error.expect("the newest record is the one that is read most");
+    assert!(error.contains("is not there, although it was inserted"), "{error}");
+}
+
+#[test]
+fn keys_are_those_of_ycsb() {
+    // `buildKeyName` of YCSB 0.17.0 itself.
+    for (record, key) in [
+        (0, "user6284781860667377211"),
+        (1, "user8517097267634966620"),
+        (2, "user1820151046732198393"),
+        (999, "user2071219101098386137"),
+        (12_345, "user1792800413050876852"),
+        (10_000_000_000, "user1201321332300452516"),
+    ] {
+        assert_eq!(key_of(record), key);
+    }
+}
+
+/// Whether counts are of the distribution that others of ten million draws are of: χ² of two samples, five standard deviations.
+fn agree(ours: &[u64], ycsb: &[u64]) -> Result<(), String> {
+    let [n, m] = [ours, ycsb].map(|counts| counts.iter().sum::<u64>() as f64);
+    let bins = ours.iter().zip(ycsb).filter(|(a, b)| **a + **b > 0);
+    let terms: Vec<f64> = bins
+        .map(|(a, b)| {
+            let (a, b) = (*a as f64, *b as f64);
+            ((m / n).sqrt() * a - (n / m).sqrt() * b).powi(2) / (a + b)
+        })
+        .collect();
+    let (found, freedom) = (terms.iter().sum::<f64>(), terms.len() as f64 - 1.0);
+    let most = freedom + 5.0 * (2.0 * freedom).sqrt();
+    if found < most { Ok(()) } else { Err(format!("χ² is {found:.0}, and at most {most:.0} was expected")) }
+}
+
+/// How often `ScrambledZipfianGenerator(0, 1000)` of YCSB 0.17.0 drew each 25 records, of the first thousand, in ten million draws.
+const ZIPFIAN: [u64; 40] = [
+    331_227, 216_965, 221_702, 233_228, 178_000, 637_871, 168_761, 263_391, 356_375, 205_217, 275_404,
+    163_846, 258_627, 195_685, 240_565, 207_079, 201_718, 305_063, 174_139, 281_016, 224_194, 308_516,
+    226_699, 185_180, 439_088, 187_195, 260_153, 288_661, 246_790, 252_424, 182_129, 255_542, 201_152,
+    239_445, 189_714, 221_502, 280_524, 238_924, 275_535, 180_754,
+];
+
+#[test]
+fn zipfian_keys_are_as_often_drawn_as_by_ycsb() {
+    let mut chooser = KeyChooser::new(&settings(CoreWorkload::B, 1));
+    let mut generator = Generator::new(1, Stream::Requests(0));
+    let mut counts = [0_u64; 40];
+    (0..1_000_000).for_each(|_| counts[chooser.draw(&mut generator, 1000) as usize / 25] += 1);
+    agree(&counts, &ZIPFIAN).unwrap();
+    counts.swap(5, 6);
+    assert!(agree(&counts, &ZIPFIAN).is_err(), "the test tells other keys apart");
+}
+
+/// How often `SkewedLatestGenerator` of YCSB 0.17.0 drew records so far behind the newest, in ten million draws: with
+/// record 999 as the newest, and after it had become record 1999. Beyond 1 the steps are factors of 1.5.
+const LATEST: [[u64; 20]; 2] = [
+    [
+        1_295_199, 652_158, 509_963, 363_177, 513_628, 366_047, 515_460, 519_337, 473_054, 522_883, 513_601,
+        529_062, 525_948, 532_084, 531_913, 536_795, 539_082, 542_916, 17_693, 0,
+    ],
+    [
+        1_179_603, 594_296, 0, 0, 520_492, 370_909, 525_478, 526_657, 479_466, 531_449, 521_838, 535_539,
+        533_594, 539_504, 539_539, 545_024, 545_551, 548_432, 549_965, 412_664,
+    ],
+];
+
+#[test]
+fn the_latest_keys_are_as_often_drawn_as_by_ycsb() {
+    let mut chooser = KeyChooser::new(&settings(CoreWorkload::D, 1));
+    let mut generator = Generator::new(1, Stream::Requests(0));
+    let step = |back: u64| match back {
+        0 | 1 => back as usize,
+        _ => (2 + ((back as f64).ln() / 1.5_f64.ln() - 1.0) as usize).min(19),
+    };
+    for (there, ycsb) in [1000, 2000].into_iter().zip(LATEST) {
+        let mut counts = [0_u64; 20];
+        (0..1_000_000).for_each(|_| counts[step(there - 1 - chooser.draw(&mut generator, there))] += 1);
+        agree(&counts, &ycsb).unwrap_or_else(|what| panic!("{there} records: {what}\n{counts:?}"));
+    }
+}
