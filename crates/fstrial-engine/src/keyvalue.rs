@@ -14,29 +14,40 @@ pub trait KeyValueEngines: Debug + Sync {
 
 /// A store that several threads use at once.
 pub trait KeyValueStore: Debug + Send + Sync {
-    /// Inserts records before any clock runs, as fast as it can. What was inserted is durable when the filesystem was synced.
+    /// Inserts records before any clock runs, as fast as it can: `next` puts a key and the fields of its record in place of what the
+    /// two hold, until there is none left. What was inserted is durable when the filesystem was synced.
     ///
     /// # Errors
     /// What the engine says.
-    fn load(&self, records: &mut dyn Iterator<Item = Record<'_>>) -> Result<(), String>;
+    fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String>;
 
     /// A thread's own way to the records, made on that thread.
     ///
     /// # Errors
     /// What the engine says.
-    fn session(&self) -> Result<Box<dyn KeyValueSession + '_>, String>;
+    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String>;
 }
 
-/// A key with the fields of its record one after the other, each of [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES).
-pub type Record<'a> = (&'a str, &'a [u8]);
+/// Gives a record: its key, and its fields one after the other, each of [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES).
+/// Whether there was one.
+pub type NextRecord<'a> = dyn FnMut(&mut String, &mut Vec<u8>) -> bool + 'a;
 
-/// One thread's use of a store. What it writes is as durable as the engine's settings make it when the call returns.
-pub trait KeyValueSession {
-    /// Reads all fields of a record; gives their bytes, none if there is no such record.
+/// What a scan has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scanned {
+    /// Bytes of the fields.
+    pub bytes: u64,
+    /// Whether the first record was the one of the key that was asked for.
+    pub from_key: bool,
+}
+
+/// One thread's use of a store, which may be given up on another. What it writes is as durable as the engine's settings make it when the call returns.
+pub trait KeyValueSession: Send {
+    /// Reads all fields of a record, one after the other, in place of what `into` holds; whether there is such a record.
     ///
     /// # Errors
     /// What the engine says.
-    fn read(&mut self, key: &str) -> Result<Option<u64>, String>;
+    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String>;
 
     /// Writes one field of a record; whether there is such a record.
     ///
@@ -44,17 +55,17 @@ pub trait KeyValueSession {
     /// What the engine says.
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String>;
 
-    /// Inserts a record.
-    ///
-    /// # Errors
-    /// What the engine says; that there is one of this key.
-    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String>;
-
-    /// Reads up to `count` records in the order of their keys, from the first at or after `key` on; gives their bytes.
+    /// Inserts a record of a key that is new.
     ///
     /// # Errors
     /// What the engine says.
-    fn scan(&mut self, key: &str, count: u16) -> Result<u64, String>;
+    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String>;
+
+    /// Reads up to `count` records in the order of their keys, from the first at or after `key` on.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String>;
 }
 
 /// No engine at all: for loads that need none.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod lsm;
 mod sqlite;
 
 use fstrial_engine::{KeyValueEngines, KeyValueStore};
@@ -17,10 +18,22 @@ pub struct Engines;
 
 impl KeyValueEngines for Engines {
     fn create(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-        match settings.engine {
-            KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => {
-                Ok(Arc::new(sqlite::Database::create(settings, threads, folder)?))
-            }
-        }
+        open(settings, threads, folder)
     }
 }
+
+/// Opens a store, or makes it where there is none.
+///
+/// # Errors
+/// What the engine says.
+pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+    match settings.engine {
+        KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => {
+            Ok(Arc::new(sqlite::Database::open(settings, threads, folder)?))
+        }
+        KeyValueEngine::Fjall => Ok(Arc::new(lsm::Tree::open(settings, folder)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,19 @@
-//! SQLite: a table as YCSB's binding for SQL databases makes it, one connection for each thread.
+//! SQLite: the table of YCSB's binding for SQL databases, one connection for each thread.
 //!
-//! SQLite has one writer at a time, and one that finds another at work sleeps and tries again, each time longer. Here writers
-//! wait for each other in the order in which they came to a lock, which costs them less; with a rollback journal readers and
-//! writers do.
+//! SQLite has one writer at a time, and one that finds another at work sleeps and tries again, each time longer, up to seconds. Here
+//! writers wait for a lock of ours, in no promised order; with a rollback journal readers and writers wait for each other.
 
-use fstrial_engine::{KeyValueSession, KeyValueStore, Record};
+use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::workload::{FIELD_BYTES, FIELDS, KeyValueEngine, Ycsb};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     path::{Path, PathBuf},
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
+/// The cache of the connection that loads, in KiB.
+const LOADING: u32 = 64 * 1024;
 /// How long SQLite itself waits for a lock: nobody but us uses the file.
 const BUSY: Duration = Duration::from_secs(60);
 
@@ -27,7 +28,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn create(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Self, String> {
         let database = Self {
             path: folder.join("ycsb.db"),
             engine: settings.engine,
@@ -35,7 +36,8 @@ impl Database {
             lock: RwLock::new(()),
         };
         let fields: String = (0..FIELDS).map(|field| format!(", field{field} BLOB NOT NULL")).collect();
-        let table = format!("CREATE TABLE usertable (ycsb_key TEXT PRIMARY KEY NOT NULL{fields})");
+        let table =
+            format!("CREATE TABLE IF NOT EXISTS usertable (ycsb_key TEXT PRIMARY KEY NOT NULL{fields})");
         database.connect(OpenFlags::SQLITE_OPEN_CREATE)?.execute_batch(&table).map_err(said)?;
         Ok(database)
     }
@@ -44,24 +46,20 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | besides;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(said)?;
         connection.busy_timeout(BUSY).map_err(said)?;
-        let (journal, cache) = (self.journal(), self.cache);
+        let ((journal, synchronous), cache) = (self.durability(), self.cache);
+        set(&connection, "journal_mode", journal)?;
         let settings = format!(
-            "PRAGMA journal_mode = {journal}; PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache}; PRAGMA temp_store = MEMORY;"
+            "PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -{cache}; PRAGMA temp_store = MEMORY;"
         );
         connection.execute_batch(&settings).map_err(said)?;
-        let journal_there: String =
-            connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(said)?;
-        if journal_there.eq_ignore_ascii_case(journal) {
-            Ok(connection)
-        } else {
-            Err(format!("SQLite made a journal of the kind {journal_there}, not {journal}"))
-        }
+        Ok(connection)
     }
 
-    const fn journal(&self) -> &'static str {
+    /// The settings with which a commit is durable when it returns. FULL does not sync the folder after the journal was deleted.
+    const fn durability(&self) -> (&'static str, &'static str) {
         match self.engine {
-            KeyValueEngine::Sqlite => "WAL",
-            KeyValueEngine::SqliteJournal => "DELETE",
+            KeyValueEngine::SqliteJournal => ("delete", "EXTRA"),
+            KeyValueEngine::Sqlite | KeyValueEngine::Fjall => ("wal", "FULL"),
         }
     }
 
@@ -76,34 +74,50 @@ impl Database {
     }
 }
 
+/// Sets a pragma that answers with what it is then.
+fn set(connection: &Connection, pragma: &str, value: &str) -> Result<(), String> {
+    let found: String =
+        connection.pragma_update_and_check(None, pragma, value, |row| row.get(0)).map_err(said)?;
+    if found == value { Ok(()) } else { Err(format!("SQLite has {pragma} {found}, not {value}")) }
+}
+
 impl KeyValueStore for Database {
-    fn load(&self, records: &mut dyn Iterator<Item = Record<'_>>) -> Result<(), String> {
+    fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String> {
         let mut connection = self.connect(OpenFlags::empty())?;
-        connection.pragma_update(None, "synchronous", "OFF").map_err(said)?;
+        set(&connection, "journal_mode", "off")?;
+        let settings = format!("PRAGMA synchronous = OFF; PRAGMA cache_size = -{LOADING};");
+        connection.execute_batch(&settings).map_err(said)?;
         let transaction = connection.transaction().map_err(said)?;
-        for (key, fields) in records {
-            insert(&transaction, key, fields)?;
+        let (mut key, mut fields) = (String::new(), Vec::new());
+        while next(&mut key, &mut fields) {
+            insert(&transaction, &key, &fields)?;
         }
         transaction.commit().map_err(said)?;
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(said)
+        set(&connection, "journal_mode", self.durability().0)
     }
 
-    fn session(&self) -> Result<Box<dyn KeyValueSession + '_>, String> {
-        Ok(Box::new(Session { database: self, connection: self.connect(OpenFlags::empty())? }))
+    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
+        let connection = self.connect(OpenFlags::empty())?;
+        // Not in the first operations.
+        for statement in UPDATES.into_iter().chain([READ, SCAN, INSERT]) {
+            connection.prepare_cached(statement).map_err(said)?;
+        }
+        Ok(Box::new(Session { database: self, connection }))
     }
 }
 
 /// A thread's connection.
-struct Session<'a> {
-    database: &'a Database,
+struct Session {
+    database: Arc<Database>,
     connection: Connection,
 }
 
-impl KeyValueSession for Session<'_> {
-    fn read(&mut self, key: &str) -> Result<Option<u64>, String> {
+impl KeyValueSession for Session {
+    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
         let _guard = self.database.read();
-        let found = self.rows("SELECT * FROM usertable WHERE ycsb_key = ?1 LIMIT ?2", key, 1)?;
-        Ok((found > 0).then_some(found))
+        into.clear();
+        self.rows(READ, key, 1, &mut |_, field| into.extend_from_slice(field))?;
+        Ok(!into.is_empty())
     }
 
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
@@ -118,28 +132,44 @@ impl KeyValueSession for Session<'_> {
         insert(&self.connection, key, fields)
     }
 
-    fn scan(&mut self, key: &str, count: u16) -> Result<u64, String> {
+    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
         let _guard = self.database.read();
-        self.rows("SELECT * FROM usertable WHERE ycsb_key >= ?1 ORDER BY ycsb_key LIMIT ?2", key, count)
+        let mut found = Scanned { bytes: 0, from_key: false };
+        self.rows(SCAN, key, count, &mut |first, field| {
+            found.from_key |= found.bytes == 0 && first == key.as_bytes();
+            found.bytes += field.len() as u64;
+        })?;
+        Ok(found)
     }
 }
 
-impl Session<'_> {
-    /// Reads rows to the last field; gives the bytes of their fields.
-    fn rows(&self, query: &str, key: &str, count: u16) -> Result<u64, String> {
+impl Session {
+    /// Reads rows, and hands on every field of each with the row's key.
+    fn rows(
+        &self,
+        query: &str,
+        key: &str,
+        count: u16,
+        see: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), String> {
         let mut statement = self.connection.prepare_cached(query).map_err(said)?;
         let mut rows = statement.query((key, count)).map_err(said)?;
-        let mut bytes = 0;
         while let Some(row) = rows.next().map_err(said)? {
+            let bytes = |column: usize| {
+                let value = row.get_ref(column).map_err(said)?;
+                value.as_bytes().map_err(|error| error.to_string())
+            };
             for field in 0..usize::from(FIELDS) {
-                let value = row.get_ref(1 + field).map_err(said)?;
-                bytes += value.as_bytes().map_err(|error| error.to_string())?.len() as u64;
+                see(bytes(0)?, bytes(1 + field)?);
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 
+const READ: &str = "SELECT * FROM usertable WHERE ycsb_key = ?1 LIMIT ?2";
+const SCAN: &str = "SELECT * FROM usertable WHERE ycsb_key >= ?1 ORDER BY ycsb_key LIMIT ?2";
+const INSERT: &str = "INSERT INTO usertable VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 /// Updates of each field.
 const UPDATES: [&str; FIELDS as usize] = [
     "UPDATE usertable SET field0 = ?1 WHERE ycsb_key = ?2",
@@ -155,8 +185,7 @@ const UPDATES: [&str; FIELDS as usize] = [
 ];
 
 fn insert(connection: &Connection, key: &str, fields: &[u8]) -> Result<(), String> {
-    let statement = "INSERT INTO usertable VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let mut statement = connection.prepare_cached(statement).map_err(said)?;
+    let mut statement = connection.prepare_cached(INSERT).map_err(said)?;
     statement.raw_bind_parameter(1, key).map_err(said)?;
     for (number, field) in fields.chunks_exact(FIELD_BYTES).enumerate() {
         statement.raw_bind_parameter(2 + number, field).map_err(said)?;
@@ -164,66 +193,32 @@ fn insert(connection: &Connection, key: &str, fields: &[u8]) -> Result<(), Strin
     statement.raw_execute().map(drop).map_err(said)
 }
 
-/// What SQLite says of a failure.
+/// What SQLite says of a failure, with its number: which call failed is in that alone.
 fn said(error: rusqlite::Error) -> String {
-    error.to_string()
+    match error.sqlite_error() {
+        Some(code) => format!("{error} (SQLite {})", code.extended_code),
+        None => error.to_string(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn database(engine: KeyValueEngine, folder: &Path) -> Database {
-        Database::create(&Ycsb { engine, ..Ycsb::default() }, 2, folder).unwrap()
-    }
-
-    fn fields(byte: u8) -> Vec<u8> {
-        vec![byte; usize::from(FIELDS) * FIELD_BYTES]
-    }
-
-    /// The bytes of a field, read by a connection of its own.
-    fn field(database: &Database, key: &str, field: u16) -> Vec<u8> {
-        let connection = database.connect(OpenFlags::empty()).unwrap();
-        let query = format!("SELECT field{field} FROM usertable WHERE ycsb_key = ?1");
-        connection.query_row(&query, [key], |row| row.get(0)).unwrap()
-    }
-
-    #[test]
-    fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
-        for engine in KeyValueEngine::ALL {
-            let folder = tempfile::tempdir().unwrap();
-            let database = database(engine, folder.path());
-            let loaded = [("user2", fields(2)), ("user1", fields(1))];
-            database.load(&mut loaded.iter().map(|(key, fields)| (*key, fields.as_slice()))).unwrap();
-            let mut session = database.session().unwrap();
-            assert_eq!(
-                (session.read("user1"), session.read("user0")),
-                (Ok(Some(1000)), Ok(None)),
-                "{engine}"
-            );
-            assert_eq!(session.update("user2", 9, &[7; FIELD_BYTES]), Ok(true));
-            assert_eq!(session.update("user0", 0, &[7; FIELD_BYTES]), Ok(false));
-            assert_eq!(field(&database, "user2", 9), [7; FIELD_BYTES]);
-            assert_eq!(field(&database, "user2", 8), [2; FIELD_BYTES]);
-            session.insert("user3", &fields(3)).unwrap();
-            assert!(session.insert("user3", &fields(4)).unwrap_err().contains("UNIQUE"), "{engine}");
-            assert_eq!((session.scan("user2", 10), session.scan("user2", 1)), (Ok(2000), Ok(1000)));
-            assert_eq!((session.scan("user20", 10), session.scan("v", 10)), (Ok(1000), Ok(0)));
-        }
-    }
-
     #[test]
     fn settings_are_those_that_make_a_commit_durable() {
-        for (engine, journal) in [(KeyValueEngine::Sqlite, "wal"), (KeyValueEngine::SqliteJournal, "delete")]
-        {
+        // FULL is 2, EXTRA 3.
+        let engines = [(KeyValueEngine::Sqlite, "wal", 2), (KeyValueEngine::SqliteJournal, "delete", 3)];
+        for (engine, journal, synchronous) in engines {
             let folder = tempfile::tempdir().unwrap();
-            let database = database(engine, folder.path());
-            database.load(&mut std::iter::empty()).unwrap();
+            let settings = Ycsb { engine, ..Ycsb::default() };
+            let database = Database::open(&settings, 2, folder.path()).unwrap();
+            database.load(&mut |_, _| false).unwrap();
             let connection = database.connect(OpenFlags::empty()).unwrap();
             let found =
                 |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
-            // FULL is 2; half of 8 MiB for each of two threads.
-            assert_eq!((found("synchronous"), found("cache_size")), (2, -4096));
+            // Half of 8 MiB for each of two threads.
+            assert_eq!((found("synchronous"), found("cache_size")), (synchronous, -4096));
             let found: String =
                 connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
             assert_eq!(found, journal);
@@ -231,29 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn writers_and_readers_at_once_are_never_refused() {
-        for engine in KeyValueEngine::ALL {
-            let folder = tempfile::tempdir().unwrap();
-            let database = database(engine, folder.path());
-            let keys: Vec<String> = (0..50).map(|number| format!("user{number}")).collect();
-            let all = fields(0);
-            database.load(&mut keys.iter().map(|key| (key.as_str(), all.as_slice()))).unwrap();
-            std::thread::scope(|scope| {
-                for thread in 0..4_u8 {
-                    let (database, keys) = (&database, &keys);
-                    scope.spawn(move || {
-                        let mut session = database.session().unwrap();
-                        for (number, key) in keys.iter().enumerate() {
-                            let field = u16::from(thread);
-                            assert_eq!(session.update(key, field, &[thread + 1; FIELD_BYTES]), Ok(true));
-                            assert_eq!(session.read(&keys[(number * 7) % keys.len()]), Ok(Some(1000)));
-                        }
-                    });
-                }
-            });
-            for thread in 0..4 {
-                assert_eq!(field(&database, "user49", thread), [thread as u8 + 1; FIELD_BYTES], "{engine}");
-            }
-        }
+    fn it_is_compiled_as_distributions_compile_it() {
+        let connection = Connection::open_in_memory().unwrap();
+        let mut statement = connection.prepare("PRAGMA compile_options").unwrap();
+        let options = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let options: Vec<String> = options.map(Result::unwrap).collect();
+        // With it all connections share one cache, and one lock around each of its pages.
+        assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+        assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
     }
 }

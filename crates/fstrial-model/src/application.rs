@@ -35,7 +35,8 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["rocksdb", "leveldb", "lsm", "cassandra", "scylladb", "tikv"],
-        about: "A store of sorted files: commits to a growing log while memtables are flushed and files compacted.",
+        about: "A store of sorted files: the pattern of commits to a growing log while memtables are flushed and files compacted, and \
+                fjall, an engine of that sort.",
     },
     Application {
         names: &["elasticsearch", "opensearch", "lucene", "solr"],

@@ -44,7 +44,8 @@ pub fn needed(workload: &Workload, threads: u16) -> Bytes {
         let groups = phase.groups.iter().map(|group| {
             let repeated = matches!(group.data, Some(Data::Mixed { duplicate, .. }) if !duplicate.is_zero());
             let buffers = group.pattern.buffers_of_a_thread().0 + if repeated { REPEATED } else { 0 };
-            u64::from(group.workers(threads)).saturating_mul(buffers.saturating_add(THREAD))
+            let threads = u64::from(group.workers(threads)).saturating_mul(buffers.saturating_add(THREAD));
+            threads.saturating_add(group.pattern.shared_buffers().0)
         });
         groups.fold(0_u64, u64::saturating_add)
     };

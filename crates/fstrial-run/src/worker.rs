@@ -383,7 +383,7 @@ impl<'a> Run<'a> {
                 free.human()
             ),
             hint: Some(
-                "use a smaller file_size, or another directory; a tenth is left free for others".into(),
+                "use a smaller file_size (of ycsb fewer records), or another directory; a tenth is left free for others".into(),
             ),
         })
     }

@@ -12,9 +12,9 @@ use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::Payload,
-    error::{layout, store_failed},
+    error::{layout, refuse, store_failed},
     generator::{Generator, Stream},
-    keyvalue::{KeyValueSession, KeyValueStore},
+    keyvalue::{KeyValueSession, KeyValueStore, Scanned},
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -24,8 +24,9 @@ use fstrial_model::{
     workload::{CoreWorkload, FIELD_BYTES, FIELDS, Proportions, Ycsb},
 };
 use keys::{KeyChooser, key_of};
-use rustix::fs::{CWD, Mode, mkdirat};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, syncfs};
 use std::{
+    fmt,
     os::fd::BorrowedFd,
     path::PathBuf,
     sync::{
@@ -51,52 +52,60 @@ const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
 impl Routine for Ycsb {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         let folder = ground.directory().join(ground.load.set.to_string());
+        if !ground.is_new {
+            refuse(
+                format!("the records of the set {} are used by another group or phase", ground.load.set),
+                "give each group of the kind ycsb a set of its own",
+            )?;
+        }
         mkdirat(CWD, &folder, Mode::RWXU).map_err(|errno| layout("make the directory", &folder, errno))?;
         let failed = |what| store_failed(&folder, what);
         let store = ground.engines.create(self, ground.load.threads, &folder).map_err(failed)?;
         let loaded = if self.workload == CoreWorkload::Load { 0 } else { self.records };
         if loaded > 0 {
-            let mut payload = payload(ground.load);
-            load(&*store, loaded, &mut payload).map_err(failed)?;
+            load(&*store, loaded, ground.load).map_err(failed)?;
         }
+        openat(CWD, &folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(syncfs)
+            .map_err(|errno| layout("sync the filesystem of", &folder, errno))?;
         let shared = Arc::new(Shared {
             settings: *self,
+            threads: ground.load.threads,
             store,
             folder,
             left: AtomicU64::new(self.records),
             keys: Acknowledged::after(loaded),
         });
-        Ok(works((0..ground.load.threads).map(|_| Work(Arc::clone(&shared)))))
+        Ok(works((0..ground.load.threads).map(|_| Work { shared: Arc::clone(&shared), session: None })))
     }
-}
-
-/// The bytes of the records that are there before the clock starts.
-fn payload(load: &Load) -> Payload {
-    Payload::new(load.data, 1, RECORD_BYTES, Generator::new(load.seed, Stream::Layout))
 }
 
 /// Inserts the records that are there before the clock starts.
-fn load(store: &dyn KeyValueStore, records: u64, payload: &mut Payload) -> Result<(), String> {
-    // An iterator that lends needs a place for what it lends.
-    let mut batch: Vec<(String, Vec<u8>)> = Vec::new();
-    for first in (0..records).step_by(BATCH) {
-        batch.clear();
-        for number in first..records.min(first + BATCH as u64) {
-            let range = payload.take(0, RECORD_BYTES);
-            batch.push((key_of(number), payload.bytes()[range].to_vec()));
-        }
-        store.load(&mut batch.iter().map(|(key, fields)| (key.as_str(), fields.as_slice())))?;
-    }
-    Ok(())
+fn load(store: &dyn KeyValueStore, records: u64, load: &Load) -> Result<(), String> {
+    let mut payload = Payload::new(load.data, 1, FIELD_BYTES, Generator::new(load.seed, Stream::Layout));
+    let mut numbers = 0..records;
+    store.load(&mut |key, fields| {
+        let Some(number) = numbers.next() else { return false };
+        *key = key_of(number);
+        compose(&mut payload, fields);
+        true
+    })
 }
 
-/// Records that are handed to the store at once.
-const BATCH: usize = 10_000;
+/// Ten fields in place of what `fields` holds.
+fn compose(payload: &mut Payload, fields: &mut Vec<u8>) {
+    fields.clear();
+    for _ in 0..FIELDS {
+        let range = payload.take(0, FIELD_BYTES);
+        fields.extend_from_slice(&payload.bytes()[range]);
+    }
+}
 
 /// What the threads of a load share.
 #[derive(Debug)]
 struct Shared {
     settings: Ycsb,
+    threads: u16,
     store: Arc<dyn KeyValueStore>,
     folder: PathBuf,
     /// Of a load: records that nobody has begun to insert.
@@ -105,8 +114,17 @@ struct Shared {
 }
 
 /// A thread's part.
-#[derive(Debug)]
-struct Work(Arc<Shared>);
+struct Work {
+    shared: Arc<Shared>,
+    /// Kept until the load is given up: what an engine does at the end of one is not a part of a run.
+    session: Option<Box<dyn KeyValueSession>>,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
 
 impl ThreadWork for Work {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
@@ -114,14 +132,17 @@ impl ThreadWork for Work {
     }
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
-        let shared = &*self.0;
-        let session = shared.store.session().map_err(|what| store_failed(&shared.folder, what))?;
+        let shared = &*self.shared;
+        let open = || Arc::clone(&shared.store).session();
+        let session = self.session.take().map_or_else(open, Ok);
+        let session = session.map_err(|what| store_failed(&shared.folder, what))?;
         let client = Client {
             shared,
-            session,
-            payload: thread.payload(1, RECORD_BYTES),
+            session: self.session.insert(session),
+            payload: thread.payload(1, FIELD_BYTES),
+            record: Vec::with_capacity(RECORD_BYTES),
             generator: thread.choices(),
-            chooser: KeyChooser::new(&shared.settings),
+            chooser: KeyChooser::new(&shared.settings, shared.threads, shared.keys.newest()),
             time: thread.time(&lanes(shared.settings.workload.proportions())),
         };
         Ok(Box::new(|start| client.run(start)))
@@ -184,8 +205,10 @@ impl Operation {
 /// One of YCSB's client threads.
 struct Client<'a> {
     shared: &'a Shared,
-    session: Box<dyn KeyValueSession + 'a>,
+    session: &'a mut Box<dyn KeyValueSession>,
     payload: Payload,
+    /// The last record that was read, or made.
+    record: Vec<u8>,
     generator: Generator,
     chooser: KeyChooser,
     time: Timekeeper,
@@ -237,9 +260,9 @@ impl Client<'_> {
             Operation::Insert => self.insert(),
             Operation::Scan => {
                 let (key, count) = (self.key(), 1 + self.generator.below(MAX_SCAN) as u16);
-                let bytes = self.session.scan(&key, count)?;
+                let Scanned { bytes, from_key } = self.session.scan(&key, count)?;
                 self.lap(SCAN);
-                Ok(bytes)
+                if from_key { Ok(bytes) } else { Err(missing(&key)) }
             }
             Operation::ReadModifyWrite => {
                 let key = self.key();
@@ -258,9 +281,13 @@ impl Client<'_> {
     }
 
     fn read(&mut self, key: &str) -> Result<u64, String> {
-        let found = self.session.read(key)?.ok_or_else(|| missing(key))?;
+        let is_there = self.session.read(key, &mut self.record)?;
         self.lap(Lane::READ);
-        Ok(found)
+        if is_there && self.record.len() == RECORD_BYTES {
+            Ok(RECORD_BYTES as u64)
+        } else {
+            Err(missing(key))
+        }
     }
 
     fn update(&mut self, key: &str) -> Result<u64, String> {
@@ -275,8 +302,13 @@ impl Client<'_> {
 
     fn insert(&mut self) -> Result<u64, String> {
         let number = self.shared.keys.next();
-        let range = self.payload.take(0, RECORD_BYTES);
-        let inserted = self.session.insert(&key_of(number), &self.payload.bytes()[range]);
+        let Ycsb { workload, records, .. } = self.shared.settings;
+        if workload != CoreWorkload::Load && number >= records + self.shared.settings.most_inserts() {
+            self.shared.keys.acknowledge(number);
+            return Err(format!("as many records were inserted as were loaded, {records}: use more records"));
+        }
+        compose(&mut self.payload, &mut self.record);
+        let inserted = self.session.insert(&key_of(number), &self.record);
         self.lap(INSERT);
         // As in YCSB, one that failed is acknowledged too: else no later one ever would be.
         self.shared.keys.acknowledge(number);
@@ -290,7 +322,7 @@ impl Client<'_> {
 }
 
 fn missing(key: &str) -> String {
-    format!("{key} is not there, although it was inserted")
+    format!("{key} is not there as a whole, although it was inserted")
 }
 
 #[cfg(test)]

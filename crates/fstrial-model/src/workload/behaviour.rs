@@ -53,6 +53,11 @@ pub trait Behaviour {
         Bytes(WRITTEN_FROM + self.request_size().unwrap_or_default().0.min(MAX_PIECE))
     }
 
+    /// What all its threads take together, beyond their own.
+    fn shared_buffers(&self) -> Bytes {
+        Bytes(0)
+    }
+
     /// What its files hold unless it is told, where that is not what suits the device.
     fn own_content(&self) -> Option<&'static str> {
         None

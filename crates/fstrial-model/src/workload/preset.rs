@@ -45,6 +45,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("htap", include_str!("../../../../workloads/htap.toml")),
     ("ycsb-a", include_str!("../../../../workloads/ycsb-a.toml")),
     ("ycsb-a-journal", include_str!("../../../../workloads/ycsb-a-journal.toml")),
+    ("ycsb-a-lsm", include_str!("../../../../workloads/ycsb-a-lsm.toml")),
     ("ycsb-b", include_str!("../../../../workloads/ycsb-b.toml")),
     ("ycsb-c", include_str!("../../../../workloads/ycsb-c.toml")),
     ("ycsb-d", include_str!("../../../../workloads/ycsb-d.toml")),
@@ -141,7 +142,17 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         title: "YCSB",
-        presets: &["ycsb-a", "ycsb-a-journal", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "ycsb-load"],
+        presets: &[
+            "ycsb-a",
+            "ycsb-a-journal",
+            "ycsb-a-lsm",
+            "ycsb-b",
+            "ycsb-c",
+            "ycsb-d",
+            "ycsb-e",
+            "ycsb-f",
+            "ycsb-load",
+        ],
     },
     Family {
         title: "Database servers, where they are installed",

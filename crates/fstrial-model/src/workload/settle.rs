@@ -293,7 +293,7 @@ impl Entry {
         if self.rate.is_some() && !pattern.takes_rate() {
             return Err(entry_error(
                 "rate",
-                "a rate is offered to kind = \"io\", \"files\", \"flow\" and \"log\", and to \"flush\" without an interval",
+                "a rate is offered to kind = \"io\", \"files\", \"flow\", \"log\" and \"ycsb\", and to \"flush\" without an interval",
                 "leave rate out",
             ));
         }

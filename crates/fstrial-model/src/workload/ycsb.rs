@@ -13,8 +13,12 @@ use serde::{Deserialize, Serialize};
 pub const FIELDS: u16 = 10;
 /// See [`FIELDS`].
 pub const FIELD_BYTES: usize = 100;
-/// What a record may take on the device with its key, its index and the room that pages leave.
-const RECORD_ON_DEVICE: u64 = 3072;
+/// What a record may take on the device with its key, its index and the room that pages leave; in SQLite it is 1404 bytes.
+const RECORD_ON_DEVICE: u64 = 2048;
+/// Most operations of a thread: YCSB counts them in an `int`.
+const MAX_OPERATIONS: u64 = i32::MAX as u64;
+/// What an engine takes in addition to its cache: memtables, logs, records on their way in.
+const ENGINE: u64 = 64 << 20;
 
 words! {
     /// A core workload by the letter of its file (`workloada` to `workloadf`), or the load before them.
@@ -78,8 +82,11 @@ words! {
         /// SQLite with a write-ahead log (`journal_mode=WAL`, `synchronous=FULL`): a commit is durable when it returns.
         #[default]
         "sqlite" Sqlite,
-        /// SQLite with a rollback journal (`journal_mode=DELETE`, `synchronous=FULL`): a commit is durable when it returns.
+        /// SQLite with a rollback journal (`journal_mode=DELETE`, `synchronous=EXTRA`): a commit is durable when it returns, as the folder
+        /// is synced after its journal was deleted.
         "sqlite-journal" SqliteJournal,
+        /// fjall, a log-structured merge tree: after every write its log is synced (`fdatasync`), before it returns.
+        "fjall" Fjall,
     }
 }
 
@@ -90,13 +97,14 @@ words! {
 pub struct Ycsb {
     /// What is done: `a` to `f`, or `load`.
     pub workload: CoreWorkload,
-    /// Who keeps the records: `sqlite`, or `sqlite-journal`.
+    /// Who keeps the records: `sqlite`, `sqlite-journal` or `fjall`.
     pub engine: KeyValueEngine,
     /// Records that are there before the clock starts; of `load` those that are inserted.
     pub records: u64,
-    /// Memory that the engine caches records in, all threads together.
+    /// Memory that the engine caches records in, all threads together. SQLite gives each its share, and forgets it when another thread
+    /// commits.
     pub cache: Bytes,
-    /// Operations of each thread; without it until the time is over.
+    /// Operations of each thread, up to 2147483647; without it until the time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
 }
@@ -111,6 +119,14 @@ impl Default for Ycsb {
             cache: Bytes::mib(8),
             operations: None,
         }
+    }
+}
+
+impl Ycsb {
+    /// Inserts that a run has room for, beyond the records that were loaded: as many again.
+    pub fn most_inserts(&self) -> u64 {
+        let inserts = self.workload.proportions().insert > 0 && self.workload != CoreWorkload::Load;
+        if inserts { self.records } else { 0 }
     }
 }
 
@@ -135,11 +151,16 @@ impl Behaviour for Ycsb {
     }
 
     fn space_needed(&self, _threads: u16) -> Bytes {
-        Bytes(self.records.saturating_mul(RECORD_ON_DEVICE).saturating_add(Bytes::mib(64).0))
+        let records = self.records.saturating_add(self.most_inserts());
+        Bytes(records.saturating_mul(RECORD_ON_DEVICE).saturating_add(Bytes::mib(128).0))
     }
 
     fn buffers_of_a_thread(&self) -> Bytes {
-        Bytes(WRITTEN_FROM + self.cache.0)
+        Bytes(WRITTEN_FROM)
+    }
+
+    fn shared_buffers(&self) -> Bytes {
+        Bytes(self.cache.0.saturating_mul(2).saturating_add(ENGINE))
     }
 
     fn check(&self) -> Result<(), EntryError> {
@@ -149,8 +170,11 @@ impl Behaviour for Ycsb {
         if !(Bytes::mib(1)..=Bytes::gib(1024)).contains(&self.cache) {
             return Err(entry_error("cache", format!("a cache of {}", self.cache), "use 1MiB to 1TiB"));
         }
-        if self.operations == Some(0) {
-            return Err(entry_error("operations", "no operation", "use at least 1, or leave it out"));
+        if let Some(operations) = self.operations
+            && !(1..=MAX_OPERATIONS).contains(&operations)
+        {
+            let hint = "use 1 to 2147483647, or leave it out";
+            return Err(entry_error("operations", format!("{operations} operations"), hint));
         }
         Ok(())
     }

@@ -20,13 +20,20 @@ pub(super) enum KeyChooser {
 }
 
 impl KeyChooser {
-    pub(super) fn new(settings: &Ycsb) -> Self {
+    /// For one of this many threads, with `there` records from 0 on.
+    pub(super) fn new(settings: &Ycsb, threads: u16, there: u64) -> Self {
         if settings.workload == CoreWorkload::D {
-            return Self::Latest { ranks: Zipf::new((settings.records - 1).max(2), THETA) };
+            let mut ranks = Zipf::new((settings.records - 1).max(2), THETA);
+            // Not in the first operation.
+            ranks.grow(there.saturating_sub(1));
+            return Self::Latest { ranks };
         }
         // In the files that come with YCSB there are as many operations as records; it expects twice the share of inserts.
         let inserts = u64::from(settings.workload.proportions().insert);
-        let expected = settings.operations.unwrap_or(settings.records) * inserts * 2 / 100;
+        let operations = settings.operations.map(|each| each.saturating_mul(u64::from(threads)));
+        // A run has no room for more than as many again, and one of which few are there would be drawn for ever.
+        let expected =
+            (operations.unwrap_or(settings.records).saturating_mul(inserts) / 50).min(settings.records);
         Self::Scrambled { ranks: Zipf::of_zeta(ITEMS, THETA, ZETA), records: settings.records + expected + 1 }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    KeyValueEngines, Record, Site, Target,
+    KeyValueEngines, NextRecord, Site, Target,
     testing::{count, directory, load_of},
 };
 use fstrial_model::{
@@ -37,19 +37,22 @@ impl KeyValueEngines for Memory {
 }
 
 impl KeyValueStore for Memory {
-    fn load(&self, records: &mut dyn Iterator<Item = Record<'_>>) -> Result<(), String> {
-        records.for_each(|(key, fields)| drop(self.with(|all| all.insert(key.to_owned(), fields.to_vec()))));
+    fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String> {
+        let (mut key, mut fields) = (String::new(), Vec::new());
+        while next(&mut key, &mut fields) {
+            self.with(|all| all.insert(key.clone(), fields.clone()));
+        }
         Ok(())
     }
 
-    fn session(&self) -> Result<Box<dyn KeyValueSession + '_>, String> {
-        Ok(Box::new(self.clone()))
+    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
+        Ok(Box::new((*self).clone()))
     }
 }
 
 impl KeyValueSession for Memory {
-    fn read(&mut self, key: &str) -> Result<Option<u64>, String> {
-        Ok(self.with(|all| all.get(key).map(|fields| fields.len() as u64)))
+    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
+        Ok(self.with(|all| all.get(key).map(|fields| into.clone_from(fields))).is_some())
     }
 
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
@@ -67,12 +70,15 @@ impl KeyValueSession for Memory {
         before.map_or(Ok(()), |_| Err(format!("{key} is there already")))
     }
 
-    fn scan(&mut self, key: &str, count: u16) -> Result<u64, String> {
-        let bytes = |all: &mut BTreeMap<String, Vec<u8>>| {
+    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
+        let found = |all: &mut BTreeMap<String, Vec<u8>>| {
             let found = all.range(key.to_owned()..).take(usize::from(count));
-            found.map(|(_, fields)| fields.len() as u64).sum()
+            Scanned {
+                bytes: found.map(|(_, fields)| fields.len() as u64).sum(),
+                from_key: all.contains_key(key),
+            }
         };
-        Ok(self.with(bytes))
+        Ok(self.with(found))
     }
 }
 
@@ -134,10 +140,43 @@ fn a_load_inserts_every_record_once() {
 
 #[test]
 fn a_record_that_was_acknowledged_and_is_not_there_is_an_error() {
-    let forgetful = Memory { forgets: 10, ..Memory::default() };
-    let result = run(&forgetful, settings(CoreWorkload::D, 5000), 1);
-    let error = result.first_error.expect("the newest record is the one that is read most");
-    assert!(error.contains("is not there, although it was inserted"), "{error}");
+    for (workload, forgets) in [(CoreWorkload::D, 10), (CoreWorkload::E, 1)] {
+        let forgetful = Memory { forgets, ..Memory::default() };
+        let result = run(&forgetful, settings(workload, 5000), 1);
+        let error = result.first_error.expect("what was inserted is read");
+        assert!(error.contains("is not there as a whole, although it was inserted"), "{workload}: {error}");
+    }
+}
+
+#[test]
+fn a_run_has_room_for_as_many_records_again() {
+    let result = run(&Memory::default(), Ycsb { records: 100, ..settings(CoreWorkload::D, 5000) }, 1);
+    let error = result.first_error.expect("5 % of 5000 are more than 100");
+    assert!(error.contains("as many records were inserted as were loaded, 100"), "{error}");
+}
+
+#[test]
+fn a_set_of_records_is_used_once() {
+    let (directory, memory) = (directory(), Memory::default());
+    let load = load_of(crate::testing::io(), 1);
+    let load = Load { pattern: Pattern::Ycsb(settings(CoreWorkload::A, 1)), until: Until::Done, ..load };
+    let mut site = Site::new(Target::Directory(directory.path())).with_engines(&memory);
+    let refused = site.prepare(&[load.clone(), load]).unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+}
+
+#[test]
+fn new_keys_are_expected_as_ycsb_expects_them() {
+    let expected =
+        |workload, operations, threads| match KeyChooser::new(&settings(workload, operations), threads, 1000)
+        {
+            KeyChooser::Scrambled { records, .. } => records,
+            KeyChooser::Latest { .. } => panic!("{workload}"),
+        };
+    assert_eq!(expected(CoreWorkload::B, 5000, 2), 1001);
+    // 2 × 5 % of 2 × 2000 operations.
+    assert_eq!(expected(CoreWorkload::E, 2000, 2), 1401);
+    assert_eq!(expected(CoreWorkload::E, i32::MAX as u64, 1024), 2001);
 }
 
 #[test]
@@ -180,7 +219,7 @@ const ZIPFIAN: [u64; 40] = [
 
 #[test]
 fn zipfian_keys_are_as_often_drawn_as_by_ycsb() {
-    let mut chooser = KeyChooser::new(&settings(CoreWorkload::B, 1));
+    let mut chooser = KeyChooser::new(&settings(CoreWorkload::B, 1), 1, 1000);
     let mut generator = Generator::new(1, Stream::Requests(0));
     let mut counts = [0_u64; 40];
     (0..1_000_000).for_each(|_| counts[chooser.draw(&mut generator, 1000) as usize / 25] += 1);
@@ -204,7 +243,7 @@ const LATEST: [[u64; 20]; 2] = [
 
 #[test]
 fn the_latest_keys_are_as_often_drawn_as_by_ycsb() {
-    let mut chooser = KeyChooser::new(&settings(CoreWorkload::D, 1));
+    let mut chooser = KeyChooser::new(&settings(CoreWorkload::D, 1), 1, 1000);
     let mut generator = Generator::new(1, Stream::Requests(0));
     let step = |back: u64| match back {
         0 | 1 => back as usize,

@@ -1,0 +1,109 @@
+//! fjall: a log-structured merge tree. A record is one value; a write of a field writes the record again, as YCSB's binding for
+//! such stores does.
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
+use fstrial_model::{units::Bytes, workload::Ycsb};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The least that its logs may take together; then memtables are written out.
+const LOGS: u64 = 64 << 20;
+/// Updates of records whose keys share one of these wait for each other.
+const STRIPES: usize = 64;
+
+/// A tree with the records.
+pub(crate) struct Tree {
+    database: Database,
+    records: Keyspace,
+    stripes: Vec<Mutex<()>>,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree").finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    pub(crate) fn open(settings: &Ycsb, folder: &Path) -> Result<Self, String> {
+        let Bytes(cache) = settings.cache;
+        let builder = Database::builder(folder.join("ycsb")).cache_size(cache).max_journaling_size(LOGS);
+        let database = builder.manual_journal_persist(true).open().map_err(said)?;
+        // As large as the cache: else all that is written in a run stays in memory.
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(cache);
+        let records = database.keyspace("usertable", options).map_err(said)?;
+        Ok(Self { database, records, stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() })
+    }
+
+    /// Makes what was written durable.
+    fn commit(&self) -> Result<(), String> {
+        self.database.persist(PersistMode::SyncData).map_err(said)
+    }
+}
+
+impl KeyValueStore for Tree {
+    fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String> {
+        let (mut key, mut fields) = (String::new(), Vec::new());
+        while next(&mut key, &mut fields) {
+            self.records.insert(key.as_str(), fields.as_slice()).map_err(said)?;
+        }
+        self.records.rotate_memtable_and_wait().map_err(said)?;
+        self.commit()
+    }
+
+    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
+        Ok(Box::new(Session { tree: self, record: Vec::new() }))
+    }
+}
+
+/// A thread's use of the tree.
+struct Session {
+    tree: Arc<Tree>,
+    /// A record with a field that was changed.
+    record: Vec<u8>,
+}
+
+impl KeyValueSession for Session {
+    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
+        into.clear();
+        let found = self.tree.records.get(key).map_err(said)?;
+        Ok(found.map(|record| into.extend_from_slice(&record)).is_some())
+    }
+
+    fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
+        let stripe = key.bytes().fold(0, |sum, byte| sum * 31 % STRIPES + usize::from(byte)) % STRIPES;
+        let guard = self.tree.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(record) = self.tree.records.get(key).map_err(said)? else { return Ok(false) };
+        self.record.clear();
+        self.record.extend_from_slice(&record);
+        let at = usize::from(field) * value.len();
+        self.record[at..at + value.len()].copy_from_slice(value);
+        self.tree.records.insert(key, self.record.as_slice()).map_err(said)?;
+        drop(guard);
+        self.tree.commit().map(|()| true)
+    }
+
+    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
+        self.tree.records.insert(key, fields).map_err(said)?;
+        self.tree.commit()
+    }
+
+    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
+        let mut found = Scanned { bytes: 0, from_key: false };
+        for record in self.tree.records.range(key..).take(usize::from(count)) {
+            let (first, fields) = record.into_inner().map_err(said)?;
+            found.from_key |= found.bytes == 0 && *first == *key.as_bytes();
+            found.bytes += fields.len() as u64;
+        }
+        Ok(found)
+    }
+}
+
+/// What fjall says of a failure.
+fn said(error: fjall::Error) -> String {
+    error.to_string()
+}
