@@ -3,7 +3,7 @@
 use super::{
     Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
     MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, ServerEntry,
-    Sharing, SyncCall, TreeEntry, Until, Ycsb,
+    Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -212,21 +212,21 @@ keys! {
     }
     Pattern [Postmark] {
         /// postmark: what it does, with the tool's own words.
-        postmark: Postmark,
+        postmark: Written<Postmark>,
         /// postmark: `create`, `transactions`, `delete`, or `all`; wins over the same word in `postmark`.
         part: PostmarkPart,
     }
     Pattern [Log] {
         /// log: a log that all threads commit to.
-        log: Log,
+        log: Written<Log>,
     }
     Pattern [Flush] {
         /// flush: batches of pages at random places of data files.
-        flush: Flush,
+        flush: Written<Flush>,
     }
     Pattern [Ycsb] {
         /// ycsb: a core workload of YCSB on records in a key-value engine.
-        ycsb: Ycsb,
+        ycsb: Written<Ycsb>,
     }
     Pattern [Operation] {
         /// operation: what is done to the filesystem, `mkfs`, `mount`, `recovery`, `check` and others.

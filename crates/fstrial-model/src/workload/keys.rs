@@ -7,8 +7,12 @@ use super::{
 };
 use toml::{Table, Value};
 
-/// Tables that are laid over another's key by key.
+/// Tables that are laid over another's key by key, in addition to those of patterns.
 const MERGED: [&str; 3] = ["parameters", "tree", "server"];
+
+fn is_merged(key: &str) -> bool {
+    MERGED.contains(&key) || Kind::PATTERNS.iter().any(|kind| kind.name() == key)
+}
 
 impl Entry {
     /// The keys that are written, with their values.
@@ -50,7 +54,7 @@ impl Entry {
         let mut keys = base;
         for (key, own) in self.keys() {
             match (keys.get_mut(&key), own) {
-                (Some(Value::Table(base)), Value::Table(own)) if MERGED.contains(&key.as_str()) => {
+                (Some(Value::Table(base)), Value::Table(own)) if is_merged(&key) => {
                     base.extend(own)
                 }
                 (_, own) => drop(keys.insert(key, own)),
@@ -86,10 +90,30 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        units::Bytes,
+        workload::{CoreWorkload, KeyValueEngine, Pattern},
+    };
 
     fn problem(text: &str) -> String {
         let entry: Entry = toml::from_str(text).unwrap();
         entry.resolve(1).unwrap_err().problem
+    }
+
+    #[test]
+    fn a_table_of_a_pattern_is_laid_over_that_of_its_preset() {
+        let settled = |text: &str| {
+            let entry: Entry = toml::from_str(text).unwrap();
+            entry.resolve(1).unwrap().phases()[0].groups[0].pattern.clone()
+        };
+        let Pattern::Ycsb(b) = settled("use = 'ycsb-b'\nycsb = { engine = 'fjall' }") else { panic!() };
+        assert_eq!((b.workload, b.engine), (CoreWorkload::B, KeyValueEngine::Fjall));
+        let Pattern::Log(log) = settled("use = 'wal-single-commit'\nlog = { record = '1KiB' }") else {
+            panic!()
+        };
+        assert_eq!((log.record, log.group), (Bytes::kib(1), false));
+        let entry: Entry = toml::from_str("use = 'ycsb-b'\nycsb = { engine = 'fjall' }").unwrap();
+        assert_eq!(toml::to_string(&entry).unwrap(), "use = \"ycsb-b\"\n\n[ycsb]\nengine = \"fjall\"\n");
     }
 
     #[test]
@@ -114,7 +138,7 @@ mod tests {
                     let mut written = Table::new();
                     written.insert("kind".into(), kind.name().into());
                     written.insert((*key).to_owned(), Value::Array(Vec::new()));
-                    let read = written.try_into::<crate::workload::Pattern>();
+                    let read = written.try_into::<Pattern>();
                     assert!(
                         !read.is_err_and(|error| error.message().contains("unknown field")),
                         "{kind:?}: {key}"

@@ -28,6 +28,7 @@ mod server;
 mod set_name;
 mod settle;
 mod summary;
+mod written;
 mod ycsb;
 
 pub use behaviour::Behaviour;
