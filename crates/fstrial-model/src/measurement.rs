@@ -21,8 +21,6 @@ impl OperationKind {
     pub const READ: Self = Self::new("read");
     /// A write.
     pub const WRITE: Self = Self::new("write");
-    /// Writing at the end of a file.
-    pub const APPEND: Self = Self::new("append");
     /// A sync call.
     pub const FSYNC: Self = Self::new("fsync");
 

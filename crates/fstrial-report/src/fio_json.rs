@@ -159,7 +159,7 @@ fn job(run: &RunMetadata<'_>, of: &LoadMetadata<'_>, group: usize) -> Result<Job
         None => Ok(None),
     };
     let reads = histogram(OperationKind::READ)?;
-    let writes = both(histogram(OperationKind::WRITE)?, histogram(OperationKind::APPEND)?)?;
+    let writes = both(histogram(OperationKind::WRITE)?, histogram(OperationKind::new("append"))?)?;
     let syncs = histogram(OperationKind::FSYNC)?;
     let bytes = bytes(of, [count(&reads), count(&writes)]);
     let samples = samples(load, of.warmup);
@@ -617,7 +617,7 @@ mod tests {
         let flow =
             Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None, fsync_at_end: false });
         let (mixed, mut appends) = (load(), load());
-        let both = [OperationKind::WRITE, OperationKind::APPEND];
+        let both = [OperationKind::WRITE, OperationKind::new("append")];
         appends.histograms = both.map(|kind| (kind, histogram(&[(1000, 50)]))).into();
         let answer = answer(&run(), &[of(&flow, &mixed), of(&flow, &appends)]).unwrap();
         let answer = serde_json::to_value(answer).unwrap();

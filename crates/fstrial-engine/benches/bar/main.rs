@@ -16,6 +16,7 @@
 mod contenders;
 mod memory;
 mod table;
+mod ycsb;
 
 use contenders::{Contender, Kind, Load, Outcome, Tools};
 use fstrial_engine::{loop_around_nothing, measure_overhead};
@@ -38,6 +39,7 @@ fn main() -> Outcome<()> {
     let rounds = after("--rounds").map_or(Ok(if full { 7 } else { 1 }), str::parse)?;
     let mut out = std::io::stdout().lock();
     costs(&mut out)?;
+    ycsb::print(&mut out, full)?;
     let only = after("--only");
     if only.is_none() {
         memory::print(&mut out, full)?;

@@ -1,9 +1,9 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
-    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, ServerEntry,
-    Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
+    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, KeyValueEngine, Kind,
+    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
+    ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, preset, written::Written,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -280,6 +280,15 @@ impl Entry {
             TrialError::at(name, text, span_of_key(text, error.key), error.problem, error.hint)
         })?;
         Ok(entry)
+    }
+
+    /// The same on another engine; none of a workload that is not of the kind ycsb.
+    #[must_use]
+    pub fn on_engine(&self, engine: KeyValueEngine) -> Option<Self> {
+        let base = || self.preset.as_deref().and_then(preset::preset);
+        let is_ycsb = self.kind.or_else(|| base()?.kind) == Some(Kind::Ycsb);
+        let ycsb = Written::with(self.ycsb.clone(), "engine", engine.name());
+        is_ycsb.then(|| Self { ycsb: Some(ycsb), ..self.clone() })
     }
 
     /// An entry that uses a preset unchanged.

@@ -54,9 +54,7 @@ impl Entry {
         let mut keys = base;
         for (key, own) in self.keys() {
             match (keys.get_mut(&key), own) {
-                (Some(Value::Table(base)), Value::Table(own)) if is_merged(&key) => {
-                    base.extend(own)
-                }
+                (Some(Value::Table(base)), Value::Table(own)) if is_merged(&key) => base.extend(own),
                 (_, own) => drop(keys.insert(key, own)),
             }
         }

@@ -7,22 +7,28 @@ use toml::Table;
 
 /// Keys that settle to `T`, which has been seen to take them. What is left out is as in the entry around it, or as `T` has it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written<T> {
-    keys: Table,
-    settles_to: PhantomData<T>,
+pub struct Written<T>(Table, PhantomData<T>);
+
+impl<T> Written<T> {
+    /// What is written, if anything is, with a word under a key.
+    pub(super) fn with(written: Option<Self>, key: &str, word: &str) -> Self {
+        let mut keys = written.map(|written| written.0).unwrap_or_default();
+        keys.insert(key.to_owned(), word.into());
+        Self(keys, PhantomData)
+    }
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Written<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let keys = Table::deserialize(from)?;
         keys.clone().try_into::<T>().map_err(|error| D::Error::custom(error.message()))?;
-        Ok(Self { keys, settles_to: PhantomData })
+        Ok(Self(keys, PhantomData))
     }
 }
 
 impl<T> Serialize for Written<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.keys.serialize(to)
+        self.0.serialize(to)
     }
 }
 

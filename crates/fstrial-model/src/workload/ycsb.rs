@@ -15,8 +15,6 @@ pub const FIELDS: u16 = 10;
 pub const FIELD_BYTES: usize = 100;
 /// What a record may take on the device with its key, its index and the room that pages leave; in SQLite it is 1404 bytes.
 const RECORD_ON_DEVICE: u64 = 2048;
-/// Most operations of a thread: YCSB counts them in an `int`.
-const MAX_OPERATIONS: u64 = i32::MAX as u64;
 /// What an engine takes in addition to its cache: memtables, logs, records on their way in.
 const ENGINE: u64 = 64 << 20;
 
@@ -125,8 +123,7 @@ impl Default for Ycsb {
 impl Ycsb {
     /// Inserts that a run has room for, beyond the records that were loaded: as many again.
     pub fn most_inserts(&self) -> u64 {
-        let inserts = self.workload.proportions().insert > 0 && self.workload != CoreWorkload::Load;
-        if inserts { self.records } else { 0 }
+        if matches!(self.workload, CoreWorkload::D | CoreWorkload::E) { self.records } else { 0 }
     }
 }
 
@@ -170,9 +167,8 @@ impl Behaviour for Ycsb {
         if !(Bytes::mib(1)..=Bytes::gib(1024)).contains(&self.cache) {
             return Err(entry_error("cache", format!("a cache of {}", self.cache), "use 1MiB to 1TiB"));
         }
-        if let Some(operations) = self.operations
-            && !(1..=MAX_OPERATIONS).contains(&operations)
-        {
+        // YCSB counts them in an `int`.
+        if let Some(operations) = self.operations.filter(|count| !(1..=i32::MAX as u64).contains(count)) {
             let hint = "use 1 to 2147483647, or leave it out";
             return Err(entry_error("operations", format!("{operations} operations"), hint));
         }

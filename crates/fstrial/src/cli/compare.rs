@@ -20,7 +20,7 @@ use fstrial_model::{
     state::State,
     trial::{Settings, Trial, can_run},
     units::{Nanos, Percent},
-    workload::{Entry, RateTarget},
+    workload::{Entry, KeyValueEngine, RateTarget},
 };
 use fstrial_run::{environment, error::ExpectedError, exit_code, look::LOOK, place::reach};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PROMISE", hide_short_help = true)]
     find_rate: Option<RateTarget>,
 
+    #[arg(long, value_name = "ENGINE", hide_short_help = true, value_parser = engine, help = engine_help())]
+    engine: Option<KeyValueEngine>,
+
     /// What filesystems hold when a load begins: fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score),
     /// populated:20000; for arms that name no state= [default: fresh].
     #[arg(long, value_name = "STATE")]
@@ -156,6 +159,14 @@ fn decide_on_help() -> String {
 
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     Metric::of_name(text).ok_or_else(|| format!("use one of {}", Metric::names()))
+}
+
+fn engine(text: &str) -> Result<KeyValueEngine, String> {
+    KeyValueEngine::named(text).ok_or_else(|| format!("use one of {}", KeyValueEngine::names()))
+}
+
+fn engine_help() -> String {
+    format!("Engine of YCSB's workloads: {} [default: what each names]", KeyValueEngine::names())
 }
 
 pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
@@ -346,7 +357,7 @@ impl CompareArgs {
     /// The workloads with the flags laid over them.
     fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
         if self.workloads.is_empty() {
-            return Ok(self.default_workloads());
+            return self.on_engine(self.default_workloads());
         }
         let mut entries: Vec<Entry> = Vec::new();
         for word in &self.workloads {
@@ -362,7 +373,20 @@ impl CompareArgs {
                 }
             }
         }
-        Ok(entries)
+        self.on_engine(entries)
+    }
+
+    /// The same workloads, those of YCSB on the engine that was asked for.
+    fn on_engine(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, ExpectedError> {
+        let Some(engine) = self.engine else { return Ok(entries) };
+        let found: Vec<Option<Entry>> = entries.iter().map(|entry| entry.on_engine(engine)).collect();
+        if found.iter().all(Option::is_none) {
+            return Err(ExpectedError::usage(
+                format!("--engine {engine}: none of the workloads has an engine"),
+                "name one that has: -w ycsb-a",
+            ));
+        }
+        Ok(entries.into_iter().zip(found).map(|(plain, found)| found.unwrap_or(plain)).collect())
     }
 
     /// The workloads where none are named: those that enough of the arms can do. Says which are left out.

@@ -180,6 +180,47 @@ fn workloads_are_compared_on_one_arm() {
 }
 
 #[test]
+fn ycsb_runs_on_the_engine_that_is_asked_for() {
+    let lab = Lab::new();
+    let saved = lab.run("compare ext4 xfs -w ycsb-b,ycsb-c,random-write --engine fjall --save - --dry-run");
+    assert_eq!(saved.code(), 0, "{saved:?}");
+    let saved: toml::Table = saved.stdout.parse().unwrap();
+    let workloads = saved["workload"].as_array().unwrap();
+    let engines = workloads.iter().map(|workload| {
+        let engine = workload.get("ycsb").and_then(|ycsb| ycsb["engine"].as_str());
+        (workload["use"].as_str().unwrap(), engine)
+    });
+    assert_eq!(
+        engines.collect::<Vec<_>>(),
+        [("ycsb-b", Some("fjall")), ("ycsb-c", Some("fjall")), ("random-write", None)]
+    );
+    for (words, hint) in [
+        ("compare ext4 xfs -w random-write --engine fjall", "name one that has: -w ycsb-a"),
+        ("compare ext4 xfs --engine fjall", "name one that has: -w ycsb-a"),
+        ("compare ext4 xfs -w ycsb-a --engine mysql", "use one of sqlite, sqlite-journal, fjall"),
+    ] {
+        let refused = lab.run(words);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains(hint), "{refused:?}");
+    }
+}
+
+/// Reads, updates, inserts and scans of real engines on a real filesystem, and nothing is left of them.
+#[test]
+fn every_engine_serves_ycsb() {
+    if !support::is_root_with_loop_devices("every_engine_serves_ycsb") {
+        return;
+    }
+    let lab = Lab::new();
+    for engine in ["sqlite", "sqlite-journal", "fjall"] {
+        let few = "--duration 100ms --threads 2 --set workload.ycsb.records=500 --set workload.warmup=100ms";
+        let words = format!("-w ycsb-a,ycsb-d,ycsb-e,ycsb-f --engine {engine} {few} {IMAGE}");
+        let ended = lab.run(&format!("compare a=ext4 b=ext4 {words}"));
+        assert_eq!((ended.code(), rates(&ended).len()), (3, 8), "{engine}: {ended:?}");
+    }
+}
+
+#[test]
 fn an_application_names_its_workloads() {
     let lab = Lab::new();
     let listed = lab.run("workloads postgres");

@@ -204,7 +204,7 @@ fn bytes_and_kinds_are_the_tools_counters() {
         let kinds = [
             (OperationKind::new("create"), 764),
             (OperationKind::READ, 243),
-            (OperationKind::APPEND, 257),
+            (OperationKind::new("append"), 257),
             (OperationKind::new("delete"), 764),
         ];
         kinds
