@@ -44,7 +44,7 @@ pub(super) fn out_of_memory(stage: Stage, limit: Bytes) -> RunFailure {
             limit.human()
         ),
         hint: Some(
-            "raise the limit (memory of the trial or of the arm), or lower threads, depth or block_size"
+            "raise the limit (memory of the trial or of the arm), or lower threads, depth, block_size or cache"
                 .into(),
         ),
     }

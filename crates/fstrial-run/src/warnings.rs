@@ -9,6 +9,7 @@ use super::{
 use crate::numbers::counted;
 use fstrial_model::{
     metric::Metric,
+    unit,
     workload::{TooShort, Until, Workload},
 };
 use fstrial_stats::{
@@ -21,6 +22,8 @@ use fstrial_stats::{
 const GENERATOR_LIMIT: f64 = 0.25;
 /// A drift within a run that matters.
 const MIN_DRIFT: f64 = 0.03;
+/// The share of what is offered from which on a cell keeps up: Poisson arrivals vary.
+const KEPT_UP: f64 = 0.9;
 /// Rounds of either order that are needed to tell whether it matters.
 const MIN_ROUNDS_PER_ORDER: usize = 4;
 
@@ -73,8 +76,26 @@ impl Judge<'_> {
             busy,
             counted(all().count(), "cell"),
         );
+        let behind = all().filter_map(|at| self.behind(at)).collect();
+        let behind = warn(
+            "not all that was offered was done, and latencies are those of a queue that grows as long as a run lasts",
+            "offer less, or look for the rate that is kept up with (--find-rate)",
+            behind,
+            counted(all().count(), "cell"),
+        );
         let within = self.plan.workloads.iter().filter_map(within_a_period);
-        within.chain(drifting).chain(self.order_warning()).chain(limit).collect()
+        within.chain(drifting).chain(self.order_warning()).chain(behind).chain(limit).collect()
+    }
+
+    /// A cell that did not keep up with the rate that it was offered, and the share that it did.
+    fn behind(&self, (cell, result): (usize, usize)) -> Option<String> {
+        let workload = self.plan.cells[cell].workload;
+        let offered = self.plan.workloads[workload].offered(result)?;
+        let is_count = self.plan.results[workload][result].unit == unit::OPERATIONS;
+        let rates: Vec<f64> = self.samples[cell][result].iter().map(|sample| sample.rate).collect();
+        let share = spread::median(&rates).filter(|_| is_count)? / offered;
+        let name = self.plan.result_name(cell, result);
+        (share < KEPT_UP).then(|| format!("{name} ({:.0} % of {offered}/s)", share * 100.0))
     }
 
     /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.

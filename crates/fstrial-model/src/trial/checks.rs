@@ -458,7 +458,7 @@ impl Trial {
                 needed.human(),
                 limit.human()
             ),
-            hint: Some("raise the limit, or lower threads, depth or block_size".into()),
+            hint: Some("raise the limit, or lower threads, depth, block_size or cache".into()),
         })
     }
 
@@ -622,7 +622,7 @@ impl Trial {
                     needed.human(),
                     size.human()
                 ),
-                "use at most 80% of the device's size",
+                "use at most 80% of the device's size: a smaller file_size, or fewer records",
             )
         })
     }

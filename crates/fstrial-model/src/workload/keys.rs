@@ -99,6 +99,14 @@ mod tests {
     }
 
     #[test]
+    fn records_are_used_by_one_group() {
+        let two = "kind = 'ycsb'\n[[group]]\nname = 'a'\n[[group]]\nname = 'b'\n";
+        assert!(problem(two).contains("have the records of the set `load`"), "{}", problem(two));
+        let entry: Entry = toml::from_str(&format!("{two}set = 'other'\n")).unwrap();
+        assert!(entry.resolve(1).is_ok());
+    }
+
+    #[test]
     fn a_table_of_a_pattern_is_laid_over_that_of_its_preset() {
         let settled = |text: &str| {
             let entry: Entry = toml::from_str(text).unwrap();

@@ -7,7 +7,7 @@ use super::{
     entry_error::{EntryError, entry_error},
 };
 use crate::units::Nanos;
-use std::ops::RangeInclusive;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Phases of a workload, and groups of a phase, at most.
 const MAX_PARTS: usize = 64;
@@ -125,6 +125,15 @@ impl Entry {
                 name => format!("two phases or groups are called `{name}`"),
             };
             return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
+        }
+        let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+        let mut stores =
+            groups.filter(|group| matches!(group.pattern, Pattern::Ycsb(_))).map(|group| &group.set);
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = stores.find(|set| !seen.insert(*set)) {
+            let problem =
+                format!("two groups or phases of kind = \"ycsb\" have the records of the set `{twice}`");
+            return Err(entry_error("set", problem, "give each a set = \"…\" of its own"));
         }
         Ok(workload)
     }

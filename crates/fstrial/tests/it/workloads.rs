@@ -221,6 +221,23 @@ fn every_engine_serves_ycsb() {
 }
 
 #[test]
+fn a_rate_that_is_not_kept_up_with_is_warned_of() {
+    if !support::is_root_with_loop_devices("a_rate_that_is_not_kept_up_with_is_warned_of") {
+        return;
+    }
+    let lab = Lab::new();
+    let warned = |rate: &str| {
+        let words =
+            format!("-w append-fsync --threads 1 --duration 200ms --set workload.rate={rate}/s {IMAGE}");
+        let ended = lab.run(&format!("compare a=ext4 b=ext4 {words}"));
+        let warnings = ended.document()["warnings"].to_string();
+        warnings.contains("not all that was offered was done") && warnings.contains("% of 1000000/s")
+    };
+    assert!(warned("1000000"));
+    assert!(!warned("20"));
+}
+
+#[test]
 fn an_application_names_its_workloads() {
     let lab = Lab::new();
     let listed = lab.run("workloads postgres");

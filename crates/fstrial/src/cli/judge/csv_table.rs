@@ -368,13 +368,24 @@ const OF_EXPORTS: [&str; 9] = [
 /// What columns of times are called.
 const TIMES: [&str; 7] = ["time", "elapsed", "real", "wall", "wall_time", "runtime", "duration"];
 
+/// Words of a latency, wherever they are in a name: `update_lat`, `mean response time`.
+const LATENCIES: [&str; 4] = ["lat", "latencies", "response", "elapsed"];
+
 /// Times and costs.
 fn is_less_better(metric: &str, unit: &str) -> bool {
     let (name, units) =
         (metric.to_lowercase(), ["s", "ms", "us", "µs", unit::TIME, "sec", "secs", "seconds"]);
-    let is_quantile = name.strip_prefix('p').is_some_and(|digits| digits.parse::<f64>().is_ok());
-    let is_time = units.contains(&unit) || units.contains(&name.as_str()) || TIMES.contains(&name.as_str());
-    is_time || is_quantile || name.contains("latency") || name.ends_with("_per_operation")
+    let words: Vec<&str> =
+        name.split(|c: char| !c.is_alphanumeric() && c != '.').filter(|word| !word.is_empty()).collect();
+    let is_quantile =
+        |word: &&str| word.strip_prefix('p').is_some_and(|digits| digits.parse::<f64>().is_ok());
+    let is_rate = name.contains('/') || words.iter().any(|word| RATES.contains(word));
+    let ends_in_time = words.last().is_some_and(|last| units.contains(last) || TIMES.contains(last));
+    let is_of_time = ends_in_time || words.iter().any(|word| is_quantile(word) || LATENCIES.contains(word));
+    units.contains(&unit)
+        || name.ends_with("_per_operation")
+        || name.contains("latency")
+        || is_of_time && !is_rate
 }
 
 /// Whether the name of a column for an arm ends as that of a time does: `ext4_seconds`, `xfs (ms)`.
@@ -387,7 +398,21 @@ fn is_column_of_times(name: &str) -> bool {
 }
 
 /// What a column of rates has before its time.
-const RATES: [&str; 6] = ["per", "ops", "op", "tx", "mb", "requests"];
+const RATES: [&str; 13] = [
+    "per",
+    "ops",
+    "op",
+    "tx",
+    "mb",
+    "requests",
+    "rate",
+    "throughput",
+    "iops",
+    "tps",
+    "qps",
+    "operations",
+    "transactions",
+];
 
 /// A column for each arm, and a row for each round.
 fn read_wide(
@@ -470,4 +495,43 @@ fn check_alike(rows: &Rows<'_>, arms: &[usize], mut columns: Vec<Vec<f64>>) -> R
             "if `{first}` names the arms: --arm-column {first} --metric {other}; else write the columns arm and value"
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_less_better;
+
+    #[test]
+    fn names_of_times_are_told_from_those_of_rates() {
+        for name in [
+            "time",
+            "p99",
+            "p99_ms",
+            "p99.9 (ms)",
+            "update_p99",
+            "update_us",
+            "mean_us",
+            "response_time",
+            "lat",
+            "wall_s",
+            "update_latency_ns_p99",
+            "device_bytes_per_operation",
+            "Latency avg",
+        ] {
+            assert!(is_less_better(name, ""), "{name}");
+        }
+        for name in [
+            "value",
+            "throughput",
+            "ops_per_sec",
+            "MB/s",
+            "tx/s",
+            "requests_per_s",
+            "p99_throughput",
+            "operations",
+            "rate",
+        ] {
+            assert!(!is_less_better(name, ""), "{name}");
+        }
+    }
 }
