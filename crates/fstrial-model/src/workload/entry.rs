@@ -2,8 +2,8 @@
 
 use super::{
     Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, KeyValueEngine, Kind,
-    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
-    ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, preset, written::Written,
+    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Postmark, PostmarkPart, Rate, RateTarget,
+    Serialise, ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -282,13 +282,20 @@ impl Entry {
         Ok(entry)
     }
 
-    /// The same on another engine; none of a workload that is not of the kind ycsb.
+    /// The same on another engine, which is in its name; none of a workload that has no engine.
     #[must_use]
     pub fn on_engine(&self, engine: KeyValueEngine) -> Option<Self> {
-        let base = || self.preset.as_deref().and_then(preset::preset);
-        let is_ycsb = self.kind.or_else(|| base()?.kind) == Some(Kind::Ycsb);
-        let ycsb = Written::with(self.ycsb.clone(), "engine", engine.name());
-        is_ycsb.then(|| Self { ycsb: Some(ycsb), ..self.clone() })
+        let workload = self.resolve(1).ok()?;
+        let Pattern::Ycsb(own) = &workload.phases().first()?.groups.first()?.pattern else { return None };
+        if own.engine == engine {
+            return Some(self.clone());
+        }
+        let name = Some(format!("{} on {engine}", workload.name));
+        Some(Self {
+            name,
+            ycsb: Some(Written::with(self.ycsb.clone(), "engine", engine.name())),
+            ..self.clone()
+        })
     }
 
     /// An entry that uses a preset unchanged.

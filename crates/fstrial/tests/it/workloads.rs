@@ -188,11 +188,11 @@ fn ycsb_runs_on_the_engine_that_is_asked_for() {
     let workloads = saved["workload"].as_array().unwrap();
     let engines = workloads.iter().map(|workload| {
         let engine = workload.get("ycsb").and_then(|ycsb| ycsb["engine"].as_str());
-        (workload["use"].as_str().unwrap(), engine)
+        (workload.get("name").and_then(|name| name.as_str()), engine)
     });
     assert_eq!(
         engines.collect::<Vec<_>>(),
-        [("ycsb-b", Some("fjall")), ("ycsb-c", Some("fjall")), ("random-write", None)]
+        [(Some("ycsb-b on fjall"), Some("fjall")), (Some("ycsb-c on fjall"), Some("fjall")), (None, None)]
     );
     for (words, hint) in [
         ("compare ext4 xfs -w random-write --engine fjall", "name one that has: -w ycsb-a"),
