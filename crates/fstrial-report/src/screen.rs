@@ -87,11 +87,13 @@ fn next(document: &Document, is_whole: bool) -> Vec<String> {
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
     let is_open = document.ended == "budget-ended" && document.has_begun && summary::is_open(document);
-    let in_vain = || {
-        format!(
+    let in_vain = || match document.rounds_are_done {
+        true => "All rounds that were asked for were run; without that limit it goes on until it is decided."
+            .into(),
+        false => format!(
             "More rounds would hardly decide it; a quieter machine or longer runs{} may.",
             longer(document)
-        )
+        ),
     };
     let go_on = go_on.or_else(|| is_open.then(in_vain));
     let all = format!("All of it: {all}");

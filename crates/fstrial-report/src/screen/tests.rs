@@ -144,6 +144,12 @@ fn what_more_rounds_would_not_decide_longer_runs_may() {
             "More rounds would hardly decide it; a quieter machine or longer runs may."
         ]
     );
+    let few =
+        Document { rounds_are_done: true, ..document("fstrial compare ext4 xfs --rounds 2 --seed 0x7") };
+    assert_eq!(
+        next(&few, true),
+        ["All rounds that were asked for were run; without that limit it goes on until it is decided."]
+    );
 }
 
 /// An arm of the workload that failed, or cannot, in its verdicts too.
