@@ -68,7 +68,12 @@ fn notices() -> Result<String, String> {
         let _ = writeln!(
             list,
             "{name}: {}",
-            if numbered.is_empty() { "no text".into() } else { numbered.join(", ") }
+            match numbered.as_slice() {
+                // It does not ask for its text.
+                [] if name.ends_with("(0BSD)") => "none is asked for".into(),
+                [] => "no text".into(),
+                numbered => numbered.join(", "),
+            }
         );
     }
     Ok(format!("{HEAD}\n{list}{bodies}"))

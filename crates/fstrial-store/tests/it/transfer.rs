@@ -170,7 +170,7 @@ fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
         ("UPDATE run SET job = '{' WHERE id = 2", "job of run 2"),
         ("UPDATE run SET failure = 'x', status = 'failed' WHERE id = 2", "failure of run 2"),
         ("UPDATE histogram SET latencies_ns = x'00' WHERE run = 3", "run 3: the histogram"),
-        ("UPDATE histogram SET kind = 'odd' WHERE run = 3 AND kind = 'read'", "kind"),
+        ("UPDATE histogram SET kind = 'Odd one' WHERE run = 3 AND kind = 'read'", "kind"),
         ("DELETE FROM result WHERE run = 3", "run 3"),
         ("DELETE FROM measurement WHERE run = 3", "run 3"),
         ("UPDATE result SET series = 'x' WHERE run = 3", "series"),
