@@ -30,7 +30,7 @@ pub(crate) enum Sampler {
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     n: u64,
-    /// What `n` was at first: YCSB goes on to compute η from it.
+    /// The first `n`, from which YCSB keeps computing η.
     first: u64,
     theta: f64,
     zeta: f64,

@@ -8,14 +8,14 @@ pub trait KeyValueEngines: Debug + Sync {
     /// Makes a store without records in a folder that is empty, for this many threads.
     ///
     /// # Errors
-    /// It cannot be made; in words.
+    /// What the engine says.
     fn create(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
 }
 
-/// A store that several threads use at once.
+/// A store that threads share.
 pub trait KeyValueStore: Debug + Send + Sync {
-    /// Inserts records before any clock runs, as fast as it can: `next` puts a key and the fields of its record in place of what the
-    /// two hold, until there is none left. What was inserted is durable when the filesystem was synced.
+    /// Inserts records before any clock runs, as fast as it can. `next` replaces a key and the fields of its record with
+    /// those of the next one, until no record is left. They are durable once the filesystem has been synced.
     ///
     /// # Errors
     /// What the engine says.
@@ -41,7 +41,8 @@ pub struct Scanned {
     pub from_key: bool,
 }
 
-/// One thread's use of a store, which may be given up on another. What it writes is as durable as the engine's settings make it when the call returns.
+/// One thread's use of a store, which may be dropped on another thread. What it writes is as durable as the engine's settings
+/// make it when the call returns.
 pub trait KeyValueSession: Send {
     /// Reads all fields of a record, one after the other, in place of what `into` holds; whether there is such a record.
     ///

@@ -56,6 +56,13 @@ impl Timekeeper {
         self.since(before)
     }
 
+    /// As [`Timekeeper::lap`], of a part of an operation that is recorded.
+    #[inline]
+    pub(crate) fn part(&mut self, lane: Lane) {
+        let took = self.lap();
+        self.recorder.part(lane, took);
+    }
+
     /// Ticks from `start` to the last reading of the clock.
     #[inline]
     pub(crate) fn since(&self, start: u64) -> u64 {

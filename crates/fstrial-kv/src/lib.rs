@@ -10,6 +10,7 @@ mod sqlite;
 
 use fstrial_engine::{KeyValueEngines, KeyValueStore};
 use fstrial_model::workload::{KeyValueEngine, Ycsb};
+use sqlite::Journal;
 use std::{path::Path, sync::Arc};
 
 /// All engines.
@@ -27,12 +28,12 @@ impl KeyValueEngines for Engines {
 /// # Errors
 /// What the engine says.
 pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-    match settings.engine {
-        KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => {
-            Ok(Arc::new(sqlite::Database::open(settings, threads, folder)?))
-        }
-        KeyValueEngine::Fjall => Ok(Arc::new(lsm::Tree::open(settings, folder)?)),
-    }
+    let sqlite = |journal| sqlite::Database::open(journal, settings, threads, folder);
+    Ok(match settings.engine {
+        KeyValueEngine::Sqlite => Arc::new(sqlite(Journal::WriteAhead)?),
+        KeyValueEngine::SqliteJournal => Arc::new(sqlite(Journal::Rollback)?),
+        KeyValueEngine::Fjall => Arc::new(lsm::Tree::open(settings, folder)?),
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::{units::Bytes, workload::Ycsb};
 use std::{
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -37,6 +38,12 @@ impl Tree {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(cache);
         let records = database.keyspace("usertable", options).map_err(said)?;
         Ok(Self { database, records, stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() })
+    }
+
+    fn stripe(&self, key: &str) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        &self.stripes[hasher.finish() as usize % STRIPES]
     }
 
     /// Makes what was written durable.
@@ -75,8 +82,7 @@ impl KeyValueSession for Session {
     }
 
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
-        let stripe = key.bytes().fold(0, |sum, byte| sum * 31 % STRIPES + usize::from(byte)) % STRIPES;
-        let guard = self.tree.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.tree.stripe(key).lock().unwrap_or_else(PoisonError::into_inner);
         let Some(record) = self.tree.records.get(key).map_err(said)? else { return Ok(false) };
         self.record.clear();
         self.record.extend_from_slice(&record);

@@ -4,7 +4,7 @@
 //! writers wait for a lock of ours, in no promised order; with a rollback journal readers and writers wait for each other.
 
 use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
-use fstrial_model::workload::{FIELD_BYTES, FIELDS, KeyValueEngine, Ycsb};
+use fstrial_model::workload::{FIELD_BYTES, FIELDS, Ycsb};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     path::{Path, PathBuf},
@@ -17,21 +17,43 @@ const LOADING: u32 = 64 * 1024;
 /// How long SQLite itself waits for a lock: nobody but us uses the file.
 const BUSY: Duration = Duration::from_secs(60);
 
+/// How a commit is made durable before it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Journal {
+    WriteAhead,
+    Rollback,
+}
+
+impl Journal {
+    /// Values of `journal_mode` and `synchronous`. FULL does not sync the folder after a rollback journal was deleted.
+    const fn settings(self) -> (&'static str, &'static str) {
+        match self {
+            Self::WriteAhead => ("wal", "FULL"),
+            Self::Rollback => ("delete", "EXTRA"),
+        }
+    }
+}
+
 /// A database with the table of records.
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
-    engine: KeyValueEngine,
+    journal: Journal,
     /// Of each connection, in KiB.
     cache: u64,
     lock: RwLock<()>,
 }
 
 impl Database {
-    pub(crate) fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn open(
+        journal: Journal,
+        settings: &Ycsb,
+        threads: u16,
+        folder: &Path,
+    ) -> Result<Self, String> {
         let database = Self {
             path: folder.join("ycsb.db"),
-            engine: settings.engine,
+            journal,
             cache: (settings.cache.0 / 1024 / u64::from(threads.max(1))).max(1),
             lock: RwLock::new(()),
         };
@@ -46,7 +68,7 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | besides;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(said)?;
         connection.busy_timeout(BUSY).map_err(said)?;
-        let ((journal, synchronous), cache) = (self.durability(), self.cache);
+        let ((journal, synchronous), cache) = (self.journal.settings(), self.cache);
         set(&connection, "journal_mode", journal)?;
         let settings = format!(
             "PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -{cache}; PRAGMA temp_store = MEMORY;"
@@ -55,21 +77,13 @@ impl Database {
         Ok(connection)
     }
 
-    /// The settings with which a commit is durable when it returns. FULL does not sync the folder after the journal was deleted.
-    const fn durability(&self) -> (&'static str, &'static str) {
-        match self.engine {
-            KeyValueEngine::SqliteJournal => ("delete", "EXTRA"),
-            KeyValueEngine::Sqlite | KeyValueEngine::Fjall => ("wal", "FULL"),
-        }
-    }
-
     fn write(&self) -> RwLockWriteGuard<'_, ()> {
         self.lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// With a write-ahead log a reader is in nobody's way.
     fn read(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        let is_in_the_way = self.engine == KeyValueEngine::SqliteJournal;
+        let is_in_the_way = self.journal == Journal::Rollback;
         is_in_the_way.then(|| self.lock.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -93,7 +107,7 @@ impl KeyValueStore for Database {
             insert(&transaction, &key, &fields)?;
         }
         transaction.commit().map_err(said)?;
-        set(&connection, "journal_mode", self.durability().0)
+        set(&connection, "journal_mode", self.journal.settings().0)
     }
 
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
@@ -159,8 +173,9 @@ impl Session {
                 let value = row.get_ref(column).map_err(said)?;
                 value.as_bytes().map_err(|error| error.to_string())
             };
+            let found = bytes(0)?;
             for field in 0..usize::from(FIELDS) {
-                see(bytes(0)?, bytes(1 + field)?);
+                see(found, bytes(1 + field)?);
             }
         }
         Ok(())
@@ -208,11 +223,11 @@ mod tests {
     #[test]
     fn settings_are_those_that_make_a_commit_durable() {
         // FULL is 2, EXTRA 3.
-        let engines = [(KeyValueEngine::Sqlite, "wal", 2), (KeyValueEngine::SqliteJournal, "delete", 3)];
-        for (engine, journal, synchronous) in engines {
+        for (kind, journal, synchronous) in
+            [(Journal::WriteAhead, "wal", 2), (Journal::Rollback, "delete", 3)]
+        {
             let folder = tempfile::tempdir().unwrap();
-            let settings = Ycsb { engine, ..Ycsb::default() };
-            let database = Database::open(&settings, 2, folder.path()).unwrap();
+            let database = Database::open(kind, &Ycsb::default(), 2, folder.path()).unwrap();
             database.load(&mut |_, _| false).unwrap();
             let connection = database.connect(OpenFlags::empty()).unwrap();
             let found =

@@ -198,7 +198,7 @@ impl Metric {
     pub fn is_of(self, result: &ResultKind) -> bool {
         match self {
             Self::Throughput => true,
-            Self::MeanLatency => result.has_latencies && result.has_offered_rate,
+            Self::MeanLatency => result.has_latencies && result.offered_rate.is_some(),
             _ => result.has_latencies,
         }
     }
@@ -232,12 +232,12 @@ mod tests {
 
     #[test]
     fn mean_latency_needs_an_offered_rate() {
-        let result = |has_latencies, has_offered_rate| ResultKind {
+        let result = |has_latencies, has_offered_rate: bool| ResultKind {
             name: String::new(),
             unit: unit::OPERATIONS.into(),
             less_is_better: false,
             has_latencies,
-            has_offered_rate,
+            offered_rate: has_offered_rate.then_some(1.0),
         };
         let with = |result: ResultKind| Metric::all().filter(|metric| metric.is_of(&result)).count();
         assert_eq!((with(result(true, true)), with(result(true, false))), (METRICS.len(), METRICS.len() - 1));

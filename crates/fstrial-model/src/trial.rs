@@ -390,7 +390,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let shows_its_control = match (arm.control_of.is_some(), arm.slowed.is_some()) {
         (false, _) => true,
         (true, false) => shows_a_handicap(workload),
-        (true, true) => workload.results().any(|result| !result.has_offered_rate),
+        (true, true) => workload.results().any(|result| result.offered_rate.is_none()),
     };
     is_raw_able && shows_its_control
 }
@@ -398,7 +398,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
 /// Whether a slowdown of a load shows in a figure of a workload: not where a program does the work, nor where the rate is
 /// given.
 fn shows_a_handicap(workload: &Workload) -> bool {
-    workload.is_load() && workload.results().any(|result| !result.has_offered_rate)
+    workload.is_load() && workload.results().any(|result| result.offered_rate.is_none())
 }
 
 fn runs_on_bare_device(workload: &Workload) -> bool {

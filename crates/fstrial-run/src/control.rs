@@ -148,7 +148,7 @@ impl Judge<'_> {
                     && **place == self.plan.place_of[arm]
                     && can_run(control, &self.plan.workloads[workload])
             });
-            !self.plan.results[workload][result].has_offered_rate && controls.next().is_some()
+            self.plan.results[workload][result].offered_rate.is_none() && controls.next().is_some()
         };
         may_have_one
             && !self.is_control(index)

@@ -184,12 +184,13 @@ pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
     let by_cell = by_cell(table);
     let sides = |contrast: &Contrast| [contrast.a, contrast.b].map(|cell| by_cell[cell].as_slice());
     let sides: Vec<[&[PlacedValue]; 2]> = plan.contrasts.iter().map(sides).collect();
+    let once = || in_rounds(table, Judge::looking_once(&plan), &sides, Method::SignedRank);
     match (table.rounds, settings.is_sequential) {
         (None, _) => unpaired(table, &plan, &sides),
-        (Some(_), false) => in_rounds(table, &plan, &sides, Method::SignedRank),
+        (Some(_), false) => once(),
         (Some(_), true) => {
-            let all = in_rounds(table, &plan, &sides, Method::SignedRank);
-            let found = in_rounds(table, &plan, &sides, Method::Sequential).into_iter().zip(all);
+            let found = in_rounds(table, Judge::new(&plan), &sides, Method::Sequential);
+            let found = found.into_iter().zip(once());
             found.map(|(found, all)| Finding { over_all: over_all(&found, &all), ..found }).collect()
         }
     }
@@ -226,7 +227,7 @@ fn plan(table: &Table, settings: &Settings) -> Plan {
         unit: asked.unit.clone(),
         less_is_better: asked.less_is_better,
         has_latencies: false,
-        has_offered_rate: false,
+        offered_rate: None,
     };
     let cells = (0..table.asked.len())
         .flat_map(|workload| (0..table.arms.len()).map(move |arm| Cell { workload, threads: 1, arm }));
@@ -331,13 +332,10 @@ fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
     found
 }
 
-fn in_rounds(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]], method: Method) -> Vec<Finding> {
-    let judge = match method {
-        Method::Sequential => Judge::new(plan),
-        Method::SignedRank | Method::RankSum => Judge::looking_once(plan),
-    };
-    let states = course::judged_by(judge, rounds(table)).states();
-    let found = states.into_iter().zip(&plan.contrasts).zip(sides);
+/// What a judge of the plan, which has seen no round, finds in those of the table.
+fn in_rounds(table: &Table, judge: Judge<'_>, sides: &[[&[PlacedValue]; 2]], method: Method) -> Vec<Finding> {
+    let judge = course::judged_by(judge, rounds(table));
+    let found = judge.states().into_iter().zip(&judge.plan.contrasts).zip(sides);
     found.map(|((state, contrast), sides)| finding(table, contrast, sides, state, method)).collect()
 }
 

@@ -449,7 +449,7 @@ fn controls(plan: &Plan) -> Vec<Contrast> {
             .flat_map(|contrast| contrast.figures().map(|(cell, result)| (contrast.metric, cell, result)))
             .filter(|(_, cell, _)| is_here(*cell))
             .map(|(metric, _, result)| (metric, result))
-            .filter(|(_, result)| !plan.results[plan.cells[a].workload][*result].has_offered_rate)
+            .filter(|(_, result)| plan.results[plan.cells[a].workload][*result].offered_rate.is_none())
             .collect();
         figures.sort_unstable_by_key(|(metric, result)| (*metric as usize, *result));
         figures.dedup();

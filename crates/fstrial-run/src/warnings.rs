@@ -89,9 +89,8 @@ impl Judge<'_> {
 
     /// A cell that did not keep up with the rate that it was offered, and the share that it did.
     fn behind(&self, (cell, result): (usize, usize)) -> Option<String> {
-        let workload = self.plan.cells[cell].workload;
-        let offered = self.plan.workloads[workload].offered(result)?;
-        let is_count = self.plan.results[workload][result].unit == unit::OPERATIONS;
+        let kind = &self.plan.results[self.plan.cells[cell].workload][result];
+        let (offered, is_count) = (kind.offered_rate?, kind.unit == unit::OPERATIONS);
         let rates: Vec<f64> = self.samples[cell][result].iter().map(|sample| sample.rate).collect();
         let share = spread::median(&rates).filter(|_| is_count)? / offered;
         let name = self.plan.result_name(cell, result);

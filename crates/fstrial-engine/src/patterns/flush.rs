@@ -200,7 +200,7 @@ impl<'a> Flusher<'a> {
         let result = retry_on_intr(|| pwrite(fd, bytes, offset));
         let what = match result {
             Ok(written) if written == len => {
-                self.done(Lane::WRITE);
+                self.time.part(Lane::WRITE);
                 return Ok(());
             }
             Ok(written) => format!("only {written} of {len} bytes at {offset}"),
@@ -214,17 +214,11 @@ impl<'a> Flusher<'a> {
         let call = self.flush.sync;
         match flush::flush(fd, call) {
             Ok(()) => {
-                self.done(Lane::FSYNC);
+                self.time.part(Lane::FSYNC);
                 Ok(())
             }
             Err(errno) => Err(self.failed(file, flush::name(call), errno.to_string())),
         }
-    }
-
-    /// A call is complete.
-    fn done(&mut self, lane: Lane) {
-        let took = self.time.lap();
-        self.time.recorder.part(lane, took);
     }
 
     #[cold]

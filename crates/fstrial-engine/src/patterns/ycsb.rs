@@ -51,11 +51,11 @@ const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
 
 impl Routine for Ycsb {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
-        let folder = ground.directory().join(ground.load.set.to_string());
+        let folder = ground.directory().join(ground.load.set.as_str());
         if !ground.is_new {
             refuse(
                 format!("the records of the set {} are used by another group or phase", ground.load.set),
-                "give each group of the kind ycsb a set of its own",
+                "give each ycsb group its own set",
             )?;
         }
         mkdirat(CWD, &folder, Mode::RWXU).map_err(|errno| layout("make the directory", &folder, errno))?;
@@ -70,7 +70,6 @@ impl Routine for Ycsb {
             .map_err(|errno| layout("sync the filesystem of", &folder, errno))?;
         let shared = Arc::new(Shared {
             settings: *self,
-            threads: ground.load.threads,
             store,
             folder,
             left: AtomicU64::new(self.records),
@@ -105,10 +104,9 @@ fn compose(payload: &mut Payload, fields: &mut Vec<u8>) {
 #[derive(Debug)]
 struct Shared {
     settings: Ycsb,
-    threads: u16,
     store: Arc<dyn KeyValueStore>,
     folder: PathBuf,
-    /// Of a load: records that nobody has begun to insert.
+    /// In the load phase: records that no thread has claimed yet.
     left: AtomicU64,
     keys: Acknowledged,
 }
@@ -142,7 +140,7 @@ impl ThreadWork for Work {
             payload: thread.payload(1, FIELD_BYTES),
             record: Vec::with_capacity(RECORD_BYTES),
             generator: thread.choices(),
-            chooser: KeyChooser::new(&shared.settings, shared.threads, shared.keys.newest()),
+            chooser: KeyChooser::new(&shared.settings, thread.load.threads, shared.keys.count()),
             time: thread.time(&lanes(shared.settings.workload.proportions())),
         };
         Ok(Box::new(|start| client.run(start)))
@@ -261,7 +259,7 @@ impl Client<'_> {
             Operation::Scan => {
                 let (key, count) = (self.key(), 1 + self.generator.below(MAX_SCAN) as u16);
                 let Scanned { bytes, from_key } = self.session.scan(&key, count)?;
-                self.lap(SCAN);
+                self.time.part(SCAN);
                 if from_key { Ok(bytes) } else { Err(missing(&key)) }
             }
             Operation::ReadModifyWrite => {
@@ -277,12 +275,12 @@ impl Client<'_> {
 
     /// The key of a record that is there.
     fn key(&mut self) -> String {
-        key_of(self.chooser.draw(&mut self.generator, self.shared.keys.newest()))
+        key_of(self.chooser.draw(&mut self.generator, self.shared.keys.count()))
     }
 
     fn read(&mut self, key: &str) -> Result<u64, String> {
         let is_there = self.session.read(key, &mut self.record)?;
-        self.lap(Lane::READ);
+        self.time.part(Lane::READ);
         if is_there && self.record.len() == RECORD_BYTES {
             Ok(RECORD_BYTES as u64)
         } else {
@@ -296,7 +294,7 @@ impl Client<'_> {
         if !self.session.update(key, field, &self.payload.bytes()[range])? {
             return Err(missing(key));
         }
-        self.lap(UPDATE);
+        self.time.part(UPDATE);
         Ok(FIELD_BYTES as u64)
     }
 
@@ -309,15 +307,10 @@ impl Client<'_> {
         }
         compose(&mut self.payload, &mut self.record);
         let inserted = self.session.insert(&key_of(number), &self.record);
-        self.lap(INSERT);
+        self.time.part(INSERT);
         // As in YCSB, one that failed is acknowledged too: else no later one ever would be.
         self.shared.keys.acknowledge(number);
         inserted.map(|()| RECORD_BYTES as u64)
-    }
-
-    fn lap(&mut self, lane: Lane) {
-        let took = self.time.lap();
-        self.time.recorder.part(lane, took);
     }
 }
 

@@ -156,7 +156,7 @@ impl MetricRule {
             unit: self.unit.clone(),
             less_is_better: self.better == Better::Lower,
             has_latencies: false,
-            has_offered_rate: false,
+            offered_rate: None,
         }
     }
 }

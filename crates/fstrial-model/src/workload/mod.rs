@@ -153,16 +153,6 @@ impl Workload {
         self.phases().iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
     }
 
-    /// Operations in a second that are offered to what yields a result; none where nothing is, or a rate is looked for.
-    pub fn offered(&self, result: usize) -> Option<f64> {
-        let of_phase = |phase: &'_ Phase| {
-            let rates = phase.groups.iter().map(|group| group.rate.filter(|_| phase.find_rate.is_none()));
-            let yielding = rates.enumerate().filter(|(number, _)| phase.yields(*number));
-            yielding.map(|(_, rate)| rate.map(|rate| rate.per_second)).collect::<Vec<_>>()
-        };
-        self.phases().iter().flat_map(of_phase).nth(result)?
-    }
-
     /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
     pub fn is_buffered_write(&self) -> bool {
         let mut patterns = self.phases().iter().filter(|phase| phase.measured).flat_map(Phase::patterns);

@@ -85,7 +85,7 @@ impl Figure {
 }
 
 /// One thing that a run of a workload yields.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ResultKind {
     /// Name of the phase, of the group, or of both (`phase/group`); empty if there is only one result.
     pub name: String,
@@ -95,8 +95,8 @@ pub struct ResultKind {
     pub less_is_better: bool,
     /// Whether it has latencies.
     pub has_latencies: bool,
-    /// Whether its requests come at an offered rate, however long each takes.
-    pub has_offered_rate: bool,
+    /// Operations offered in a second, however long each takes; none where the next one waits for the one before.
+    pub offered_rate: Option<f64>,
 }
 
 impl ResultKind {
@@ -135,7 +135,7 @@ impl Phase {
             unit: if is_search { unit::OPERATIONS } else { group.figure.unit() }.into(),
             less_is_better: group.figure == Figure::Time,
             has_latencies: !is_search,
-            has_offered_rate: group.rate.is_some(),
+            offered_rate: group.rate.map(|rate| rate.per_second),
         })
     }
 
@@ -269,7 +269,7 @@ mod tests {
             unit: unit.into(),
             less_is_better: unit == "ns",
             has_latencies: false,
-            has_offered_rate: false,
+            offered_rate: None,
         };
         let tool = [kind("events", "op/s"), kind("written", "bytes/s"), kind("latency", "ns")];
         assert_eq!(comparable(&[kind("", "bytes/s")], &tool), [(0, 1)]);

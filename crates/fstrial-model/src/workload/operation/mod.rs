@@ -140,7 +140,7 @@ impl Operation {
             unit: (*unit).to_owned(),
             less_is_better: *less_is_better,
             has_latencies: false,
-            has_offered_rate: false,
+            offered_rate: None,
         })
     }
 

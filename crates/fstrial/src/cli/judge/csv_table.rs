@@ -379,25 +379,27 @@ fn is_less_better(metric: &str, unit: &str) -> bool {
         name.split(|c: char| !c.is_alphanumeric() && c != '.').filter(|word| !word.is_empty()).collect();
     let is_quantile =
         |word: &&str| word.strip_prefix('p').is_some_and(|digits| digits.parse::<f64>().is_ok());
-    let is_rate = name.contains('/') || words.iter().any(|word| RATES.contains(word));
     let ends_in_time = words.last().is_some_and(|last| units.contains(last) || TIMES.contains(last));
     let is_of_time = ends_in_time || words.iter().any(|word| is_quantile(word) || LATENCIES.contains(word));
     units.contains(&unit)
         || name.ends_with("_per_operation")
         || name.contains("latency")
-        || is_of_time && !is_rate
+        || is_of_time && !is_rate(&name)
 }
 
 /// Whether the name of a column for an arm ends as that of a time does: `ext4_seconds`, `xfs (ms)`.
 fn is_column_of_times(name: &str) -> bool {
-    let mut words = name.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let last = words.next().unwrap_or_default();
-    // `MB/s` and `ops_per_sec` are rates, not times.
-    let is_rate = name.contains('/') || words.any(|word| RATES.contains(&word.to_lowercase().as_str()));
-    !is_rate && last.chars().count() > 1 && is_less_better(last, "")
+    let last = name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
+    !is_rate(name) && last.chars().count() > 1 && is_less_better(last, "")
 }
 
-/// What a column of rates has before its time.
+/// Whether a name is of a rate and not of a time: `MB/s`, `ops_per_sec`.
+fn is_rate(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name.contains('/') || name.split(|c: char| !c.is_alphanumeric()).any(|word| RATES.contains(&word))
+}
+
+/// Words of a rate.
 const RATES: [&str; 13] = [
     "per",
     "ops",
