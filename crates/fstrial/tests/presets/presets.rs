@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, thread, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(420);
 
 /// What is written in presets, and what is small.
-const SMALLER: [(&str, &str); 25] = [
+const SMALLER: [(&str, &str); 27] = [
     ("\"1GiB\"", "\"16MiB\""),
     ("\"512MiB\"", "\"8MiB\""),
     ("\"256MiB\"", "\"8MiB\""),
@@ -35,6 +35,8 @@ const SMALLER: [(&str, &str); 25] = [
     ("interval = \"5s\"", "interval = \"50ms\""),
     ("files = 128\n", "files = 8\n"),
     ("delay 1s", "delay 20ms"),
+    ("records = 50000", "records = 500"),
+    ("records = 4000", "records = 200"),
 ];
 
 /// The text of a preset with smaller numbers, and a short time where it works for a time.
@@ -45,7 +47,7 @@ fn small(shown: &Value) -> String {
     }
     let is_time = |line: &&str| line.starts_with("warmup = ") || line.starts_with("duration = ");
     let kept: Vec<&str> = text.lines().filter(|line| !is_time(line)).collect();
-    let ends = ["until = \"done\"", "order = \"own\"", "[postmark]"];
+    let ends = ["until = \"done\"", "order = \"own\"", "[postmark]", "workload = \"load\""];
     if ends.into_iter().any(|word| text.contains(word)) {
         return kept.join("\n") + "\n";
     }
