@@ -111,13 +111,19 @@ impl Stage {
         self.path().to_str().unwrap()
     }
 
+    /// Asks again while a `losetup` of another test has the device open: it found the same free number, and came second.
     fn accept(&self) -> Result<Disk, StackError> {
         let erase_signatures = SIGNATURES.map(str::to_owned).to_vec();
-        Disk::accept(
-            self.path(),
-            Bytes::mib(1),
-            &Permission { erase: Some(self.path().into()), erase_signatures },
-        )
+        let permission = Permission { erase: Some(self.path().into()), erase_signatures };
+        let mut answer = None;
+        wait_until("no losetup has it open", || {
+            let asked = Disk::accept(self.path(), Bytes::mib(1), &permission);
+            let said = asked.as_ref().map_or_else(ToString::to_string, |_| String::new());
+            answer = Some(asked);
+            // One that has ended since has no name.
+            !["(losetup) has it open", "() has it open"].iter().any(|other| said.contains(other))
+        });
+        answer.unwrap()
     }
 
     /// A node of the device in the lab.
