@@ -5,10 +5,12 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::{units::Bytes, workload::Ycsb};
 use std::{
-    fmt,
+    fmt, fs,
     hash::{DefaultHasher, Hash, Hasher},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The least that its logs may take together; then memtables are written out.
@@ -16,11 +18,36 @@ const LOGS: u64 = 64 << 20;
 /// Updates of records whose keys share one of these wait for each other.
 const STRIPES: usize = 64;
 
+/// How long its threads may take to let go of their files.
+const CLOSING: Duration = Duration::from_secs(10);
+
 /// A tree with the records.
 pub(crate) struct Tree {
-    database: Database,
+    // In the order in which they are dropped.
     records: Keyspace,
+    database: Database,
+    _closed: Closed,
     stripes: Vec<Mutex<()>>,
+}
+
+/// Waits, when it is dropped, until no file in a folder is open: fjall says that its threads have ended before they let go of
+/// theirs, and a filesystem with an open file is not unmounted.
+struct Closed(PathBuf);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let until = Instant::now() + CLOSING;
+        while is_open(&self.0) && Instant::now() < until {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whether this process has a file in a folder open.
+fn is_open(folder: &Path) -> bool {
+    let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    files.any(|file| file.starts_with(folder))
 }
 
 impl fmt::Debug for Tree {
@@ -37,7 +64,13 @@ impl Tree {
         // As large as the cache: else all that is written in a run stays in memory.
         let options = || KeyspaceCreateOptions::default().max_memtable_size(cache);
         let records = database.keyspace("usertable", options).map_err(said)?;
-        Ok(Self { database, records, stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() })
+        let folder = fs::canonicalize(folder).map_err(|e| e.to_string())?;
+        Ok(Self {
+            records,
+            database,
+            _closed: Closed(folder),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+        })
     }
 
     fn stripe(&self, key: &str) -> &Mutex<()> {
@@ -112,4 +145,24 @@ impl KeyValueSession for Session {
 /// What fjall says of a failure.
 fn said(error: fjall::Error) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::workload::KeyValueEngine;
+
+    #[test]
+    fn a_tree_that_is_dropped_has_no_file_open() {
+        let settings = Ycsb { engine: KeyValueEngine::Fjall, ..Ycsb::default() };
+        for _ in 0..300 {
+            let folder = tempfile::tempdir().unwrap();
+            let tree = Arc::new(Tree::open(&settings, folder.path()).unwrap());
+            let mut session = Arc::clone(&tree).session().unwrap();
+            (0..20).for_each(|number| session.insert(&format!("user{number}"), &[1; 1000]).unwrap());
+            tree.records.rotate_memtable().unwrap();
+            drop((session, tree));
+            assert!(!is_open(folder.path()));
+        }
+    }
 }

@@ -1,0 +1,21 @@
+//! WiredTiger behind the trait of fstrial's load generator, and a worker that has it.
+
+mod calls;
+mod engine;
+
+pub use calls::version;
+pub use engine::{Engines, open};
+
+#[cfg(test)]
+use fstrial_engine::{KeyValueEngines as _, KeyValueStore};
+#[cfg(test)]
+use fstrial_model::workload::{KeyValueEngine, Ycsb};
+#[cfg(test)]
+use std::sync::Arc;
+#[cfg(test)]
+const ENGINES: [KeyValueEngine; 2] = [KeyValueEngine::Wiredtiger, KeyValueEngine::WiredtigerJ];
+
+/// What every engine does alike.
+#[cfg(test)]
+#[path = "../../../crates/fstrial-kv/src/tests.rs"]
+mod tests;

@@ -1,0 +1,9 @@
+//! A client that is killed, on WiredTiger where a write waits for the log.
+
+#[path = "../../../crates/fstrial-kv/tests/client/mod.rs"]
+mod client;
+
+use fstrial_model::workload::KeyValueEngine;
+use fstrial_wiredtiger::open;
+
+const ENGINES: [KeyValueEngine; 1] = [KeyValueEngine::WiredtigerJ];
