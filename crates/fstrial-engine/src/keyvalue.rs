@@ -5,11 +5,11 @@ use std::{fmt::Debug, path::Path, sync::Arc};
 
 /// Engines by their words.
 pub trait KeyValueEngines: Debug + Sync {
-    /// Makes a store without records in a folder that is empty, for this many threads.
+    /// Opens the store in a folder for this many threads; makes one without records in a folder that is empty.
     ///
     /// # Errors
     /// What the engine says.
-    fn create(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
+    fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
 }
 
 /// A store that threads share.
@@ -74,7 +74,7 @@ pub trait KeyValueSession: Send {
 pub(crate) struct NoEngines;
 
 impl KeyValueEngines for NoEngines {
-    fn create(&self, settings: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+    fn open(&self, settings: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         Err(format!("{} is not there", settings.engine))
     }
 }

@@ -13,12 +13,16 @@ use fstrial_model::workload::{KeyValueEngine, Ycsb};
 use sqlite::Journal;
 use std::{path::Path, sync::Arc};
 
-/// All engines.
+/// The engines that are linked into this crate.
+pub const ENGINES: [KeyValueEngine; 3] =
+    [KeyValueEngine::Sqlite, KeyValueEngine::SqliteJournal, KeyValueEngine::Fjall];
+
+/// All of them.
 #[derive(Debug)]
 pub struct Engines;
 
 impl KeyValueEngines for Engines {
-    fn create(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+    fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         open(settings, threads, folder)
     }
 }
@@ -33,6 +37,9 @@ pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyV
         KeyValueEngine::Sqlite => Arc::new(sqlite(Journal::WriteAhead)?),
         KeyValueEngine::SqliteJournal => Arc::new(sqlite(Journal::Rollback)?),
         KeyValueEngine::Fjall => Arc::new(lsm::Tree::open(settings, folder)?),
+        other @ (KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ) => {
+            return Err(format!("{other} is in a program of its own"));
+        }
     })
 }
 

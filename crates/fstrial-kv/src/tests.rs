@@ -14,9 +14,9 @@ fn fields(byte: u8) -> Vec<u8> {
 
 #[test]
 fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
-    for engine in KeyValueEngine::ALL {
+    for engine in ENGINES {
         let folder = tempfile::tempdir().unwrap();
-        let store = Engines.create(&settings(engine), 2, folder.path()).unwrap();
+        let store = Engines.open(&settings(engine), 2, folder.path()).unwrap();
         let loaded = [("user2", fields(2)), ("user1", fields(1))];
         load(&*store, &loaded);
         {
@@ -48,9 +48,9 @@ fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
 
 #[test]
 fn writers_and_readers_at_once_are_never_refused_and_lose_nothing() {
-    for engine in KeyValueEngine::ALL {
+    for engine in ENGINES {
         let folder = tempfile::tempdir().unwrap();
-        let store = Engines.create(&settings(engine), 4, folder.path()).unwrap();
+        let store = Engines.open(&settings(engine), 4, folder.path()).unwrap();
         let keys: Vec<String> = (0..50).map(|number| format!("user{number}")).collect();
         let before = fields(0);
         load(&*store, &keys.iter().map(|key| (key.as_str(), before.clone())).collect::<Vec<_>>());

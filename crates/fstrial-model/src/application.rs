@@ -23,7 +23,8 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["mongodb", "mongo", "wiredtiger"],
-        about: "Commits to the journal that are waited for (j: true), alone and alongside checkpoints of scattered pages.",
+        about: "Its engine, WiredTiger, where it is built; and the pattern of commits to the journal that are waited for (j: true), alone \
+                and alongside checkpoints of scattered pages.",
     },
     Application {
         names: &["sqlite", "sqlite3"],

@@ -232,6 +232,12 @@ impl Task {
         self.operation.as_ref().is_some_and(|task| task.timed.operation.freezes())
     }
 
+    /// The program that has to do it, if it is not fstrial itself: that of an engine.
+    pub fn helper(&self) -> Option<&'static str> {
+        let mut groups = self.phases.iter().flat_map(|phase| &phase.groups);
+        groups.find_map(|group| group.load.pattern.helper())
+    }
+
     /// Bytes its files take, without the filesystem's own needs.
     pub fn space_needed(&self) -> Bytes {
         space_of_loads(self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load))

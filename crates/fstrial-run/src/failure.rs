@@ -63,5 +63,10 @@ pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
         | EngineError::FallocateUnsupported { .. }
         | EngineError::Limit { .. } => FailureKind::LoadRefused,
     };
-    RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }
+    // The other errors have their cause in their name.
+    let cause = match error {
+        EngineError::Layout { source, .. } => format!(": {source}"),
+        _ => String::new(),
+    };
+    RunFailure { kind, stage, what: format!("{error}{cause}"), hint: error.hint().map(str::to_owned) }
 }

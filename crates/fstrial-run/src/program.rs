@@ -16,7 +16,7 @@ use fstrial_model::{
     measurement::Stage,
     units::{Bytes, Nanos},
     workload::{
-        EntryError, Program, Server,
+        EntryError, Program, Server, WIREDTIGER,
         metric::{Output, PickedNumber},
         program::Values,
     },
@@ -410,6 +410,9 @@ fn not_found(last_lines: &str) -> Option<&str> {
 pub fn install(program: &str) -> String {
     if program.contains('/') {
         return "check the spelling of the path".into();
+    }
+    if program == WIREDTIGER {
+        return "build it from its published source: `./x wiredtiger`, in the sources of fstrial".into();
     }
     match PACKAGES.iter().find(|(name, _)| *name == program) {
         Some((_, packages)) => format!("install it: {}", how_to_install(*packages)),

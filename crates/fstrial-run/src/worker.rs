@@ -11,7 +11,8 @@ use super::{
     program::{self, Level},
 };
 use crate::{error::ExpectedError, exit_code};
-use fstrial_engine::{Moment, PreparedPhase, Site};
+use clap::Args;
+use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site};
 use fstrial_model::{
     arm::CheckedArm,
     filesystem::LogCount,
@@ -48,12 +49,41 @@ const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 2 << 20;
 
+/// Do one run: a job on standard input, messages on standard output. Started by fstrial itself.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// Make namespaces and work in them.
+    #[arg(long)]
+    isolate: bool,
+    /// Work in the namespaces that were made.
+    #[arg(long, hide = true)]
+    isolated: bool,
+    /// End what programs of this worker leave; the process namespace of the command.
+    #[arg(long, hide = true)]
+    adopting: Option<u64>,
+    /// Only find out whether namespaces can be made without root.
+    #[arg(long, hide = true)]
+    tries: bool,
+}
+
+/// Runs this program as a worker that has these engines; the exit code.
+///
+/// # Errors
+/// No permission, or no job. What fails in the job is a message.
+pub fn worker(args: &WorkerArgs, engines: &dyn KeyValueEngines) -> Result<u8, ExpectedError> {
+    match args {
+        WorkerArgs { isolate: true, .. } => isolate(),
+        WorkerArgs { tries: true, .. } => try_namespaces(),
+        WorkerArgs { isolated, adopting, .. } => work(*isolated, *adopting, engines),
+    }
+}
+
 /// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code. Without root these are for
 /// programs, and where they are not allowed the inner one does without.
 ///
 /// # Errors
 /// No permission, or the inner worker cannot be started.
-pub fn isolate() -> Result<u8, ExpectedError> {
+fn isolate() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     let inner = if host::is_root() {
         isolation::unshare()?;
@@ -73,7 +103,7 @@ pub fn isolate() -> Result<u8, ExpectedError> {
 ///
 /// # Errors
 /// It is not allowed.
-pub fn try_namespaces() -> Result<u8, ExpectedError> {
+fn try_namespaces() -> Result<u8, ExpectedError> {
     isolation::unshare_processes()?;
     Ok(exit_code::VERDICT)
 }
@@ -92,7 +122,7 @@ fn itself(words: &[&str]) -> Result<ExitStatus, ExpectedError> {
 ///
 /// # Errors
 /// The job cannot be read. What fails in the job is a message.
-pub fn work(isolated: bool, adopting: Option<u64>) -> Result<u8, ExpectedError> {
+fn work(isolated: bool, adopting: Option<u64>, engines: &dyn KeyValueEngines) -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     if adopting.is_some() {
         descendants::adopt()?;
@@ -114,7 +144,7 @@ pub fn work(isolated: bool, adopting: Option<u64>) -> Result<u8, ExpectedError> 
         ));
     }
     die_with_standard_input();
-    let ended = match Run::prepare(&placed, isolated, adopting).and_then(|mut run| run.execute()) {
+    let ended = match Run::prepare(&placed, isolated, adopting, engines).and_then(|mut run| run.execute()) {
         Ok(measurement) => WorkerMessage::Measured { measurement: measurement.map(Box::new) },
         Err(failure) => WorkerMessage::Failed { failure },
     };
@@ -144,6 +174,7 @@ struct Run<'a> {
     arm: CheckedArm<'a>,
     /// The same with all that belongs to this place.
     placed: &'a PlacedJob,
+    engines: &'a dyn KeyValueEngines,
     ledger: Ledger,
     isolated: bool,
     stage: Stage,
@@ -157,7 +188,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn prepare(placed: &'a PlacedJob, isolated: bool, namespace: Option<u64>) -> Result<Self, RunFailure> {
+    fn prepare(
+        placed: &'a PlacedJob,
+        isolated: bool,
+        namespace: Option<u64>,
+        engines: &'a dyn KeyValueEngines,
+    ) -> Result<Self, RunFailure> {
         let ledger = match namespace {
             Some(namespace) => Ledger::in_namespace(&placed.ledger, namespace),
             None => Ledger::of_this_process(&placed.ledger, placed.coordinator),
@@ -173,6 +209,7 @@ impl<'a> Run<'a> {
             job: &placed.job,
             arm,
             placed,
+            engines,
             ledger,
             isolated,
             stage: Stage::Attach,
@@ -345,7 +382,7 @@ impl<'a> Run<'a> {
             Target::Directory(path) => fstrial_engine::Target::Directory(path),
             Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
         })
-        .with_engines(&fstrial_kv::Engines);
+        .with_engines(self.engines);
         let bytes = task.space_needed().0;
         self.require_room(bytes)?;
         let mut results = Vec::new();

@@ -43,7 +43,7 @@ fn cost(settings: Ycsb) -> Outcome<f64> {
 struct Nothing;
 
 impl KeyValueEngines for Nothing {
-    fn create(&self, _: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+    fn open(&self, _: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         Ok(Arc::new(Self))
     }
 }

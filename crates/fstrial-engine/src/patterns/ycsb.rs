@@ -12,7 +12,7 @@ use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::Payload,
-    error::{layout, refuse, store_failed},
+    error::{layout, store_failed},
     generator::{Generator, Stream},
     keyvalue::{KeyValueSession, KeyValueStore, Scanned},
     recorder::{Lane, Recorder},
@@ -52,17 +52,15 @@ const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
 impl Routine for Ycsb {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         let folder = ground.directory().join(ground.load.set.as_str());
-        if !ground.is_new {
-            refuse(
-                format!("the records of the set {} are used by another group or phase", ground.load.set),
-                "give each ycsb group its own set",
-            )?;
+        if ground.is_new {
+            mkdirat(CWD, &folder, Mode::RWXU)
+                .map_err(|errno| layout("make the directory", &folder, errno))?;
         }
-        mkdirat(CWD, &folder, Mode::RWXU).map_err(|errno| layout("make the directory", &folder, errno))?;
         let failed = |what| store_failed(&folder, what);
-        let store = ground.engines.create(self, ground.load.threads, &folder).map_err(failed)?;
+        let store = ground.engines.open(self, ground.load.threads, &folder).map_err(failed)?;
         let loaded = if self.workload == CoreWorkload::Load { 0 } else { self.records };
-        if loaded > 0 {
+        // Otherwise an earlier phase has loaded them.
+        if loaded > 0 && ground.is_new {
             load(&*store, loaded, ground.load).map_err(failed)?;
         }
         openat(CWD, &folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())

@@ -38,6 +38,11 @@ pub trait Behaviour {
         None
     }
 
+    /// The program that has to run it, if it is not fstrial itself.
+    fn helper(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether its operations can be offered at a rate.
     fn takes_rate(&self) -> bool {
         false

@@ -99,11 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn records_are_used_by_one_group() {
+    fn records_are_shared_only_one_after_the_other_and_while_their_number_is_known() {
         let two = "kind = 'ycsb'\n[[group]]\nname = 'a'\n[[group]]\nname = 'b'\n";
-        assert!(problem(two).contains("have the records of the set `load`"), "{}", problem(two));
-        let entry: Entry = toml::from_str(&format!("{two}set = 'other'\n")).unwrap();
-        assert!(entry.resolve(1).is_ok());
+        assert!(problem(two).contains("cannot share the records of the set `load`"), "{}", problem(two));
+        let works = |text: &str| toml::from_str::<Entry>(text).unwrap().resolve(1).is_ok();
+        assert!(works(&format!("{two}set = 'other'\n")));
+        let phases = |first: &str, second: &str| {
+            let phase = |name, table| format!("[[phase]]\nname = '{name}'\n[phase.ycsb]\n{table}\n");
+            works(&format!("kind = 'ycsb'\n{}{}", phase("one", first), phase("two", second)))
+        };
+        assert!(phases("workload = 'load'", "workload = 'a'"));
+        assert!(phases("workload = 'a'", "workload = 'd'"));
+        assert!(!phases("workload = 'd'", "workload = 'a'"), "nobody knows how many it inserts");
+        assert!(!phases("workload = 'a'", "workload = 'load'"), "they are there already");
+        assert!(!phases("workload = 'load'\nrecords = 10", "workload = 'a'"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub use server::{Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
 pub(crate) use settle::DURATIONS;
 pub use summary::Durability;
-pub use ycsb::{CoreWorkload, FIELD_BYTES, FIELDS, KeyValueEngine, Proportions, Ycsb};
+pub use ycsb::{CoreWorkload, FIELD_BYTES, FIELDS, KeyValueEngine, Proportions, WIREDTIGER, Ycsb};
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
@@ -121,6 +121,12 @@ impl Workload {
             Work::Load(phases) => phases,
             Work::Program(_) | Work::Operation(_) => &[],
         }
+    }
+
+    /// The program that has to run it in place of fstrial itself: that of an engine.
+    pub fn helper(&self) -> Option<&'static str> {
+        let mut groups = self.phases().iter().flat_map(|phase| &phase.groups);
+        groups.find_map(|group| group.pattern.helper())
     }
 
     /// The program that does it.

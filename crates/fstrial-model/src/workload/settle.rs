@@ -2,12 +2,12 @@
 
 use super::{
     Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Work,
-    Workload,
+    Workload, Ycsb,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
 use crate::units::Nanos;
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// Phases of a workload, and groups of a phase, at most.
 const MAX_PARTS: usize = 64;
@@ -126,15 +126,7 @@ impl Entry {
             };
             return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
         }
-        let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
-        let mut stores =
-            groups.filter(|group| matches!(group.pattern, Pattern::Ycsb(_))).map(|group| &group.set);
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = stores.find(|set| !seen.insert(*set)) {
-            let problem =
-                format!("two groups or phases of kind = \"ycsb\" have the records of the set `{twice}`");
-            return Err(entry_error("set", problem, "give each a set = \"…\" of its own"));
-        }
+        check_records(workload.phases())?;
         Ok(workload)
     }
 
@@ -365,6 +357,28 @@ impl Phase {
             )),
         }
     }
+}
+
+/// Refuses groups that cannot share records: at once, or one after the other without knowing how many there are.
+fn check_records(phases: &[Phase]) -> Result<(), EntryError> {
+    let mut earlier: BTreeMap<&SetName, Ycsb> = BTreeMap::new();
+    for phase in phases {
+        let mut now = BTreeMap::new();
+        for group in &phase.groups {
+            let Pattern::Ycsb(ycsb) = &group.pattern else { continue };
+            let set = &group.set;
+            let follows = earlier.get(set).is_none_or(|before| ycsb.may_follow(before));
+            if now.insert(set, *ycsb).is_some() || !follows {
+                let problem =
+                    format!("two groups of kind = \"ycsb\" cannot share the records of the set `{set}`");
+                let hint = "give each a set = \"…\" of its own, or let phases follow each other with the same engine, records and cache, \
+                            none after one that inserts but \"load\"";
+                return Err(entry_error("set", problem, hint));
+            }
+        }
+        earlier.append(&mut now);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use super::{
     behaviour::WRITTEN_FROM,
     entry_error::{EntryError, entry_error},
 };
-use crate::{units::Bytes, words};
+use crate::{
+    units::{Bytes, Nanos},
+    words,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +18,15 @@ pub const FIELDS: u16 = 10;
 pub const FIELD_BYTES: usize = 100;
 /// What a record may take on the device with its key, its index and the room that pages leave; in SQLite it is 1404 bytes.
 const RECORD_ON_DEVICE: u64 = 2048;
+/// Copies of it that WiredTiger may have at once: of the last checkpoint, of the one before, and of the one that is being made.
+const CHECKPOINTED: u64 = 3;
 /// What an engine takes in addition to its cache: memtables, logs, records on their way in.
 const ENGINE: u64 = 64 << 20;
+
+/// The longest pause between checkpoints.
+const MAX_PAUSE: Nanos = Nanos::secs(3600);
+/// The program that has WiredTiger.
+pub const WIREDTIGER: &str = "fstrial-wiredtiger";
 
 words! {
     /// A core workload by the letter of its file (`workloada` to `workloadf`), or the load before them.
@@ -85,6 +95,18 @@ words! {
         "sqlite-journal" SqliteJournal,
         /// fjall, a log-structured merge tree: after every write its log is synced (`fdatasync`), before it returns.
         "fjall" Fjall,
+        /// WiredTiger as MongoDB sets it for its default write concern: a write returns before it is durable, and the log is synced ten times
+        /// a second.
+        "wiredtiger" Wiredtiger,
+        /// WiredTiger as MongoDB sets it for `j: true`: the log is synced before a write returns, which several threads share.
+        "wiredtiger-j" WiredtigerJ,
+    }
+}
+
+impl KeyValueEngine {
+    /// The program that it is in, where its licence asks for one of its own.
+    pub fn helper(self) -> Option<&'static str> {
+        matches!(self, Self::Wiredtiger | Self::WiredtigerJ).then_some(WIREDTIGER)
     }
 }
 
@@ -95,13 +117,16 @@ words! {
 pub struct Ycsb {
     /// What is done: `a` to `f`, or `load`.
     pub workload: CoreWorkload,
-    /// Who keeps the records: `sqlite`, `sqlite-journal` or `fjall`.
+    /// Who keeps the records: `sqlite`, `sqlite-journal`, `fjall`, `wiredtiger` or `wiredtiger-j`.
     pub engine: KeyValueEngine,
     /// Records that are there before the clock starts; of `load` those that are inserted.
     pub records: u64,
     /// Memory that the engine caches records in, all threads together. SQLite gives each its share, and forgets it when another thread
     /// commits.
     pub cache: Bytes,
+    /// Pause between WiredTiger's checkpoints, in whole seconds: MongoDB's minute, scaled to runs of seconds. Other engines have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Nanos>,
     /// Operations of each thread, up to 2147483647; without it until the time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
@@ -115,12 +140,24 @@ impl Default for Ycsb {
             engine: KeyValueEngine::default(),
             records: 50_000,
             cache: Bytes::mib(8),
+            checkpoint: None,
             operations: None,
         }
     }
 }
 
 impl Ycsb {
+    /// The pause between checkpoints, of an engine that makes them by the clock.
+    pub fn checkpoints_every(&self) -> Nanos {
+        self.checkpoint.unwrap_or(Nanos::secs(1))
+    }
+
+    /// Whether it can work on the records that another one has left: it has to know how many they are.
+    pub fn may_follow(&self, before: &Self) -> bool {
+        let as_before = Self { workload: before.workload, operations: before.operations, ..*self };
+        before.most_inserts() == 0 && self.workload != CoreWorkload::Load && as_before == *before
+    }
+
     /// Inserts that a run has room for, beyond the records that were loaded: as many again.
     pub fn most_inserts(&self) -> u64 {
         if matches!(self.workload, CoreWorkload::D | CoreWorkload::E) { self.records } else { 0 }
@@ -137,10 +174,19 @@ impl Behaviour for Ycsb {
     }
 
     fn durability(&self) -> Durability {
-        match self.workload {
-            CoreWorkload::C => Durability::ReadsOnly,
+        match (self.workload, self.engine) {
+            (CoreWorkload::C, _) => Durability::ReadsOnly,
+            (_, KeyValueEngine::Wiredtiger) => Durability::Periodic,
             _ => Durability::PerRequest,
         }
+    }
+
+    fn period(&self) -> Option<Nanos> {
+        self.helper().map(|_| self.checkpoints_every())
+    }
+
+    fn helper(&self) -> Option<&'static str> {
+        self.engine.helper()
     }
 
     fn takes_rate(&self) -> bool {
@@ -148,7 +194,8 @@ impl Behaviour for Ycsb {
     }
 
     fn space_needed(&self, _threads: u16) -> Bytes {
-        let records = self.records.saturating_add(self.most_inserts());
+        let copies = if self.engine.helper().is_some() { CHECKPOINTED } else { 1 };
+        let records = self.records.saturating_add(self.most_inserts()).saturating_mul(copies);
         Bytes(records.saturating_mul(RECORD_ON_DEVICE).saturating_add(Bytes::mib(128).0))
     }
 
@@ -167,6 +214,13 @@ impl Behaviour for Ycsb {
         if !(Bytes::mib(1)..=Bytes::gib(1024)).contains(&self.cache) {
             return Err(entry_error("cache", format!("a cache of {}", self.cache), "use 1MiB to 1TiB"));
         }
+        if let Some(pause) = self.checkpoint {
+            let is_whole = pause.0 % Nanos::secs(1).0 == 0 && (Nanos::secs(1)..=MAX_PAUSE).contains(&pause);
+            if self.engine.helper().is_none() || !is_whole {
+                let hint = "use 1s to 1h with the engine `wiredtiger` or `wiredtiger-j`, or leave it out";
+                return Err(entry_error("checkpoint", format!("checkpoints every {pause}"), hint));
+            }
+        }
         // YCSB counts them in an `int`.
         if let Some(operations) = self.operations.filter(|count| !(1..=i32::MAX as u64).contains(count)) {
             let hint = "use 1 to 2147483647, or leave it out";
@@ -179,6 +233,16 @@ impl Behaviour for Ycsb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_wiredtiger_has_checkpoints_by_the_clock() {
+        let with = |engine, checkpoint| Ycsb { engine, checkpoint, ..Ycsb::default() }.check();
+        let [second, part] = [Nanos::secs(2), Nanos::millis(1500)].map(Some);
+        assert!(with(KeyValueEngine::WiredtigerJ, second).is_ok());
+        for (engine, pause) in [(KeyValueEngine::Wiredtiger, part), (KeyValueEngine::Sqlite, second)] {
+            assert!(with(engine, pause).is_err(), "{engine}");
+        }
+    }
 
     #[test]
     fn every_workload_has_all_of_its_operations() {

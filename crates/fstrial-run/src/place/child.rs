@@ -4,17 +4,18 @@
 //! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
 use super::JobOutcome;
-use crate::{failure::out_of_memory, interrupt::Interrupt};
+use crate::{failure::out_of_memory, interrupt::Interrupt, program::install};
 use fstrial_model::{
     job::{DeviceBinding, FailureKind, PlacedJob, RunFailure, Task, WorkerMessage},
     measurement::Stage,
     units::Nanos,
 };
-use fstrial_stack::{StackError, device::Device, host, ledger::Ledger, memory};
+use fstrial_stack::{StackError, command, device::Device, host, ledger::Ledger, memory};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
+    path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
@@ -59,6 +60,20 @@ pub(super) fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
     lines
 }
 
+/// The program that works on a job: the running one itself, even if its file has been replaced meanwhile, or the one that has the
+/// engine.
+fn program_of(job: &PlacedJob) -> Result<PathBuf, RunFailure> {
+    let Some(helper) = job.job.task.as_ref().and_then(Task::helper) else {
+        return Ok("/proc/self/exe".into());
+    };
+    command::find(helper).ok_or_else(|| RunFailure {
+        kind: FailureKind::HostLacks,
+        stage: Stage::Attach,
+        what: format!("{helper} is not installed"),
+        hint: Some(install(helper)),
+    })
+}
+
 /// A started worker and what it says.
 struct Worker {
     child: Child,
@@ -76,9 +91,8 @@ impl Worker {
         // An inner worker that outlives its outer one for a moment, to unmount in the kernel, is then ours to wait for:
         // what it wrote down is undone only when it is gone. Where this is refused, the next replay undoes it.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        // The running program itself, even if its file has been replaced meanwhile.
-        #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
-        let mut child = Command::new("/proc/self/exe")
+        #[expect(clippy::disallowed_methods, reason = "starts a worker, not a tool")]
+        let mut child = Command::new(program_of(job)?)
             .arg("worker")
             .args(isolate.then_some("--isolate"))
             .process_group(0)

@@ -3,7 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    fit, out_file,
+    fit, lacking, out_file,
     workloads::{self, Named},
 };
 use clap::Args;
@@ -407,8 +407,13 @@ impl CompareArgs {
 
     /// The presets of an application; says which they are.
     fn set(&self, application: &Application) -> Vec<Entry> {
-        let presets = application.presets();
+        let (presets, absent): (Vec<_>, Vec<_>) =
+            application.presets().into_iter().partition(|name| lacking::of_helper(name).is_none());
         self.note(&format!("{}: {}", application.name(), presets.join(", ")));
+        for preset in absent {
+            let reason = lacking::of_helper(preset).unwrap_or_default();
+            self.note(&format!("left out: {preset}, because {reason}"));
+        }
         if let servers @ [_, ..] = application.servers().as_slice() {
             self.note(&format!("the server itself: --workload {}", servers.join(" or ")));
         }

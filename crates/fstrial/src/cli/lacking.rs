@@ -7,7 +7,7 @@ use fstrial_model::{
     measurement::Stage,
     trial::Trial,
     units::Bytes,
-    workload::Workload,
+    workload::{Entry, Workload},
 };
 use fstrial_report::summary::listed;
 use fstrial_run::{error::ExpectedError, plan::Plan, program::install};
@@ -36,6 +36,12 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
         }
     }
     missing
+}
+
+/// The program that a preset's engine is in, where it is not here.
+pub(super) fn of_helper(preset: &str) -> Option<String> {
+    let program = Entry::of_preset(preset).resolve(1).ok()?.helper()?;
+    command::find(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
 }
 
 /// The room that the device of a plan needs and this host has not.
@@ -76,5 +82,5 @@ pub(super) fn check_programs(plan: &Plan) -> Result<(), ExpectedError> {
 fn missing_programs(workload: &Workload) -> impl Iterator<Item = &str> {
     let commands = workload.program().into_iter().flat_map(|timed| timed.program.commands());
     let programs = commands.filter_map(|words| words.first()).filter(|word| !word.contains(['{', '/']));
-    programs.map(String::as_str).filter(|program| command::find(program).is_none())
+    programs.map(String::as_str).chain(workload.helper()).filter(|program| command::find(program).is_none())
 }

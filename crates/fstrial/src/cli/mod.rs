@@ -118,27 +118,10 @@ enum Command {
     Agent(agent::AgentArgs),
     Generate(generate::GenerateArgs),
     #[command(hide = true)]
-    Worker(WorkerArgs),
+    Worker(worker::WorkerArgs),
     /// Serve a modelled device: what it is on standard input, then commands. Started by fstrial itself.
     #[command(hide = true)]
     DeviceServer,
-}
-
-/// Do one run: a job on standard input, messages on standard output. Started by fstrial itself.
-#[derive(Debug, Args)]
-struct WorkerArgs {
-    /// Make namespaces and work in them.
-    #[arg(long)]
-    isolate: bool,
-    /// Work in the namespaces that were made.
-    #[arg(long, hide = true)]
-    isolated: bool,
-    /// End what programs of this worker leave; the process namespace of the command.
-    #[arg(long, hide = true)]
-    adopting: Option<u64>,
-    /// Only find out whether namespaces can be made without root.
-    #[arg(long, hide = true)]
-    tries: bool,
 }
 
 /// Where fstrial keeps what outlives a command.
@@ -425,9 +408,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Clean(args) => clean::exec(&args),
         Command::Agent(args) => agent::exec(&args),
         Command::Generate(args) => generate::exec(&args),
-        Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
-        Command::Worker(WorkerArgs { tries: true, .. }) => worker::try_namespaces(),
-        Command::Worker(WorkerArgs { isolated, adopting, .. }) => worker::work(isolated, adopting),
+        Command::Worker(args) => worker::worker(&args, &fstrial_kv::Engines),
         Command::DeviceServer => modelled::serve(),
     }
 }

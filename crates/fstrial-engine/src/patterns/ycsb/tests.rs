@@ -22,6 +22,8 @@ struct Memory {
     records: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     forgets: u64,
     inserted: Arc<AtomicU64>,
+    /// How often records were loaded before the clock.
+    loaded: Arc<AtomicU64>,
 }
 
 impl Memory {
@@ -31,13 +33,14 @@ impl Memory {
 }
 
 impl KeyValueEngines for Memory {
-    fn create(&self, _: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
+    fn open(&self, _: &Ycsb, _: u16, _: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         Ok(Arc::new(self.clone()))
     }
 }
 
 impl KeyValueStore for Memory {
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String> {
+        self.loaded.fetch_add(1, Ordering::Relaxed);
         let (mut key, mut fields) = (String::new(), Vec::new());
         while next(&mut key, &mut fields) {
             self.with(|all| all.insert(key.clone(), fields.clone()));
@@ -156,13 +159,18 @@ fn a_run_has_room_for_as_many_records_again() {
 }
 
 #[test]
-fn a_set_of_records_is_used_once() {
+fn a_later_phase_works_on_the_records_of_an_earlier_one() {
     let (directory, memory) = (directory(), Memory::default());
-    let load = load_of(crate::testing::io(), 1);
-    let load = Load { pattern: Pattern::Ycsb(settings(CoreWorkload::A, 1)), until: Until::Done, ..load };
     let mut site = Site::new(Target::Directory(directory.path())).with_engines(&memory);
-    let refused = site.prepare(&[load.clone(), load]).unwrap_err();
-    assert!(refused.is_refusal(), "{refused}");
+    for (workload, operations) in [(CoreWorkload::Load, 1000), (CoreWorkload::A, 500)] {
+        let of = Ycsb { operations: (workload == CoreWorkload::A).then_some(500), ..settings(workload, 1) };
+        let load = load_of(crate::testing::io(), 1);
+        let load = Load { pattern: Pattern::Ycsb(of), until: Until::Done, warmup: Nanos(0), ..load };
+        let result = site.prepare(&[load]).unwrap().run(&mut |_| {}).unwrap();
+        assert_eq!((result.first_error.as_ref(), result.operations), (None, operations), "{workload}");
+    }
+    let loaded = memory.loaded.load(Ordering::Relaxed);
+    assert_eq!((memory.with(|all| all.len()), loaded), (1000, 0));
 }
 
 #[test]
