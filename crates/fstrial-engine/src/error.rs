@@ -68,6 +68,14 @@ pub enum EngineError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// An engine's own check finds its records damaged after the load.
+    #[error("the records in {} are damaged: {what}", path.display())]
+    Damaged {
+        /// Their folder.
+        path: PathBuf,
+        /// What the engine says.
+        what: String,
+    },
     /// Laying out the files failed.
     #[error("failed to {operation} {} while laying out files", path.display())]
     Layout {
@@ -103,7 +111,7 @@ impl EngineError {
             | Self::AioUnavailable { .. }
             | Self::FallocateUnsupported { .. }
             | Self::Limit { .. } => true,
-            Self::Layout { .. } | Self::ClockDrifted { .. } => false,
+            Self::Layout { .. } | Self::Damaged { .. } | Self::ClockDrifted { .. } => false,
         }
     }
 
@@ -133,7 +141,7 @@ impl EngineError {
             Self::Layout { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 Some("give the load an empty directory: it never overwrites a file that was there")
             }
-            Self::Layout { .. } => {
+            Self::Layout { .. } | Self::Damaged { .. } => {
                 Some("look at the kernel's log (dmesg) for errors of the filesystem or the device")
             }
             Self::ClockDrifted { .. } => {

@@ -10,6 +10,11 @@ pub trait KeyValueEngines: Debug + Sync {
     /// # Errors
     /// What the engine says.
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
+
+    /// Checkpoints that the stores that are open have completed since they were opened; none of engines that make none by the clock.
+    fn checkpoints(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A store that threads share.
@@ -20,6 +25,12 @@ pub trait KeyValueStore: Debug + Send + Sync {
     /// # Errors
     /// What the engine says.
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String>;
+
+    /// Looks at all records that it has, while nobody uses them: what the engine's own check finds.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn check(&self) -> Result<(), String>;
 
     /// A thread's own way to the records, made on that thread.
     ///

@@ -79,6 +79,18 @@ impl<'a> Site<'a> {
         Ok(PreparedPhase { clock: Clock::best(), groups })
     }
 
+    /// Has an engine look at all records that a load has left, after its phase: what was measured is worth something only if they
+    /// are whole. Nothing to do for a load without an engine.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`]: they are not.
+    pub fn check(&self, load: &Load) -> Result<(), EngineError> {
+        match self.target {
+            Target::Directory(path) => routine(&load.pattern).check_records(load, path, self.engines),
+            Target::BlockDevice(_) => Ok(()),
+        }
+    }
+
     fn lay_out(&mut self, load: &Load) -> Result<Works, EngineError> {
         validate(load, matches!(self.target, Target::BlockDevice(_)))?;
         let is_new = self.sets.insert(load.set.clone());

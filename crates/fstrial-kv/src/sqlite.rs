@@ -110,6 +110,13 @@ impl KeyValueStore for Database {
         set(&connection, "journal_mode", self.journal.settings().0)
     }
 
+    fn check(&self) -> Result<(), String> {
+        let connection = self.connect(OpenFlags::empty())?;
+        let found: String =
+            connection.pragma_query_value(None, "integrity_check", |row| row.get(0)).map_err(said)?;
+        if found == "ok" { Ok(()) } else { Err(found) }
+    }
+
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
         let connection = self.connect(OpenFlags::empty())?;
         // Not in the first operations.

@@ -3,6 +3,7 @@
 use super::*;
 use fstrial_engine::Scanned;
 use fstrial_model::workload::{FIELD_BYTES, FIELDS};
+use std::{os::unix::fs::FileExt, path::PathBuf};
 
 fn settings(engine: KeyValueEngine) -> Ycsb {
     Ycsb { engine, ..Ycsb::default() }
@@ -71,6 +72,40 @@ fn writers_and_readers_at_once_are_never_refused_and_lose_nothing() {
         (0..4).for_each(|thread| after[thread * FIELD_BYTES..][..FIELD_BYTES].fill(thread as u8 + 1));
         assert_eq!(all(&store, &["user0", "user49"]), [Some(after.clone()), Some(after)], "{engine}");
     }
+}
+
+#[test]
+fn damaged_records_are_found() {
+    for engine in ENGINES {
+        let folder = tempfile::tempdir().unwrap();
+        let records: Vec<(String, Vec<u8>)> = (0..3000).map(|n| (format!("user{n:06}"), fields(1))).collect();
+        let store = Engines.open(&settings(engine), 1, folder.path()).unwrap();
+        load(
+            &*store,
+            &records.iter().map(|(key, fields)| (key.as_str(), fields.clone())).collect::<Vec<_>>(),
+        );
+        drop(store);
+        let check = || Engines.open(&settings(engine), 1, folder.path()).and_then(|store| store.check());
+        assert_eq!(check(), Ok(()), "{engine}");
+        let files =
+            files_in(folder.path()).into_iter().filter(|file| file.metadata().unwrap().len() > 1 << 20);
+        for file in files {
+            let at = file.metadata().unwrap().len() / 3;
+            std::fs::File::options()
+                .write(true)
+                .open(file)
+                .unwrap()
+                .write_all_at(&[0xa5; 100_000], at)
+                .unwrap();
+        }
+        assert!(check().is_err(), "{engine}");
+    }
+}
+
+/// All files in a folder and those in it.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_in(&path) } else { vec![path] }).collect()
 }
 
 /// The records of some keys.

@@ -179,7 +179,8 @@ words! {
         "commits" Commits,
         /// The share of the processors' time that processes of others took from before the warm-up on, in millionths.
         "others-ppm" OthersPpm,
-        /// Checkpoints that a server began from its last start to its end, of those that its workload counts.
+        /// Checkpoints that a server began from its last start to its end, of those that its workload counts; those that an engine inside
+        /// the worker completed in the measured time.
         "checkpoints" Checkpoints,
     }
 }
@@ -284,6 +285,8 @@ words! {
         "settle" Settle,
         /// Warm-up and measured time.
         "load" Load,
+        /// An engine's own check of the records that a load has left.
+        "check" Check,
         /// Unmounting.
         "unmount" Unmount,
         /// The full check of the filesystem.

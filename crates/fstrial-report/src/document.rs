@@ -11,7 +11,7 @@ use fstrial_model::{
     trial::{Compare, ErrorControl},
     unit,
     units::Nanos,
-    workload::Until,
+    workload::{Pattern, Phase, Until},
 };
 use fstrial_run::{
     audit,
@@ -157,11 +157,14 @@ pub struct WorkloadReport {
     pub controls: Vec<ContrastState>,
 }
 
-/// A server whose clients timed the numbers.
-#[derive(Debug, Clone, Serialize)]
+/// A server whose clients timed the numbers, or an engine inside the load generator.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Served {
-    /// What is durable when the server acknowledges, where that is said.
+    /// What is durable when it acknowledges, where that is said.
     pub durable: Option<String>,
+    /// What an engine keeps, and what it keeps it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
 }
 
 /// A verdict with what must be said along with it.
@@ -523,7 +526,8 @@ fn section_report(
     let (leads, verdicts) = states.map(report).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     let program = plan.workloads[index].program().filter(|timed| timed.program.server.is_some());
-    let served = program.map(|timed| Served { durable: timed.program.durable() });
+    let served = program.map(|timed| Served { durable: timed.program.durable(), data: None });
+    let served = served.or_else(|| plan.workloads[index].phase_of(result).and_then(of_engine));
     let repeated = plan.workloads[index].operation().map(|timed| timed.repeat);
     WorkloadReport {
         name: plan.under(first).to_owned(),
@@ -546,6 +550,17 @@ fn section_report(
         leads,
         controls,
     }
+}
+
+/// The engine of a phase.
+fn of_engine(phase: &Phase) -> Option<Served> {
+    let mut patterns = phase.groups.iter().map(|group| &group.pattern);
+    patterns.find_map(|pattern| match pattern {
+        Pattern::Ycsb(ycsb) => {
+            Some(Served { durable: Some(ycsb.engine.durable().into()), data: Some(ycsb.data()) })
+        }
+        _ => None,
+    })
 }
 
 impl WorkloadReport {
@@ -624,7 +639,9 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .then(|| median(&|load| load.latency_ns[index]))?
     };
     let counted = |counter| samples.iter().filter_map(move |sample| sample.counters.get(counter));
-    let checkpoints: Vec<u64> = counted(Counter::Checkpoints).filter(|_| result == 0).collect();
+    // The numbers of a program are all of one run of it.
+    let is_first = result == 0 || plan.workloads[plan.cells[at].workload].program().is_none();
+    let checkpoints: Vec<u64> = counted(Counter::Checkpoints).filter(|_| is_first).collect();
     let laps: Vec<(f64, f64)> = samples.iter().filter_map(|sample| sample.counters.laps()).collect();
     let lap =
         |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());

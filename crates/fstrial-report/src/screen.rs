@@ -11,7 +11,7 @@ use super::{
     summary,
 };
 use anstyle::{AnsiColor, Style};
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 mod figures;
 
@@ -30,7 +30,8 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
-    for line in document.workloads.iter().flat_map(served::notes) {
+    let mut said = BTreeSet::new();
+    for line in document.workloads.iter().flat_map(served::notes).filter(|line| said.insert(line.clone())) {
         out += &fold(&format!("{}\n", plain(&line)));
     }
     for (n, line) in remarks(document, remarked).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Causes next to the figures of a server: bytes written to the device for each of its operations, and checkpoints.
+//! Causes next to the figures of a server or an engine: bytes written to the device for each of its operations, and checkpoints.
 
 use super::{
     document::{CellReport, WorkloadReport},
@@ -10,9 +10,10 @@ use fstrial_run::plan::threads_in_words;
 /// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level; none where
 /// nothing is known.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
-    if workload.served.is_none() || workload.secondary {
-        return Vec::new();
-    }
+    let Some(served) = workload.served.as_ref().filter(|_| !workload.secondary) else { return Vec::new() };
+    // Of an engine its settings are fstrial's to say.
+    let kept = served.data.as_ref().zip(served.durable.as_ref());
+    let kept = kept.map(|(data, durable)| format!("{data}; durable: {durable}"));
     let levels = workload.levels();
     let of_level = |threads: u16| {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
@@ -20,17 +21,15 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let said = [
             of_arms("written to the device while the clients ran, for each operation", cells(), written),
             match cells().all(|cell| cell.checkpoints == Some(0.0)) {
-                true => Some("no run held a checkpoint of the server".into()),
-                false => {
-                    of_arms("checkpoints of the server in a run", cells(), |cell| cell.checkpoints.map(count))
-                }
+                true => Some("no run held a checkpoint".into()),
+                false => of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
             },
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let level = if levels.len() > 1 { format!("{}: ", threads_in_words(threads)) } else { String::new() };
         (!said.is_empty()).then(|| format!("{level}{said}"))
     };
-    levels.iter().copied().filter_map(of_level).collect()
+    kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()
 }
 
 fn of_arms<'a>(
@@ -63,17 +62,20 @@ mod tests {
             cell("ext4", 8, None, None),
             cell("xfs", 8, Some(9_000.0), None),
         ];
-        let served = Some(Served { durable: None });
+        let served = Some(Served::default());
         let workload = WorkloadReport { cells, served, ..WorkloadReport::default() };
         let lines = [
-            "1 thread: written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; checkpoints of the \
-             server in a run: ext4 0.6, xfs 0",
+            "1 thread: written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; checkpoints in a \
+             run: ext4 0.6, xfs 0",
             "8 threads: written to the device while the clients ran, for each operation: xfs 8.79 KiB",
         ];
         assert_eq!(notes(&workload), lines);
+        let engine = Served { durable: Some("each write".into()), data: Some("9 records".into()) };
+        let engine = WorkloadReport { served: Some(engine), ..workload.clone() };
+        assert_eq!(notes(&engine)[0], "9 records; durable: each write");
         let none = vec![cell("ext4", 1, None, Some(0.0)), cell("xfs", 1, None, Some(0.0))];
         let none = notes(&WorkloadReport { cells: none, ..workload.clone() });
-        assert_eq!(none, ["no run held a checkpoint of the server"]);
+        assert_eq!(none, ["no run held a checkpoint"]);
         assert_eq!(notes(&WorkloadReport { secondary: true, ..workload.clone() }), [""; 0]);
         assert_eq!(notes(&WorkloadReport { served: None, ..workload }), [""; 0]);
     }

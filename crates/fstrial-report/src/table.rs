@@ -54,7 +54,8 @@ pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
 /// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let mut lines = cannot(workload);
-    let durable = workload.served.as_ref().and_then(|served| served.durable.as_ref());
+    let durable = workload.served.as_ref().filter(|served| served.data.is_none());
+    let durable = durable.and_then(|served| served.durable.as_ref());
     lines.extend(durable.map(|said| format!("durable: {said}")));
     let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
     for cell in &workload.cells {

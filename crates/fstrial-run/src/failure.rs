@@ -54,7 +54,7 @@ pub(super) fn out_of_memory(stage: Stage, limit: Bytes) -> RunFailure {
 pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
     let kind = match error {
         EngineError::ClockDrifted { .. } => FailureKind::Lost,
-        EngineError::Layout { .. } => FailureKind::ArmFailed,
+        EngineError::Layout { .. } | EngineError::Damaged { .. } => FailureKind::ArmFailed,
         EngineError::Impossible { .. }
         | EngineError::NoSpace { .. }
         | EngineError::DirectUnsupported { .. }

@@ -22,7 +22,7 @@ use fstrial_model::{
     },
     measurement::{Counter, Counters, LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
-    workload::{Better, Until, metric::PickedNumber},
+    workload::{Better, Pattern, Until, metric::PickedNumber},
 };
 use fstrial_stack::{
     StackError,
@@ -35,6 +35,7 @@ use fstrial_stack::{
     stack::{AttachedDevices, ReadyArm, Target},
 };
 use std::{
+    collections::BTreeSet,
     io::{BufRead, Read, Write},
     process::{Command, ExitStatus, Stdio},
     thread,
@@ -400,7 +401,23 @@ impl<'a> Run<'a> {
             }
             results.extend(self.phase(phase, prepared, &self.counters(standing))?);
         }
+        self.check(task, &site)?;
         Ok(results)
+    }
+
+    /// Has engines look at the records that the phases have left, each set once.
+    fn check(&mut self, task: &Task, site: &Site<'_>) -> Result<(), RunFailure> {
+        let mut seen = BTreeSet::new();
+        for group in task.phases.iter().rev().flat_map(|phase| &phase.groups) {
+            if matches!(group.load.pattern, Pattern::Ycsb(_)) && seen.insert(&group.load.set) {
+                self.enter(
+                    Stage::Check,
+                    Nanos::secs(120 + task.space_needed().0 / MIN_LAYOUT_BYTES_PER_SECOND),
+                );
+                site.check(&group.load).map_err(|e| engine_failure(Stage::Check, &e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to fill a filesystem of the user's: it may be the one that the machine lives on.
@@ -426,8 +443,8 @@ impl<'a> Run<'a> {
     }
 
     /// What is counted while something is measured.
-    fn counters(&self, standing: &ReadyArm) -> Sources {
-        Sources { device: standing.counters(), log: standing.log_counter(&self.arm) }
+    fn counters(&self, standing: &ReadyArm) -> Sources<'a> {
+        Sources { device: standing.counters(), log: standing.log_counter(&self.arm), engines: self.engines }
     }
 
     /// Hears what an operation does.
@@ -494,7 +511,7 @@ impl<'a> Run<'a> {
         &mut self,
         phase: &PhaseTask,
         prepared: PreparedPhase,
-        counters: &Sources,
+        counters: &Sources<'_>,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
@@ -580,10 +597,11 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// Where the kernel counts what a run does.
-struct Sources {
+/// Where the kernel, and an engine, count what a run does.
+struct Sources<'a> {
     device: DeviceCounters,
     log: Option<LogCounter>,
+    engines: &'a dyn KeyValueEngines,
 }
 
 /// What it has counted at a moment.
@@ -592,14 +610,16 @@ struct Count {
     cpu: Option<CpuCount>,
     device: Option<[u64; 2]>,
     log: Option<LogCount>,
+    checkpoints: Option<u64>,
 }
 
-impl Sources {
+impl Sources<'_> {
     fn now(&self) -> Count {
         Count {
             cpu: CpuCount::now(),
             device: self.device.now(),
             log: self.log.as_ref().and_then(LogCounter::now),
+            checkpoints: self.engines.checkpoints(),
         }
     }
 
@@ -612,6 +632,10 @@ impl Sources {
             (Counter::CpuMachine, cpu.map(|time| time.0)),
             (Counter::DeviceRead, device(0)),
             (Counter::DeviceWritten, device(1)),
+            (
+                Counter::Checkpoints,
+                before.checkpoints.zip(after.checkpoints).map(|(before, after)| after.saturating_sub(before)),
+            ),
         ];
         let log = self.log.as_ref().zip(before.log.zip(after.log));
         let log = log.map(|(counter, (before, after))| counter.between(before, after));

@@ -76,14 +76,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .chain(server_folders())
-        .chain(own_folder())
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
 }
 
-/// The folder of this program: those that belong to it lie next to it.
-fn own_folder() -> Option<PathBuf> {
-    std::env::current_exe().ok()?.parent().map(ToOwned::to_owned)
+/// The path of a program that belongs to this one: it lies next to it, or where programs are found.
+pub fn find_own(name: &str) -> Option<PathBuf> {
+    let near = std::env::current_exe().ok().map(|program| program.with_file_name(name));
+    near.filter(|candidate| candidate.is_file()).or_else(|| find(name).filter(|found| found.is_absolute()))
 }
 
 /// The folders of servers whose programs lie outside of `PATH` because several versions may be installed: the newest of each.

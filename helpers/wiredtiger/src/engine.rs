@@ -1,14 +1,15 @@
-//! Records in WiredTiger, as MongoDB keeps documents: one table, a record is one value, and a write of a field writes the record
-//! again in a transaction, which is tried again where another one came first.
+//! Records in WiredTiger, as a standalone MongoDB keeps documents: values in the order in which they were inserted, and an index of
+//! their keys. A write of a field writes the record again in a transaction, which is tried again where another one came first.
 
-use crate::calls::{self, Connection, Cursor, Failed};
+use crate::calls::{Connection, Failed, Found, Session};
 use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::workload::{KeyValueEngine, Ycsb};
 use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicI32, AtomicI64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -19,11 +20,14 @@ use std::{
 const LOG_FILE: &str = "16MB";
 /// Pause between syncs of the log: `storage.journal.commitIntervalMs` of MongoDB.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
-/// Records of a transaction while they are loaded: few, because what is not committed cannot leave a small cache.
-const BATCH: usize = 20;
-/// MongoDB's, without the compression, which records of random bytes would not gain from.
-const TABLE: &str = "key_format=u,value_format=u,memory_page_max=10m,split_pct=90,leaf_value_max=64MB,checksum=on,leaf_page_max=32KB,\
-                     allocation_size=4KB";
+/// MongoDB's for a collection, without the compression, which records of random bytes would not gain from.
+const RECORDS: &str = "key_format=q,value_format=u,memory_page_max=10m,split_pct=90,leaf_value_max=64MB,checksum=on,leaf_page_max=32KB,\
+                       allocation_size=4KB";
+/// MongoDB's for an index.
+const INDEX: &str = "key_format=u,value_format=q,leaf_page_max=16k,prefix_compression=true,checksum=on,allocation_size=4KB";
+
+/// The databases that were opened, for their statistics.
+static OPEN: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
 
 /// WiredTiger, and all engines that fstrial has itself.
 #[derive(Debug)]
@@ -32,6 +36,13 @@ pub struct Engines;
 impl KeyValueEngines for Engines {
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         open(settings, threads, folder)
+    }
+
+    fn checkpoints(&self) -> Option<u64> {
+        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = open.iter().filter_map(Weak::upgrade).map(|one| one.log_session()?.checkpoints());
+        let all: Vec<u64> = all.collect::<Result<_, _>>().ok()?;
+        (!all.is_empty()).then(|| all.iter().sum())
     }
 }
 
@@ -47,16 +58,26 @@ pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyV
     }
 }
 
-/// A database, and the thread that syncs its log where writes do not wait for that.
+/// A database, and who syncs its log.
 #[derive(Debug)]
-struct Store {
-    connection: Arc<Connection>,
-    syncing: Option<Syncing>,
+pub(crate) struct Store {
+    pub(crate) connection: Arc<Connection>,
+    log: Log,
+    /// The number of the next record.
+    next: AtomicI64,
+}
+
+#[derive(Debug)]
+enum Log {
+    /// A write returns when it is synced. Threads that wait at once share a sync.
+    Awaited,
+    /// A thread syncs it from time to time.
+    Synced(Syncing),
 }
 
 impl Store {
     /// Opens a database, or makes it where there is none. `journaled`: a write returns when the log is synced.
-    fn open(settings: &Ycsb, threads: u16, folder: &Path, journaled: bool) -> Result<Self, String> {
+    pub(crate) fn open(settings: &Ycsb, threads: u16, folder: &Path, journaled: bool) -> Result<Self, String> {
         let home = folder.join("ycsb");
         match fs::create_dir(&home) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.to_string()),
@@ -64,49 +85,44 @@ impl Store {
         }
         let config = format!(
             "create,cache_size={}B,session_max={},eviction=(threads_min=4,threads_max=4),statistics=(fast),\
-             log=(enabled=true,file_max={LOG_FILE}),file_manager=(close_idle_time=100000),checkpoint=(wait={},log_size=2GB),\
-             transaction_sync=(enabled={journaled},method=fsync)",
+             log=(enabled=true,file_max={LOG_FILE}),file_manager=(close_idle_time=100000),checkpoint=(wait={},log_size=2GB)",
             settings.cache.0,
             u32::from(threads) + 100,
             settings.checkpoints_every().0 / 1_000_000_000,
         );
         let connection = Arc::new(Connection::open(&home, &config)?);
-        connection.create(TABLE)?;
-        let syncing = (!journaled).then(|| Syncing::start(&connection)).transpose()?;
-        Ok(Self { connection, syncing })
+        connection.create(RECORDS, INDEX)?;
+        let next = AtomicI64::new(connection.session()?.last()? + 1);
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|one| one.strong_count() > 0);
+        open.push(Arc::downgrade(&connection));
+        let log = if journaled { Log::Awaited } else { Log::Synced(Syncing::start(&connection)?) };
+        Ok(Self { connection, log, next })
     }
-
 }
 
 impl KeyValueStore for Store {
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String> {
         let (mut key, mut fields) = (String::new(), Vec::new());
         let mut session = self.connection.session()?;
-        let mut has_more = true;
-        while has_more {
-            session.begin()?;
-            for _ in 0..BATCH {
-                has_more = next(&mut key, &mut fields);
-                if !has_more {
-                    break;
-                }
-                session.put(key.as_bytes(), &fields)?;
-            }
-            session.commit_unsynced()?;
+        while next(&mut key, &mut fields) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            transact(&mut session, &mut |session| {
+                session.put(number, &fields)?;
+                session.index(key.as_bytes(), number)
+            })?;
         }
         session.reset()?;
         Ok(session.checkpoint()?)
     }
 
-    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
-        let cursor = self.connection.session()?;
-        Ok(Box::new(Session { cursor, record: Vec::new(), _store: self }))
+    fn check(&self) -> Result<(), String> {
+        Ok(self.connection.verify()?)
     }
-}
 
-impl Drop for Store {
-    fn drop(&mut self) {
-        drop(self.syncing.take());
+    fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
+        let session = self.connection.session()?;
+        Ok(Box::new(Client { session, record: Vec::new(), store: self }))
     }
 }
 
@@ -115,19 +131,25 @@ impl Drop for Store {
 struct Syncing {
     ends: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Its first error; 0 without any.
+    failed: Arc<AtomicI32>,
 }
 
 impl Syncing {
     fn start(connection: &Arc<Connection>) -> Result<Self, String> {
-        let mut session = connection.session()?;
+        let mut session = connection.log_session()?;
         let (ends, ended) = mpsc::channel::<()>();
-        let thread = thread::spawn(move || {
+        let failed = Arc::new(AtomicI32::new(0));
+        let seen = Arc::clone(&failed);
+        let work = move || {
             while ended.recv_timeout(COMMIT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                // WiredTiger itself stops at a log that it cannot write.
-                let _ = session.sync_log();
+                if let Err(Failed(code)) = session.sync_log() {
+                    return seen.store(code, Ordering::Relaxed);
+                }
             }
-        });
-        Ok(Self { ends: Some(ends), thread: Some(thread) })
+        };
+        let thread = thread::Builder::new().name("syncs the log".into()).spawn(work).map_err(|e| e.to_string())?;
+        Ok(Self { ends: Some(ends), thread: Some(thread), failed })
     }
 }
 
@@ -138,67 +160,115 @@ impl Drop for Syncing {
     }
 }
 
-/// A thread's use of the records. The cursor is closed before the database.
-struct Session {
-    cursor: Cursor,
-    /// A record with a field that was changed.
-    record: Vec<u8>,
-    _store: Arc<Store>,
-}
-
-impl Session {
-    /// Does something in a transaction, again for as long as another one has the same record.
-    fn transact(&mut self, mut work: impl FnMut(&mut Self) -> Result<bool, Failed>) -> Result<bool, String> {
-        loop {
-            self.cursor.begin()?;
-            match work(self).and_then(|done| self.cursor.commit().map(|()| done)) {
-                Ok(done) => return Ok(done),
-                // A commit that fails has rolled back already.
-                Err(failed) if failed.is_conflict() => drop(self.cursor.roll_back()),
-                Err(failed) => {
-                    let _ = self.cursor.roll_back();
-                    return Err(failed.into());
-                }
-            }
+/// Does something in a transaction, again for as long as another one has the same record.
+fn transact<T>(
+    session: &mut Session,
+    work: &mut dyn FnMut(&mut Session) -> Result<T, Failed>,
+) -> Result<T, String> {
+    loop {
+        session.begin()?;
+        let done = match work(session) {
+            // One that fails has rolled back already.
+            Ok(done) => session.commit().map(|()| done),
+            Err(failed) => session.roll_back().and(Err(failed)),
+        };
+        match done {
+            Err(failed) if failed.is_conflict() => thread::yield_now(),
+            done => return Ok(done?),
         }
     }
 }
 
-impl KeyValueSession for Session {
-    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
-        into.clear();
-        let found = self.cursor.get(key.as_bytes())?.map(|record| into.extend_from_slice(record)).is_some();
-        self.cursor.reset()?;
-        Ok(found)
+/// A thread's use of the records. The session is closed before the database.
+struct Client {
+    session: Session,
+    /// A record with a field that was changed.
+    record: Vec<u8>,
+    store: Arc<Store>,
+}
+
+impl Client {
+    /// What a write waits for after its commit.
+    fn acknowledged(&mut self) -> Result<(), String> {
+        match &self.store.log {
+            Log::Awaited => Ok(self.session.sync_log()?),
+            Log::Synced(syncing) => match syncing.failed.load(Ordering::Relaxed) {
+                0 => Ok(()),
+                code => Err(format!("the log could not be synced: {}", String::from(Failed(code)))),
+            },
+        }
     }
 
-    fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
-        let at = usize::from(field) * value.len();
-        self.transact(|session| {
-            let Some(record) = session.cursor.get(key.as_bytes())? else { return Ok(false) };
-            session.record.clear();
-            session.record.extend_from_slice(record);
-            session.record[at..at + value.len()].copy_from_slice(value);
-            session.cursor.put(key.as_bytes(), &session.record).map(|()| true)
-        })
+    fn read_into(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, Failed> {
+        Ok(self.session.get(key.as_bytes())?.map(|(_, record)| into.extend_from_slice(record)).is_some())
     }
 
-    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
-        self.transact(|session| session.cursor.put(key.as_bytes(), fields).map(|()| true)).map(drop)
-    }
-
-    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
+    fn scan_from(&mut self, key: &str, count: u16) -> Result<Scanned, Failed> {
         let mut found = Scanned { bytes: 0, from_key: false };
-        let mut at = self.cursor.seek(key.as_bytes())?;
-        found.from_key = at == Some(calls::Found::Itself);
+        let mut at = self.session.seek(key.as_bytes())?;
+        found.from_key = at == Some(Found::Itself);
         for read in 1..=count {
             if at.is_none() {
                 break;
             }
-            found.bytes += self.cursor.value()?.len() as u64;
-            at = if read < count { self.cursor.next()? } else { None };
+            found.bytes += self.session.record()?.len() as u64;
+            at = if read < count { self.session.next()? } else { None };
         }
-        self.cursor.reset()?;
         Ok(found)
+    }
+}
+
+impl KeyValueSession for Client {
+    fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
+        into.clear();
+        let found = self.read_into(key, into);
+        self.session.reset()?;
+        Ok(found?)
+    }
+
+    fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
+        let (at, changed) = (usize::from(field) * value.len(), &mut self.record);
+        let found = transact(&mut self.session, &mut |session| {
+            let Some((number, record)) = session.get(key.as_bytes())? else { return Ok(false) };
+            changed.clear();
+            changed.extend_from_slice(record);
+            changed[at..at + value.len()].copy_from_slice(value);
+            session.put(number, changed).map(|()| true)
+        })?;
+        self.acknowledged().map(|()| found)
+    }
+
+    fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
+        let number = self.store.next.fetch_add(1, Ordering::Relaxed);
+        transact(&mut self.session, &mut |session| {
+            session.put(number, fields)?;
+            session.index(key.as_bytes(), number)
+        })?;
+        self.acknowledged()
+    }
+
+    fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
+        let found = self.scan_from(key, count);
+        self.session.reset()?;
+        Ok(found?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_waits_for_the_log_only_where_it_is_said_to() {
+        for journaled in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Arc::new(Store::open(&Ycsb::default(), 1, folder.path(), journaled).unwrap());
+            let mut counter = store.connection.session().unwrap();
+            let mut client = Arc::clone(&store).session().unwrap();
+            let before = counter.log_syncs().unwrap();
+            (0..100).for_each(|number| client.insert(&format!("user{number}"), &[1; 1000]).unwrap());
+            let syncs = counter.log_syncs().unwrap() - before;
+            assert_eq!(syncs >= 100, journaled, "{syncs} syncs for 100 writes, one after the other");
+        }
     }
 }

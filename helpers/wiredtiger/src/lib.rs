@@ -11,7 +11,7 @@ use fstrial_engine::{KeyValueEngines as _, KeyValueStore};
 #[cfg(test)]
 use fstrial_model::workload::{KeyValueEngine, Ycsb};
 #[cfg(test)]
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 #[cfg(test)]
 const ENGINES: [KeyValueEngine; 2] = [KeyValueEngine::Wiredtiger, KeyValueEngine::WiredtigerJ];
 

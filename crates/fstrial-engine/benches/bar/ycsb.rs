@@ -53,6 +53,10 @@ impl KeyValueStore for Nothing {
         Ok(())
     }
 
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
         Ok(Box::new(*self))
     }

@@ -61,6 +61,11 @@ pub(crate) trait Routine: Behaviour {
 
     /// Lays out the files, syncs them, and gives the work of each thread.
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError>;
+
+    /// Checks what a load in this directory has left, where an engine can.
+    fn check_records(&self, _: &Load, _directory: &Path, _: &dyn KeyValueEngines) -> Result<(), EngineError> {
+        Ok(())
+    }
 }
 
 /// What the settings' own check says.

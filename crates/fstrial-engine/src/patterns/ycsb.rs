@@ -14,7 +14,7 @@ use crate::{
     buffer::Payload,
     error::{layout, store_failed},
     generator::{Generator, Stream},
-    keyvalue::{KeyValueSession, KeyValueStore, Scanned},
+    keyvalue::{KeyValueEngines, KeyValueSession, KeyValueStore, Scanned},
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -28,7 +28,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, syncfs};
 use std::{
     fmt,
     os::fd::BorrowedFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -74,6 +74,17 @@ impl Routine for Ycsb {
             keys: Acknowledged::after(loaded),
         });
         Ok(works((0..ground.load.threads).map(|_| Work { shared: Arc::clone(&shared), session: None })))
+    }
+
+    fn check_records(
+        &self,
+        load: &Load,
+        directory: &Path,
+        engines: &dyn KeyValueEngines,
+    ) -> Result<(), EngineError> {
+        let folder = directory.join(load.set.as_str());
+        let found = engines.open(self, 1, &folder).and_then(|store| store.check());
+        found.map_err(|what| EngineError::Damaged { path: folder, what })
     }
 }
 

@@ -230,6 +230,11 @@ pub fn preset(name: &str) -> Option<Entry> {
     Some(entry)
 }
 
+/// The program that a preset's engine is in, if it is not fstrial itself.
+pub fn helper(name: &str) -> Option<&'static str> {
+    preset(name)?.resolve(1).ok()?.helper()
+}
+
 /// The first names of the applications that a preset models.
 pub fn keywords(name: &str) -> Vec<String> {
     preset(name).and_then(|entry| entry.keywords).unwrap_or_default()

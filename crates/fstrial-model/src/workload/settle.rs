@@ -372,7 +372,7 @@ fn check_records(phases: &[Phase]) -> Result<(), EntryError> {
                 let problem =
                     format!("two groups of kind = \"ycsb\" cannot share the records of the set `{set}`");
                 let hint = "give each a set = \"…\" of its own, or let phases follow each other with the same engine, records and cache, \
-                            none after one that inserts but \"load\"";
+                            none after one that inserts but \"load\" of all records";
                 return Err(entry_error("set", problem, hint));
             }
         }

@@ -18,11 +18,19 @@ pub const FIELDS: u16 = 10;
 pub const FIELD_BYTES: usize = 100;
 /// What a record may take on the device with its key, its index and the room that pages leave; in SQLite it is 1404 bytes.
 const RECORD_ON_DEVICE: u64 = 2048;
+/// The same in WiredTiger, whose pages are split where they are full to nine tenths.
+const RECORD_IN_PAGES: u64 = 1400;
 /// Copies of it that WiredTiger may have at once: of the last checkpoint, of the one before, and of the one that is being made.
 const CHECKPOINTED: u64 = 3;
 /// What an engine takes in addition to its cache: memtables, logs, records on their way in.
 const ENGINE: u64 = 64 << 20;
 
+/// Bytes of log that WiredTiger may write in a second.
+const LOGGED: u64 = 64 << 20;
+/// The most that its log takes: with two gigabytes it makes a checkpoint, whatever the time.
+const MAX_LOG: u64 = 4 << 30;
+/// The least cache that it works in.
+const MIN_CACHE_OF_PAGES: Bytes = Bytes::mib(4);
 /// The longest pause between checkpoints.
 const MAX_PAUSE: Nanos = Nanos::secs(3600);
 /// The program that has WiredTiger.
@@ -95,15 +103,30 @@ words! {
         "sqlite-journal" SqliteJournal,
         /// fjall, a log-structured merge tree: after every write its log is synced (`fdatasync`), before it returns.
         "fjall" Fjall,
-        /// WiredTiger as MongoDB sets it for its default write concern: a write returns before it is durable, and the log is synced ten times
-        /// a second.
+        /// WiredTiger as in a standalone MongoDB with `w: 1`: a write returns before it is durable, and the log is synced with a pause of
+        /// 100 ms.
         "wiredtiger" Wiredtiger,
-        /// WiredTiger as MongoDB sets it for `j: true`: the log is synced before a write returns, which several threads share.
+        /// WiredTiger as in a standalone MongoDB with `j: true`: the log is synced before a write returns, which several threads share.
         "wiredtiger-j" WiredtigerJ,
     }
 }
 
 impl KeyValueEngine {
+    /// What is durable when it acknowledges a write.
+    pub fn durable(self) -> &'static str {
+        match self {
+            Self::Sqlite => "each write before it returns (SQLite, write-ahead log, synchronous=FULL)",
+            Self::SqliteJournal => {
+                "each write before it returns (SQLite, rollback journal, synchronous=EXTRA)"
+            }
+            Self::Fjall => "each write before it returns (fjall, its log is synced)",
+            Self::Wiredtiger => {
+                "each write soon after it returned: the log is synced with a pause of 100 ms (WiredTiger, as MongoDB with w: 1)"
+            }
+            Self::WiredtigerJ => "each write before it returns (WiredTiger, as MongoDB with j: true)",
+        }
+    }
+
     /// The program that it is in, where its licence asks for one of its own.
     pub fn helper(self) -> Option<&'static str> {
         matches!(self, Self::Wiredtiger | Self::WiredtigerJ).then_some(WIREDTIGER)
@@ -124,7 +147,8 @@ pub struct Ycsb {
     /// Memory that the engine caches records in, all threads together. SQLite gives each its share, and forgets it when another thread
     /// commits.
     pub cache: Bytes,
-    /// Pause between WiredTiger's checkpoints, in whole seconds: MongoDB's minute, scaled to runs of seconds. Other engines have none.
+    /// Pause from the end of a checkpoint of WiredTiger to the next one, in whole seconds; 1s, where MongoDB has a minute and runs of hours.
+    /// Other engines have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Nanos>,
     /// Operations of each thread, up to 2147483647; without it until the time is over.
@@ -154,8 +178,30 @@ impl Ycsb {
 
     /// Whether it can work on the records that another one has left: it has to know how many they are.
     pub fn may_follow(&self, before: &Self) -> bool {
-        let as_before = Self { workload: before.workload, operations: before.operations, ..*self };
-        before.most_inserts() == 0 && self.workload != CoreWorkload::Load && as_before == *before
+        let as_before = Self {
+            workload: before.workload,
+            operations: before.operations,
+            checkpoint: before.checkpoint,
+            ..*self
+        };
+        let all_are_there = before.workload != CoreWorkload::Load || before.operations.is_none();
+        all_are_there
+            && before.most_inserts() == 0
+            && self.workload != CoreWorkload::Load
+            && as_before == *before
+    }
+
+    /// `100000 records of 1000 bytes (95.4 MiB), a cache of 16 MiB, a checkpoint every 1s`.
+    pub fn data(&self) -> String {
+        let bytes = u64::from(FIELDS) * FIELD_BYTES as u64;
+        let all = Bytes(self.records.saturating_mul(bytes)).human();
+        let checkpoints =
+            self.period().map_or_else(String::new, |pause| format!(", a checkpoint every {pause}"));
+        format!(
+            "{} records of {bytes} bytes ({all}), a cache of {}{checkpoints}",
+            self.records,
+            self.cache.human()
+        )
     }
 
     /// Inserts that a run has room for, beyond the records that were loaded: as many again.
@@ -194,9 +240,16 @@ impl Behaviour for Ycsb {
     }
 
     fn space_needed(&self, _threads: u16) -> Bytes {
-        let copies = if self.engine.helper().is_some() { CHECKPOINTED } else { 1 };
-        let records = self.records.saturating_add(self.most_inserts()).saturating_mul(copies);
-        Bytes(records.saturating_mul(RECORD_ON_DEVICE).saturating_add(Bytes::mib(128).0))
+        // WiredTiger keeps its log from the beginning of one checkpoint to the end of the next.
+        let (record, log) = match self.period() {
+            Some(pause) => (
+                CHECKPOINTED * RECORD_IN_PAGES,
+                LOGGED.saturating_mul(2 * (1 + pause.0 / Nanos::secs(1).0)).min(MAX_LOG),
+            ),
+            None => (RECORD_ON_DEVICE, 0),
+        };
+        let records = self.records.saturating_add(self.most_inserts());
+        Bytes(records.saturating_mul(record).saturating_add(log).saturating_add(Bytes::mib(128).0))
     }
 
     fn buffers_of_a_thread(&self) -> Bytes {
@@ -211,8 +264,11 @@ impl Behaviour for Ycsb {
         if !(1..=1_000_000_000).contains(&self.records) {
             return Err(entry_error("records", format!("{} records", self.records), "use 1 to 1000000000"));
         }
-        if !(Bytes::mib(1)..=Bytes::gib(1024)).contains(&self.cache) {
-            return Err(entry_error("cache", format!("a cache of {}", self.cache), "use 1MiB to 1TiB"));
+        let is_paged = self.helper().is_some();
+        let least = if is_paged { MIN_CACHE_OF_PAGES } else { Bytes::mib(1) };
+        if !(least..=Bytes::gib(1024)).contains(&self.cache) {
+            let hint = if is_paged { "use 4MiB to 1TiB" } else { "use 1MiB to 1TiB" };
+            return Err(entry_error("cache", format!("a cache of {}", self.cache), hint));
         }
         if let Some(pause) = self.checkpoint {
             let is_whole = pause.0 % Nanos::secs(1).0 == 0 && (Nanos::secs(1)..=MAX_PAUSE).contains(&pause);

@@ -66,7 +66,7 @@ fn program_of(job: &PlacedJob) -> Result<PathBuf, RunFailure> {
     let Some(helper) = job.job.task.as_ref().and_then(Task::helper) else {
         return Ok("/proc/self/exe".into());
     };
-    command::find(helper).ok_or_else(|| RunFailure {
+    command::find_own(helper).ok_or_else(|| RunFailure {
         kind: FailureKind::HostLacks,
         stage: Stage::Attach,
         what: format!("{helper} is not installed"),

@@ -15,7 +15,7 @@ use fstrial_model::{
     fio::Inspection,
     metric::Metric,
     place::Place,
-    preset::DEFAULT_WORKLOADS,
+    preset::{self, DEFAULT_WORKLOADS},
     problem::{Problem, closest, did_you_mean},
     state::State,
     trial::{Settings, Trial, can_run},
@@ -407,12 +407,17 @@ impl CompareArgs {
 
     /// The presets of an application; says which they are.
     fn set(&self, application: &Application) -> Vec<Entry> {
-        let (presets, absent): (Vec<_>, Vec<_>) =
-            application.presets().into_iter().partition(|name| lacking::of_helper(name).is_none());
+        let (engine, models): (Vec<_>, Vec<_>) =
+            application.presets().into_iter().partition(|name| preset::helper(name).is_some());
+        // Where the engine itself is here, its pattern is only a model of it.
+        let lacks: Vec<String> = engine.iter().filter_map(|name| lacking::of_helper(name)).collect();
+        let (presets, others) =
+            if lacks.is_empty() && !engine.is_empty() { (engine, models) } else { (models, engine) };
         self.note(&format!("{}: {}", application.name(), presets.join(", ")));
-        for preset in absent {
-            let reason = lacking::of_helper(preset).unwrap_or_default();
-            self.note(&format!("left out: {preset}, because {reason}"));
+        if let [reason, ..] = lacks.as_slice() {
+            self.note(&format!("they stand in for {}: {reason}", others.join(", ")));
+        } else if !others.is_empty() {
+            self.note(&format!("its pattern only: --workload {}", others.join(",")));
         }
         if let servers @ [_, ..] = application.servers().as_slice() {
             self.note(&format!("the server itself: --workload {}", servers.join(" or ")));

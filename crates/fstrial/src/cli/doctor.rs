@@ -7,7 +7,7 @@ use fstrial_model::{
     filesystem::{FILESYSTEMS, Filesystem},
     memory::LimitedBy,
     preset,
-    workload::Entry,
+    workload::{Entry, KeyValueEngine, WIREDTIGER},
 };
 use fstrial_report::json_lines;
 use fstrial_run::{
@@ -210,6 +210,7 @@ fn checks() -> Vec<Check> {
         benchmarks(),
     ];
     checks.extend(SERVERS.map(server));
+    checks.push(engines());
     checks
 }
 
@@ -234,6 +235,19 @@ fn server((name, programs): (&'static str, [&str; 2])) -> Check {
         None => version().and_then(|said| said.stdout.lines().next().map(str::to_owned)).unwrap_or_default(),
     };
     Check { name, ok: missing.is_none(), found }
+}
+
+/// The engines of YCSB's workloads, and how to get the one that is in a program of its own.
+fn engines() -> Check {
+    let linked = fstrial_kv::ENGINES.map(KeyValueEngine::name).join(", ");
+    let helper = command::find_own(WIREDTIGER);
+    let version =
+        helper.and_then(|helper| Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok());
+    let found = match version.as_ref().and_then(|said| said.stdout.lines().next()) {
+        Some(version) => format!("{linked}; {version}"),
+        None => format!("{linked}; wiredtiger is missing; {}", program::install(WIREDTIGER)),
+    };
+    Check { name: "engines", ok: version.is_some(), found: format!("{found} (--engine)") }
 }
 
 /// The programs that presets run.

@@ -5,9 +5,10 @@ use fstrial_model::{
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
     measurement::Stage,
+    preset,
     trial::Trial,
     units::Bytes,
-    workload::{Entry, Workload},
+    workload::Workload,
 };
 use fstrial_report::summary::listed;
 use fstrial_run::{error::ExpectedError, plan::Plan, program::install};
@@ -40,8 +41,8 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
 
 /// The program that a preset's engine is in, where it is not here.
 pub(super) fn of_helper(preset: &str) -> Option<String> {
-    let program = Entry::of_preset(preset).resolve(1).ok()?.helper()?;
-    command::find(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
+    let program = preset::helper(preset)?;
+    command::find_own(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
 }
 
 /// The room that the device of a plan needs and this host has not.
@@ -82,5 +83,6 @@ pub(super) fn check_programs(plan: &Plan) -> Result<(), ExpectedError> {
 fn missing_programs(workload: &Workload) -> impl Iterator<Item = &str> {
     let commands = workload.program().into_iter().flat_map(|timed| timed.program.commands());
     let programs = commands.filter_map(|words| words.first()).filter(|word| !word.contains(['{', '/']));
-    programs.map(String::as_str).chain(workload.helper()).filter(|program| command::find(program).is_none())
+    let programs = programs.map(String::as_str).filter(|program| command::find(program).is_none());
+    programs.chain(workload.helper().filter(|helper| command::find_own(helper).is_none()))
 }

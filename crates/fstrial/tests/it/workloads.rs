@@ -207,6 +207,26 @@ fn ycsb_runs_on_the_engine_that_is_asked_for() {
     }
 }
 
+/// WiredTiger's licence is not ours: it may only be in the program of its own.
+#[test]
+fn the_program_is_not_linked_with_wiredtiger() {
+    // In every error that it says.
+    let has = |program: &Path| {
+        let bytes = std::fs::read(program).unwrap();
+        bytes.windows(WIREDTIGER_SAYS.len()).any(|window| window == WIREDTIGER_SAYS)
+    };
+    assert!(!has(Path::new(FSTRIAL)));
+    let helper = Path::new(FSTRIAL).with_file_name("fstrial-wiredtiger");
+    match helper.exists() {
+        true => assert!(has(&helper), "what is looked for is not what is linked"),
+        false => {
+            support::skip("the_program_is_not_linked_with_wiredtiger (the other one)", "it is not built")
+        }
+    }
+}
+
+const WIREDTIGER_SAYS: &[u8] = b"WT_SESSION.begin_transaction";
+
 /// Whether the program of an engine is where `fstrial` looks for it.
 fn is_built(helper: &str) -> bool {
     Path::new(FSTRIAL).with_file_name(helper).exists() || fstrial_stack::command::find(helper).is_some()
@@ -234,6 +254,26 @@ fn every_engine_serves_ycsb() {
         let ended = lab.run(&format!("compare a=ext4 b=ext4 {words}"));
         assert_eq!((ended.code(), rates(&ended).len()), (3, 8), "{engine}: {ended:?}");
     }
+}
+
+/// YCSB's two phases: the second reads every record that the first has inserted, after the database was closed and opened.
+#[test]
+fn a_phase_works_on_the_records_that_one_before_it_inserted() {
+    if !support::is_root_with_loop_devices("a_phase_works_on_the_records_that_one_before_it_inserted") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write(
+        "both.toml",
+        "kind = 'ycsb'\n[ycsb]\nrecords = 300\n[[phase]]\nname = 'load'\n[phase.ycsb]\nworkload = 'load'\n\
+         [[phase]]\nname = 'run'\nsettle = true\nwarmup = '100ms'\nduration = '200ms'\n[phase.ycsb]\nworkload = 'c'\n",
+    );
+    let ended = lab.run(&format!("compare a=ext4 b=ext4 -w both.toml --threads 2 {IMAGE}"));
+    assert_eq!((ended.code(), rates(&ended).len()), (3, 4), "{ended:?}");
+    let document = ended.document();
+    let served = &document["workloads"][0]["served"];
+    assert_eq!(served["data"], "300 records of 1000 bytes (293 KiB), a cache of 8 MiB", "{served}");
+    assert!(served["durable"].as_str().unwrap().contains("before it returns"), "{served}");
 }
 
 #[test]

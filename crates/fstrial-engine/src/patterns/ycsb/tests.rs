@@ -48,6 +48,11 @@ impl KeyValueStore for Memory {
         Ok(())
     }
 
+    fn check(&self) -> Result<(), String> {
+        let all = self.with(|all| all.values().all(|fields| fields.len() == RECORD_BYTES));
+        if all { Ok(()) } else { Err("a record has lost a part".into()) }
+    }
+
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
         Ok(Box::new((*self).clone()))
     }
