@@ -26,7 +26,10 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
             },
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let level = if levels.len() > 1 { format!("{}: ", threads_in_words(threads)) } else { String::new() };
+        let level = (levels.len() > 1).then(|| threads_in_words(threads));
+        let phase = served.data.as_ref().map(|_| workload.phase.clone()).filter(|phase| !phase.is_empty());
+        let of: Vec<String> = phase.into_iter().chain(level).collect();
+        let level = if of.is_empty() { String::new() } else { format!("{}: ", of.join(", ")) };
         (!said.is_empty()).then(|| format!("{level}{said}"))
     };
     kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()

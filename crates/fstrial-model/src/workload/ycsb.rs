@@ -262,19 +262,29 @@ impl Behaviour for Ycsb {
 
     fn check(&self) -> Result<(), EntryError> {
         if !(1..=1_000_000_000).contains(&self.records) {
-            return Err(entry_error("records", format!("{} records", self.records), "use 1 to 1000000000"));
+            let problem = format!("records = {} is out of range", self.records);
+            return Err(entry_error("records", problem, "use 1 to 1000000000"));
         }
         let is_paged = self.helper().is_some();
         let least = if is_paged { MIN_CACHE_OF_PAGES } else { Bytes::mib(1) };
         if !(least..=Bytes::gib(1024)).contains(&self.cache) {
             let hint = if is_paged { "use 4MiB to 1TiB" } else { "use 1MiB to 1TiB" };
-            return Err(entry_error("cache", format!("a cache of {}", self.cache), hint));
+            let problem = format!("a cache of {} is out of range for the engine {}", self.cache, self.engine);
+            return Err(entry_error("cache", problem, hint));
         }
         if let Some(pause) = self.checkpoint {
             let is_whole = pause.0 % Nanos::secs(1).0 == 0 && (Nanos::secs(1)..=MAX_PAUSE).contains(&pause);
-            if self.engine.helper().is_none() || !is_whole {
-                let hint = "use 1s to 1h with the engine `wiredtiger` or `wiredtiger-j`, or leave it out";
-                return Err(entry_error("checkpoint", format!("checkpoints every {pause}"), hint));
+            if self.helper().is_none() {
+                let problem = format!("the engine {} makes no checkpoints by the clock", self.engine);
+                return Err(entry_error(
+                    "checkpoint",
+                    problem,
+                    "leave `checkpoint` out, or use the engine `wiredtiger`",
+                ));
+            }
+            if !is_whole {
+                let problem = format!("a pause of {pause} between checkpoints is out of range");
+                return Err(entry_error("checkpoint", problem, "use whole seconds, 1s to 1h"));
             }
         }
         // YCSB counts them in an `int`.
