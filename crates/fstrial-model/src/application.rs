@@ -110,7 +110,7 @@ impl Application {
         let name = self.name();
         ["mongodb", "redis"].contains(&name).then(|| {
             format!(
-                "these are its pattern; the server itself, of one's own: copy examples/{name}.toml \
+                "none of these is the server itself; with one of your own: copy examples/{name}.toml \
                  (of the package: in /usr/share/doc/fstrial), fstrial run {name}.toml"
             )
         })

@@ -3,7 +3,9 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    fit, lacking, out_file,
+    fit,
+    lacking::Set,
+    out_file,
     workloads::{self, Named},
 };
 use clap::Args;
@@ -15,7 +17,7 @@ use fstrial_model::{
     fio::Inspection,
     metric::Metric,
     place::Place,
-    preset::{self, DEFAULT_WORKLOADS},
+    preset::DEFAULT_WORKLOADS,
     problem::{Problem, closest, did_you_mean},
     state::State,
     trial::{Settings, Trial, can_run},
@@ -407,14 +409,9 @@ impl CompareArgs {
 
     /// The presets of an application; says which they are.
     fn set(&self, application: &Application) -> Vec<Entry> {
-        let (engine, models): (Vec<_>, Vec<_>) =
-            application.presets().into_iter().partition(|name| preset::helper(name).is_some());
-        // Where the engine itself is here, its pattern is only a model of it.
-        let lacks: Vec<String> = engine.iter().filter_map(|name| lacking::of_helper(name)).collect();
-        let (presets, others) =
-            if lacks.is_empty() && !engine.is_empty() { (engine, models) } else { (models, engine) };
+        let Set { presets, others, lacks } = Set::of(application);
         self.note(&format!("{}: {}", application.name(), presets.join(", ")));
-        if let [reason, ..] = lacks.as_slice() {
+        if let Some(reason) = lacks {
             self.note(&format!("they stand in for {}: {reason}", others.join(", ")));
         } else if !others.is_empty() {
             self.note(&format!("its pattern only: --workload {}", others.join(",")));

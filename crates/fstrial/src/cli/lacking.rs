@@ -1,6 +1,7 @@
 //! What a trial needs of this host and it has not: said by a dry run, before a trial and before a claim is checked.
 
 use fstrial_model::{
+    application::Application,
     device::DeviceKind,
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
@@ -43,6 +44,28 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
 pub(super) fn of_helper(preset: &str) -> Option<String> {
     let program = preset::helper(preset)?;
     command::find_own(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
+}
+
+/// The presets of an application on this host.
+pub(super) struct Set {
+    /// What its name means here: where its engine is here, that alone.
+    pub(super) presets: Vec<&'static str>,
+    /// The others.
+    pub(super) others: Vec<&'static str>,
+    /// Why its engine is not here.
+    pub(super) lacks: Option<String>,
+}
+
+impl Set {
+    pub(super) fn of(application: &Application) -> Self {
+        let (engine, models): (Vec<_>, Vec<_>) =
+            application.presets().into_iter().partition(|name| preset::helper(name).is_some());
+        let lacks = engine.iter().find_map(|name| of_helper(name));
+        match lacks.is_none() && !engine.is_empty() {
+            true => Self { presets: engine, others: models, lacks },
+            false => Self { presets: models, others: engine, lacks },
+        }
+    }
 }
 
 /// The room that the device of a plan needs and this host has not.

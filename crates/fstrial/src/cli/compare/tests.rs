@@ -172,6 +172,7 @@ fn no_flag_makes_a_run_shorter_than_two_periods() {
         assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
         clocks += u32::from(here.longest_period().is_some());
     }
-    // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
-    assert_eq!((refused, clocks), (4, 12));
+    // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are. WiredTiger's are a
+    // second apart, and two seconds are enough.
+    assert_eq!((refused, clocks), (4, 12 + 4));
 }

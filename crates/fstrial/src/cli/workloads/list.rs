@@ -1,5 +1,6 @@
 //! The list of presets: all of them in their families, or those that fit a word.
 
+use crate::cli::lacking::Set;
 use fstrial_model::{
     application::{APPLICATIONS, Application},
     preset::{self, FAMILIES},
@@ -59,7 +60,7 @@ fn as_json(presets: &[&str]) {
 fn of_word(word: &str, fitting: &[&str]) -> String {
     let Some(application) = Application::named(word) else { return families(fitting) };
     let (name, about) = (application.name(), application.about);
-    let members = application.presets();
+    let Set { presets: members, lacks, .. } = Set::of(application);
     let lines = |is_member: bool| {
         fitting
             .iter()
@@ -73,7 +74,8 @@ fn of_word(word: &str, fitting: &[&str]) -> String {
     } else {
         format!("\nNot in the set, and to be named on their own\n{also}")
     };
-    let own = application.of_ones_own().map_or_else(String::new, |line| format!("\n{line}\n"));
+    let own = lacks.into_iter().chain(application.of_ones_own());
+    let own: String = own.map(|line| format!("\n{line}\n")).collect();
     format!("{name}: {about}\nAll of these: --workload {name}\n\n{set}{also}{own}")
 }
 
