@@ -26,7 +26,7 @@ pub trait KeyValueStore: Debug + Send + Sync {
     /// What the engine says.
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String>;
 
-    /// Looks at all records that it has, while nobody uses them: what the engine's own check finds.
+    /// Runs the engine's own integrity check over all records. No session may be open.
     ///
     /// # Errors
     /// What the engine says.

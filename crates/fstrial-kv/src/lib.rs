@@ -23,24 +23,16 @@ pub struct Engines;
 
 impl KeyValueEngines for Engines {
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-        open(settings, threads, folder)
+        let sqlite = |journal| sqlite::Database::open(journal, settings, threads, folder);
+        Ok(match settings.engine {
+            KeyValueEngine::Sqlite => Arc::new(sqlite(Journal::WriteAhead)?),
+            KeyValueEngine::SqliteJournal => Arc::new(sqlite(Journal::Rollback)?),
+            KeyValueEngine::Fjall => Arc::new(lsm::Tree::open(settings, folder)?),
+            other @ (KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ) => {
+                return Err(format!("{other} is not linked into this program"));
+            }
+        })
     }
-}
-
-/// Opens a store, or makes it where there is none.
-///
-/// # Errors
-/// What the engine says.
-pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-    let sqlite = |journal| sqlite::Database::open(journal, settings, threads, folder);
-    Ok(match settings.engine {
-        KeyValueEngine::Sqlite => Arc::new(sqlite(Journal::WriteAhead)?),
-        KeyValueEngine::SqliteJournal => Arc::new(sqlite(Journal::Rollback)?),
-        KeyValueEngine::Fjall => Arc::new(lsm::Tree::open(settings, folder)?),
-        other @ (KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ) => {
-            return Err(format!("{other} is in a program of its own"));
-        }
-    })
 }
 
 #[cfg(test)]

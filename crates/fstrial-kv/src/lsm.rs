@@ -95,7 +95,7 @@ impl KeyValueStore for Tree {
         self.commit()
     }
 
-    /// It has no check of its own, but sums of every block that is read.
+    /// fjall has no integrity check, but it verifies the checksum of every block that it reads.
     fn check(&self) -> Result<(), String> {
         self.records.iter().try_for_each(|record| record.into_inner().map(drop).map_err(said))
     }

@@ -41,7 +41,7 @@ fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
         let mut changed = fields(2);
         changed[9 * FIELD_BYTES..].fill(7);
         let there = [("user1", fields(1)), ("user2", changed), ("user3", fields(3))];
-        let again = open(&settings(engine), 2, folder.path()).unwrap();
+        let again = Engines.open(&settings(engine), 2, folder.path()).unwrap();
         let found = all(&again, &["user1", "user2", "user3"]);
         assert_eq!(found, there.map(|(_, fields)| Some(fields)), "{engine}");
     }

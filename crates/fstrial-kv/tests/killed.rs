@@ -2,4 +2,4 @@
 
 mod client;
 
-use fstrial_kv::{ENGINES, open};
+use fstrial_kv::{ENGINES, Engines};

@@ -34,26 +34,7 @@ int fst_open(const char *folder, const char *config, WT_CONNECTION **connection)
 
 int fst_close(WT_CONNECTION *connection) { return connection->close(connection, NULL); }
 
-/* Makes the tables, where they are not there; or verifies them, which nobody may use meanwhile. */
-static int both(WT_CONNECTION *connection, const char *records, const char *index) {
-    WT_SESSION *session;
-    int failed = connection->open_session(connection, NULL, NULL, &session), closed;
-    if (failed != 0)
-        return failed;
-    failed = records != NULL ? session->create(session, RECORDS, records) : session->verify(session, RECORDS, NULL);
-    if (failed == 0)
-        failed = index != NULL ? session->create(session, INDEX, index) : session->verify(session, INDEX, NULL);
-    closed = session->close(session, NULL);
-    return failed != 0 ? failed : closed;
-}
-
-int fst_create(WT_CONNECTION *connection, const char *records, const char *index) {
-    return both(connection, records, index);
-}
-
-int fst_verify(WT_CONNECTION *connection) { return both(connection, NULL, NULL); }
-
-/* Without cursors it is in nobody's way, and for the log and for checkpoints only. */
+/* Without cursors it is in nobody's way, and for what is about the database as a whole. */
 int fst_session_open(WT_CONNECTION *connection, int cursors, fst_session *opened) {
     int failed = connection->open_session(connection, NULL, NULL, &opened->session);
     if (failed != 0 || !cursors)
@@ -67,6 +48,18 @@ int fst_session_open(WT_CONNECTION *connection, int cursors, fst_session *opened
 }
 
 int fst_session_close(fst_session *of) { return of->session->close(of->session, NULL); }
+
+/* Makes the tables, where they are not there. */
+int fst_create(fst_session *of, const char *records, const char *index) {
+    int failed = of->session->create(of->session, RECORDS, records);
+    return failed != 0 ? failed : of->session->create(of->session, INDEX, index);
+}
+
+/* WiredTiger's own check of both, which no cursor may be on. */
+int fst_verify(fst_session *of) {
+    int failed = of->session->verify(of->session, RECORDS, NULL);
+    return failed != 0 ? failed : of->session->verify(of->session, INDEX, NULL);
+}
 
 int fst_begin(fst_session *of) { return of->session->begin_transaction(of->session, NULL); }
 int fst_commit(fst_session *of) { return of->session->commit_transaction(of->session, NULL); }

@@ -25,10 +25,10 @@ struct Handles {
 unsafe extern "C" {
     fn fst_open(folder: *const c_char, config: *const c_char, connection: *mut *mut Opaque) -> c_int;
     fn fst_close(connection: *mut Opaque) -> c_int;
-    fn fst_create(connection: *mut Opaque, records: *const c_char, index: *const c_char) -> c_int;
-    fn fst_verify(connection: *mut Opaque) -> c_int;
     fn fst_session_open(connection: *mut Opaque, cursors: c_int, opened: *mut Handles) -> c_int;
     fn fst_session_close(of: *mut Handles) -> c_int;
+    fn fst_create(of: *mut Handles, records: *const c_char, index: *const c_char) -> c_int;
+    fn fst_verify(of: *mut Handles) -> c_int;
     fn fst_begin(of: *mut Handles) -> c_int;
     fn fst_commit(of: *mut Handles) -> c_int;
     fn fst_rollback(of: *mut Handles) -> c_int;
@@ -120,30 +120,19 @@ impl Connection {
         Ok(Self(NonNull::new(connection).expect("a call that succeeds gives a handle")))
     }
 
-    /// Makes the tables of the records and of their keys, where they are not there.
-    pub fn create(&self, records: &str, index: &str) -> Result<(), String> {
-        let [records, index] = [records, index].map(|config| CString::new(config).map_err(|e| e.to_string()));
-        let (records, index) = (records?, index?);
-        Ok(checked(unsafe { fst_create(self.0.as_ptr(), records.as_ptr(), index.as_ptr()) })?)
-    }
-
-    /// WiredTiger's own check of the records, which nobody may use meanwhile.
-    pub fn verify(&self) -> Result<(), Failed> {
-        checked(unsafe { fst_verify(self.0.as_ptr()) })
-    }
-
     /// A session with cursors on the records.
     pub fn session(self: &Arc<Self>) -> Result<Session, Failed> {
         self.open_session(true)
     }
 
-    /// A session for the log, which is in nobody's way.
-    pub fn log_session(self: &Arc<Self>) -> Result<Session, Failed> {
+    /// A session without cursors, for what is about the database as a whole: it holds no table.
+    pub fn plain_session(self: &Arc<Self>) -> Result<Session, Failed> {
         self.open_session(false)
     }
 
     fn open_session(self: &Arc<Self>, cursors: bool) -> Result<Session, Failed> {
-        let mut handles = Handles { session: ptr::null_mut(), records: ptr::null_mut(), index: ptr::null_mut() };
+        let mut handles =
+            Handles { session: ptr::null_mut(), records: ptr::null_mut(), index: ptr::null_mut() };
         checked(unsafe { fst_session_open(self.0.as_ptr(), c_int::from(cursors), &raw mut handles) })?;
         Ok(Session { handles, _connection: Arc::clone(self) })
     }
@@ -187,6 +176,16 @@ impl Session {
         let mut number = 0;
         checked(unsafe { call(&raw mut self.handles, &raw mut number) })?;
         Ok(number)
+    }
+
+    /// Makes the tables of the records and of their keys, where they are not there.
+    pub fn create(&mut self, records: &CStr, index: &CStr) -> Result<(), Failed> {
+        checked(unsafe { fst_create(&raw mut self.handles, records.as_ptr(), index.as_ptr()) })
+    }
+
+    /// WiredTiger's own check of both tables, on which there may be no cursor.
+    pub fn verify(&mut self) -> Result<(), Failed> {
+        self.call(fst_verify)
     }
 
     /// Checkpoints that were completed since the database was opened.

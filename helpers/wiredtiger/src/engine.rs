@@ -5,6 +5,7 @@ use crate::calls::{Connection, Failed, Found, Session};
 use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::workload::{KeyValueEngine, Ycsb};
 use std::{
+    ffi::CStr,
     fs,
     path::Path,
     sync::{
@@ -21,10 +22,11 @@ const LOG_FILE: &str = "16MB";
 /// Pause between syncs of the log: `storage.journal.commitIntervalMs` of MongoDB.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 /// MongoDB's for a collection, without the compression, which records of random bytes would not gain from.
-const RECORDS: &str = "key_format=q,value_format=u,memory_page_max=10m,split_pct=90,leaf_value_max=64MB,checksum=on,leaf_page_max=32KB,\
+const RECORDS: &CStr = c"key_format=q,value_format=u,memory_page_max=10m,split_pct=90,leaf_value_max=64MB,checksum=on,leaf_page_max=32KB,\
                        allocation_size=4KB";
 /// MongoDB's for an index.
-const INDEX: &str = "key_format=u,value_format=q,leaf_page_max=16k,prefix_compression=true,checksum=on,allocation_size=4KB";
+const INDEX: &CStr =
+    c"key_format=u,value_format=q,leaf_page_max=16k,prefix_compression=true,checksum=on,allocation_size=4KB";
 
 /// The databases that were opened, for their statistics.
 static OPEN: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
@@ -35,33 +37,24 @@ pub struct Engines;
 
 impl KeyValueEngines for Engines {
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-        open(settings, threads, folder)
+        match settings.engine.helper() {
+            Some(_) => Ok(Arc::new(Store::open(settings, threads, folder)?)),
+            None => fstrial_kv::Engines.open(settings, threads, folder),
+        }
     }
 
     fn checkpoints(&self) -> Option<u64> {
         let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = open.iter().filter_map(Weak::upgrade).map(|one| one.log_session()?.checkpoints());
+        let all = open.iter().filter_map(Weak::upgrade).map(|one| one.plain_session()?.checkpoints());
         let all: Vec<u64> = all.collect::<Result<_, _>>().ok()?;
         (!all.is_empty()).then(|| all.iter().sum())
     }
 }
 
-/// Opens a store, or makes it where there is none.
-///
-/// # Errors
-/// What the engine says.
-pub fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-    match settings.engine {
-        KeyValueEngine::Wiredtiger => Ok(Arc::new(Store::open(settings, threads, folder, false)?)),
-        KeyValueEngine::WiredtigerJ => Ok(Arc::new(Store::open(settings, threads, folder, true)?)),
-        _ => fstrial_kv::open(settings, threads, folder),
-    }
-}
-
 /// A database, and who syncs its log.
 #[derive(Debug)]
-pub(crate) struct Store {
-    pub(crate) connection: Arc<Connection>,
+struct Store {
+    connection: Arc<Connection>,
     log: Log,
     /// The number of the next record.
     next: AtomicI64,
@@ -76,13 +69,10 @@ enum Log {
 }
 
 impl Store {
-    /// Opens a database, or makes it where there is none. `journaled`: a write returns when the log is synced.
-    pub(crate) fn open(settings: &Ycsb, threads: u16, folder: &Path, journaled: bool) -> Result<Self, String> {
+    /// Opens a database, or makes it where there is none.
+    fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Self, String> {
         let home = folder.join("ycsb");
-        match fs::create_dir(&home) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.to_string()),
-            _ => {}
-        }
+        fs::create_dir_all(&home).map_err(|e| e.to_string())?;
         let config = format!(
             "create,cache_size={}B,session_max={},eviction=(threads_min=4,threads_max=4),statistics=(fast),\
              log=(enabled=true,file_max={LOG_FILE}),file_manager=(close_idle_time=100000),checkpoint=(wait={},log_size=2GB)",
@@ -91,13 +81,25 @@ impl Store {
             settings.checkpoints_every().0 / 1_000_000_000,
         );
         let connection = Arc::new(Connection::open(&home, &config)?);
-        connection.create(RECORDS, INDEX)?;
+        connection.plain_session()?.create(RECORDS, INDEX)?;
         let next = AtomicI64::new(connection.session()?.last()? + 1);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|one| one.strong_count() > 0);
         open.push(Arc::downgrade(&connection));
-        let log = if journaled { Log::Awaited } else { Log::Synced(Syncing::start(&connection)?) };
+        let log = match settings.engine {
+            KeyValueEngine::WiredtigerJ => Log::Awaited,
+            _ => Log::Synced(Syncing::start(&connection)?),
+        };
         Ok(Self { connection, log, next })
+    }
+
+    /// Commits a record of a key that is new.
+    fn add(&self, session: &mut Session, key: &str, fields: &[u8]) -> Result<(), String> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        transact(session, &mut |session| {
+            session.put(number, fields)?;
+            session.index(key.as_bytes(), number)
+        })
     }
 }
 
@@ -106,18 +108,14 @@ impl KeyValueStore for Store {
         let (mut key, mut fields) = (String::new(), Vec::new());
         let mut session = self.connection.session()?;
         while next(&mut key, &mut fields) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            transact(&mut session, &mut |session| {
-                session.put(number, &fields)?;
-                session.index(key.as_bytes(), number)
-            })?;
+            self.add(&mut session, &key, &fields)?;
         }
         session.reset()?;
         Ok(session.checkpoint()?)
     }
 
     fn check(&self) -> Result<(), String> {
-        Ok(self.connection.verify()?)
+        Ok(self.connection.plain_session()?.verify()?)
     }
 
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
@@ -137,7 +135,7 @@ struct Syncing {
 
 impl Syncing {
     fn start(connection: &Arc<Connection>) -> Result<Self, String> {
-        let mut session = connection.log_session()?;
+        let mut session = connection.plain_session()?;
         let (ends, ended) = mpsc::channel::<()>();
         let failed = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&failed);
@@ -148,7 +146,8 @@ impl Syncing {
                 }
             }
         };
-        let thread = thread::Builder::new().name("syncs the log".into()).spawn(work).map_err(|e| e.to_string())?;
+        let thread =
+            thread::Builder::new().name("syncs the log".into()).spawn(work).map_err(|e| e.to_string())?;
         Ok(Self { ends: Some(ends), thread: Some(thread), failed })
     }
 }
@@ -239,11 +238,7 @@ impl KeyValueSession for Client {
     }
 
     fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
-        let number = self.store.next.fetch_add(1, Ordering::Relaxed);
-        transact(&mut self.session, &mut |session| {
-            session.put(number, fields)?;
-            session.index(key.as_bytes(), number)
-        })?;
+        self.store.add(&mut self.session, key, fields)?;
         self.acknowledged()
     }
 
@@ -260,9 +255,11 @@ mod tests {
 
     #[test]
     fn a_write_waits_for_the_log_only_where_it_is_said_to() {
-        for journaled in [false, true] {
+        for (engine, journaled) in [(KeyValueEngine::Wiredtiger, false), (KeyValueEngine::WiredtigerJ, true)]
+        {
             let folder = tempfile::tempdir().unwrap();
-            let store = Arc::new(Store::open(&Ycsb::default(), 1, folder.path(), journaled).unwrap());
+            let settings = Ycsb { engine, ..Ycsb::default() };
+            let store = Arc::new(Store::open(&settings, 1, folder.path()).unwrap());
             let mut counter = store.connection.session().unwrap();
             let mut client = Arc::clone(&store).session().unwrap();
             let before = counter.log_syncs().unwrap();

@@ -4,7 +4,7 @@ mod calls;
 mod engine;
 
 pub use calls::version;
-pub use engine::{Engines, open};
+pub use engine::Engines;
 
 #[cfg(test)]
 use fstrial_engine::{KeyValueEngines as _, KeyValueStore};

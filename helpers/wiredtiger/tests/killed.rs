@@ -4,6 +4,6 @@
 mod client;
 
 use fstrial_model::workload::KeyValueEngine;
-use fstrial_wiredtiger::open;
+use fstrial_wiredtiger::Engines;
 
 const ENGINES: [KeyValueEngine; 1] = [KeyValueEngine::WiredtigerJ];

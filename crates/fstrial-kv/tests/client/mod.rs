@@ -1,6 +1,7 @@
 //! A client that is killed: what its engine had acknowledged is there afterwards.
 
-use super::{ENGINES, open};
+use super::{ENGINES, Engines};
+use fstrial_engine::KeyValueEngines;
 use fstrial_model::workload::{FIELD_BYTES, FIELDS, KeyValueEngine, Ycsb};
 use std::{
     env,
@@ -25,7 +26,7 @@ fn settings(engine: KeyValueEngine) -> Ycsb {
 fn client() {
     let (Some(folder), Ok(engine)) = (env::var_os("KV_FOLDER"), env::var("KV_ENGINE")) else { return };
     let engine = KeyValueEngine::named(&engine).unwrap();
-    let store = open(&settings(engine), 1, Path::new(&folder)).unwrap();
+    let store = Engines.open(&settings(engine), 1, Path::new(&folder)).unwrap();
     let mut session = store.session().unwrap();
     let record = vec![1; usize::from(FIELDS) * FIELD_BYTES];
     let say = |number: usize| writeln!(std::io::stderr(), "there {number}").unwrap();
@@ -62,7 +63,7 @@ fn lost(engine: KeyValueEngine, hasty: bool) -> usize {
     }
     client.wait().unwrap();
     assert!(said.len() > ACKNOWLEDGED, "{engine}: {} records", said.len());
-    let store = open(&settings(engine), 1, folder.path()).unwrap();
+    let store = Engines.open(&settings(engine), 1, folder.path()).unwrap();
     let mut session = Arc::clone(&store).session().unwrap();
     said.iter().filter(|key| session.read(key, &mut Vec::new()) != Ok(true)).count()
 }

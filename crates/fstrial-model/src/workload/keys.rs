@@ -110,7 +110,7 @@ mod tests {
         };
         assert!(phases("workload = 'load'", "workload = 'a'"));
         assert!(phases("workload = 'a'", "workload = 'd'"));
-        assert!(!phases("workload = 'd'", "workload = 'a'"), "nobody knows how many it inserts");
+        assert!(!phases("workload = 'd'", "workload = 'a'"), "the number of its inserts is unknown");
         assert!(!phases("workload = 'a'", "workload = 'load'"), "they are there already");
         assert!(!phases("workload = 'load'\nrecords = 10", "workload = 'a'"));
     }

@@ -359,7 +359,7 @@ impl Phase {
     }
 }
 
-/// Refuses groups that cannot share records: at once, or one after the other without knowing how many there are.
+/// Refuses groups that share records at the same time, or after a phase that leaves an unknown number of them.
 fn check_records(phases: &[Phase]) -> Result<(), EntryError> {
     let mut earlier: BTreeMap<&SetName, Ycsb> = BTreeMap::new();
     for phase in phases {
@@ -371,8 +371,8 @@ fn check_records(phases: &[Phase]) -> Result<(), EntryError> {
             if now.insert(set, *ycsb).is_some() || !follows {
                 let problem =
                     format!("two groups of kind = \"ycsb\" cannot share the records of the set `{set}`");
-                let hint = "give each a set = \"…\" of its own, or let phases follow each other with the same engine, records and cache, \
-                            none after one that inserts but \"load\" of all records";
+                let hint = "give each a set = \"…\" of its own; phases may share one if their engine, records and cache agree, and no \
+                            phase before the last inserts, except a \"load\" of all records";
                 return Err(entry_error("set", problem, hint));
             }
         }

@@ -20,7 +20,7 @@ pub const FIELD_BYTES: usize = 100;
 const RECORD_ON_DEVICE: u64 = 2048;
 /// The same in WiredTiger, whose pages are split where they are full to nine tenths.
 const RECORD_IN_PAGES: u64 = 1400;
-/// Copies of it that WiredTiger may have at once: of the last checkpoint, of the one before, and of the one that is being made.
+/// Copies of a record that WiredTiger may keep at a time: those of the last two checkpoints and of the one in progress.
 const CHECKPOINTED: u64 = 3;
 /// What an engine takes in addition to its cache: memtables, logs, records on their way in.
 const ENGINE: u64 = 64 << 20;
@@ -178,17 +178,12 @@ impl Ycsb {
 
     /// Whether it can work on the records that another one has left: it has to know how many they are.
     pub fn may_follow(&self, before: &Self) -> bool {
-        let as_before = Self {
-            workload: before.workload,
-            operations: before.operations,
-            checkpoint: before.checkpoint,
-            ..*self
-        };
+        let kept = |ycsb: &Self| (ycsb.engine, ycsb.records, ycsb.cache);
         let all_are_there = before.workload != CoreWorkload::Load || before.operations.is_none();
         all_are_there
             && before.most_inserts() == 0
             && self.workload != CoreWorkload::Load
-            && as_before == *before
+            && kept(self) == kept(before)
     }
 
     /// `100000 records of 1000 bytes (95.4 MiB), a cache of 16 MiB, a checkpoint every 1s`.

@@ -41,7 +41,7 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
 }
 
 /// The program that a preset's engine is in, where it is not here.
-pub(super) fn of_helper(preset: &str) -> Option<String> {
+fn of_helper(preset: &str) -> Option<String> {
     let program = preset::helper(preset)?;
     command::find_own(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
 }
