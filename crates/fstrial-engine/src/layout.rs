@@ -54,6 +54,13 @@ impl<'a> Site<'a> {
         Self { as_it_is: Some(usage), ..Self::new(Target::BlockDevice(device)) }
     }
 
+    /// The same where the files of these loads are there already, as [`Site::prepare`] has laid them out in an earlier process.
+    #[must_use]
+    pub fn with_files_of<'l>(mut self, loads: impl Iterator<Item = &'l Load>) -> Self {
+        self.sets.extend(loads.map(|load| load.set.clone()));
+        self
+    }
+
     /// The same with engines for loads on key-value stores.
     #[must_use]
     pub fn with_engines(self, engines: &'a dyn KeyValueEngines) -> Self {

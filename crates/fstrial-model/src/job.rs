@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,16 @@ impl Setup {
 }
 
 impl Job {
+    /// Whether the data that its task works on are there when its filesystem is.
+    pub fn has_its_data(&self) -> bool {
+        matches!(&self.state, Some(StateTask { step: StateStep::Restore { loaded: true, .. }, .. }))
+    }
+
+    /// Whether it makes a state, and measures nothing.
+    pub fn prepares(&self) -> bool {
+        matches!(&self.state, Some(StateTask { step: StateStep::Prepare { .. }, .. }))
+    }
+
     /// A seed that is the same for every arm of a round; 0 without a task.
     pub fn seed(&self) -> u64 {
         let Some(task) = &self.task else { return 0 };
@@ -103,7 +113,7 @@ pub struct StateTask {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum StateStep {
-    /// Make it on the new filesystem, and save the device's content.
+    /// Make it on the new filesystem, and save the device's content. Of the job's task only its data are loaded.
     Prepare {
         /// What to make.
         state: State,
@@ -117,6 +127,9 @@ pub enum StateStep {
     },
     /// Put the device's content back; nothing is made.
     Restore {
+        /// The data that the task works on are part of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        loaded: bool,
         /// What it is.
         figures: StateFigures,
         /// What mkfs printed when the filesystem was made.

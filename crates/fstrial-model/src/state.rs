@@ -1,4 +1,4 @@
-//! The state a filesystem is in when a load begins: fresh, filled, aged or populated; and the figures of it.
+//! The state a filesystem is in when a load begins: fresh, filled, aged, populated or loaded; and the figures of it.
 //!
 //! In flags, arms and trial files a state is one word with its parameters, most important first:
 //! `aged`, `filled:80%`, `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file can
@@ -25,6 +25,8 @@ pub enum State {
     Aged(Aged),
     /// A tree of files and directories.
     Populated(Populated),
+    /// What the workload works on: the records of a key-value store, the tables of a database.
+    Loaded(Loaded),
 }
 
 /// A filesystem that is full to a degree.
@@ -62,6 +64,20 @@ pub struct Populated {
     pub width: u32,
     /// Median of the lognormal sizes of files; 0: empty files.
     pub file_size: Bytes,
+}
+
+/// A filesystem that holds the data of the workload, loaded several times from different seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loaded {
+    /// How often they are loaded. All runs of a round begin with the same load, so that how much verdicts depend on where
+    /// one load happened to put things can be seen.
+    pub loads: u32,
+}
+
+impl Default for Loaded {
+    fn default() -> Self {
+        Self { loads: 3 }
+    }
 }
 
 impl Default for Filled {
@@ -121,7 +137,8 @@ pub struct StateError {
     pub problem: String,
 }
 
-const WANTED: &str = "write fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score) or populated:20000";
+const WANTED: &str =
+    "write fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score), populated:20000 or loaded:3";
 
 impl State {
     /// The word of its kind.
@@ -131,6 +148,7 @@ impl State {
             Self::Filled(_) => "filled",
             Self::Aged(_) => "aged",
             Self::Populated(_) => "populated",
+            Self::Loaded(_) => "loaded",
         }
     }
 
@@ -142,7 +160,7 @@ impl State {
     /// The share of the space in use that it asks for.
     pub const fn utilisation(&self) -> Option<Percent> {
         match self {
-            Self::Fresh | Self::Populated(_) => None,
+            Self::Fresh | Self::Populated(_) | Self::Loaded(_) => None,
             Self::Filled(filled) => Some(filled.utilisation),
             Self::Aged(aged) => Some(aged.utilisation),
         }
@@ -199,6 +217,7 @@ impl State {
                 }
                 within("file_size", tree.file_size, Bytes(0), Bytes::mib(64))
             }
+            Self::Loaded(loaded) => within("loads", loaded.loads, 1, 16),
         }
     }
 }
@@ -247,7 +266,7 @@ impl Populated {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// `fresh`, `filled`, `aged` or `populated`.
+    /// `fresh`, `filled`, `aged`, `populated` or `loaded`.
     kind: String,
     /// Share of the space in use, as `df` shows it (filled, aged).
     utilisation: Option<Percent>,
@@ -265,14 +284,17 @@ struct Table {
     width: Option<u32>,
     /// Size of each file (filled), or the median of their sizes (aged, populated).
     file_size: Option<Bytes>,
+    /// How often the data are loaded, from different seeds (loaded).
+    loads: Option<u32>,
 }
 
 /// The kinds with their parameters, and how many of these can be given by their place alone.
-const KINDS: [(&str, &[&str], usize); 4] = [
+const KINDS: [(&str, &[&str], usize); 5] = [
     ("fresh", &[], 0),
     ("filled", &["utilisation", "file_size"], 1),
     ("aged", &["utilisation", "layout_score", "turnovers", "file_size", "together"], 2),
     ("populated", &["files", "per_directory", "width", "file_size"], 1),
+    ("loaded", &["loads"], 1),
 ];
 
 impl Table {
@@ -293,6 +315,7 @@ impl Table {
             ("per_directory", self.per_directory.is_some()),
             ("width", self.width.is_some()),
             ("file_size", self.file_size.is_some()),
+            ("loads", self.loads.is_some()),
         ];
         let Some((name, _)) = given.iter().find(|(name, given)| *given && !allowed.contains(name)) else {
             return Ok(());
@@ -333,6 +356,7 @@ impl Table {
                     file_size: self.file_size.unwrap_or(usual.file_size),
                 })
             }
+            "loaded" => State::Loaded(Loaded { loads: self.loads.unwrap_or(Loaded::default().loads) }),
             _ => State::Fresh,
         };
         state.check()?;
@@ -362,6 +386,7 @@ impl Table {
             "files" => self.files = Some(whole()?),
             "per_directory" => self.per_directory = Some(whole()?),
             "width" => self.width = Some(whole()?),
+            "loads" => self.loads = Some(whole()?),
             "file_size" => self.file_size = Some(value.parse().map_err(unit)?),
             other => return Err(format!("there is no parameter `{other:.40}`")),
         }
@@ -421,6 +446,7 @@ impl fmt::Display for State {
                 unless_usual(f, "width", &tree.width, &usual.width)?;
                 unless_usual(f, "file_size", &tree.file_size, &usual.file_size)
             }
+            Self::Loaded(loaded) => write!(f, ":{}", loaded.loads),
         }
     }
 }
@@ -467,10 +493,10 @@ impl JsonSchema for State {
         let table = generator.subschema_for::<Table>();
         let text = schemars::json_schema!({
             "type": "string",
-            "pattern": "^(fresh|filled|aged|populated)(:.+)*$",
+            "pattern": "^(fresh|filled|aged|populated|loaded)(:.+)*$",
         });
         schemars::json_schema!({
-            "description": "what the filesystem holds when a load begins: fresh, filled:80%, aged:70%:0.9, populated:20000",
+            "description": "what the filesystem holds when a load begins: fresh, filled:80%, aged:70%:0.9, populated:20000, loaded:3",
             "anyOf": [text, table],
         })
     }
@@ -608,6 +634,8 @@ mod tests {
         assert_eq!(state("aged"), State::Aged(Aged::default()));
         let State::Populated(tree) = state("populated:20000:width=3") else { panic!() };
         assert_eq!((tree.files, tree.width, tree.directories(), tree.depth()), (20_000, 3, 200, 5));
+        assert_eq!(state("loaded"), State::Loaded(Loaded { loads: 3 }));
+        assert_eq!(state("loaded:5"), State::Loaded(Loaded { loads: 5 }));
     }
 
     #[test]
@@ -644,6 +672,7 @@ mod tests {
             ("populated:20000:width=1", "more than 64 deep"),
             ("populated:turnovers=3", "has no `turnovers`"),
             ("filled:speed=3", "no parameter `speed`"),
+            ("loaded:0", "use 1 to 16"),
         ] {
             let error = text.parse::<State>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
@@ -709,6 +738,7 @@ mod tests {
                     file_size
                 })
             ),
+            (1_u32..=16).prop_map(|loads| State::Loaded(Loaded { loads })),
         ]
     }
 

@@ -341,6 +341,14 @@ impl Trial {
         arm.row().map(|_| arm.state.or(self.trial.state).unwrap_or_default())
     }
 
+    /// How often the data of workloads are loaded on an arm before the first round; none if every run loads them.
+    pub fn loads(&self, arm: &Arm) -> Option<u32> {
+        match self.state_of(arm)? {
+            State::Loaded(loaded) => Some(loaded.loads),
+            _ => None,
+        }
+    }
+
     /// The limit for the memory of loads on an arm, if there is one: its own, or the trial's.
     pub fn memory_of(&self, arm: &Arm) -> Option<Bytes> {
         arm.memory.or(self.trial.memory)

@@ -11,7 +11,7 @@ use fstrial_model::{
     trial::{Compare, ErrorControl},
     unit,
     units::Nanos,
-    workload::{Pattern, Phase, Until},
+    workload::{Durability, Pattern, Phase, Until},
 };
 use fstrial_run::{
     audit,
@@ -26,6 +26,7 @@ use fstrial_run::{
     typical::Typical,
 };
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
@@ -213,6 +214,10 @@ pub struct CellReport {
     /// Checkpoints that the server began in a run, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<f64>,
+    /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; empty where every run
+    /// loads its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rate_by_load: Vec<f64>,
     /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -597,11 +602,11 @@ impl WorkloadReport {
     }
 }
 
-/// Pairs of arms that are compared in any way, a claim's too, and of unequal durability: with the reason.
+/// Pairs of arms, or workloads, that are compared in any way, a claim's too, and of unequal durability: with the reason.
 pub fn unequal_pairs(plan: &Plan, finished: &Finished<'_>) -> Vec<(String, String, String)> {
     let mut pairs: Vec<(String, String, String)> = Vec::new();
     for contrast in &plan.contrasts {
-        let (a, b) = (plan.arm_name(contrast.a), plan.arm_name(contrast.b));
+        let (a, b) = (plan.compared(contrast.a), plan.compared(contrast.b));
         if a == b || pairs.iter().any(|(x, y, _)| [x, y] == [a, b] || [x, y] == [b, a]) {
             continue;
         }
@@ -613,6 +618,9 @@ pub fn unequal_pairs(plan: &Plan, finished: &Finished<'_>) -> Vec<(String, Strin
 }
 
 fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<String> {
+    if plan.trial.trial.compare == Compare::Workloads {
+        return unequal_workloads(plan, a, b);
+    }
     let find = |name: &str| {
         let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
         let (arm, mut facts) = (&plan.trial.arms[index], finished.facts.get(index)?.clone());
@@ -623,6 +631,22 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     };
     let ((a, of_a), (b, of_b)) = (find(a)?, find(b)?);
     audit::unequal_durability((a, &of_a), (b, &of_b))
+}
+
+/// Why two workloads are: what they write is durable at other moments.
+fn unequal_workloads(plan: &Plan, a: &str, b: &str) -> Option<String> {
+    let writes = |name: &str| {
+        let workload = plan.workloads.iter().find(|workload| workload.name == name)?;
+        let all = workload.durability().into_iter().map(|(_, durability)| durability);
+        let all: BTreeSet<Durability> =
+            all.filter(|durability| *durability != Durability::ReadsOnly).collect();
+        (!all.is_empty()).then_some(all)
+    };
+    let (of_a, of_b) = (writes(a)?, writes(b)?);
+    let words =
+        |all: &BTreeSet<Durability>| all.iter().map(|one| one.adverb()).collect::<Vec<_>>().join(" and ");
+    (of_a != of_b)
+        .then(|| format!("writes are made durable {} by {a}, {} by {b}", words(&of_a), words(&of_b)))
 }
 
 fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
@@ -669,6 +693,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         device_bytes_per_operation: median(&|load| load.device_bytes)
             .or_else(|| written_each(plan, (at, result), samples)),
         checkpoints: mean(&checkpoints),
+        rate_by_load: rate_by_load(plan, at, samples),
         device_share: median(&|load| load.device_share),
         device_idle: is_idle(samples),
         log_bytes: counted(Counter::LogSize).next_back(),
@@ -678,6 +703,16 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
+}
+
+fn rate_by_load(plan: &Plan, cell: usize, samples: &[Sample]) -> Vec<f64> {
+    let arm = plan.cells[cell].arm;
+    let loads = plan.trial.loads(&plan.trial.arms[arm]).unwrap_or(0);
+    let of_load = |number| {
+        let of_it = samples.iter().filter(move |sample| plan.load_of(arm, sample.round) == Some(number));
+        of_it.map(|sample| sample.rate).collect::<Typical>().value()
+    };
+    (0..loads).filter_map(of_load).collect()
 }
 
 /// Whether the device did nothing in most of the runs in which that was counted.
@@ -752,6 +787,7 @@ fn quoted_words(line: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fstrial_model::{trial::Trial, workload::Entry};
 
     #[test]
     fn a_command_is_repeated_without_what_was_for_that_day() {
@@ -763,6 +799,24 @@ mod tests {
         assert_eq!(
             repeat_command(&line, 1),
             format!("fstrial compare ext4 xfs --baseline {quoted} -b 1m --seed 0x1")
+        );
+    }
+
+    #[test]
+    fn workloads_that_keep_other_promises_are_of_unequal_durability() {
+        let names = ["ycsb-a", "ycsb-a-journal", "ycsb-c", "ycsb-a-wiredtiger"];
+        let mut trial = Trial {
+            arms: vec!["ext4".parse().unwrap()],
+            workloads: names.map(Entry::of_preset).to_vec(),
+            ..Trial::default()
+        };
+        trial.trial.compare = Compare::Workloads;
+        let plan = Plan::new(trial.settled(4).unwrap(), 1).unwrap();
+        assert_eq!(unequal_workloads(&plan, "ycsb-a-journal", "ycsb-a"), None);
+        assert_eq!(unequal_workloads(&plan, "ycsb-c", "ycsb-a"), None, "what only reads promises nothing");
+        assert_eq!(
+            unequal_workloads(&plan, "ycsb-a-wiredtiger", "ycsb-a").as_deref(),
+            Some("writes are made durable periodically by ycsb-a-wiredtiger, per request by ycsb-a")
         );
     }
 

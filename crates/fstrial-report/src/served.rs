@@ -24,6 +24,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
                 true => Some("no run held a checkpoint".into()),
                 false => of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
             },
+            of_arms("typical of the runs on each load", cells(), |cell| by_load(cell, &workload.unit)),
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let level = (levels.len() > 1).then(|| threads_in_words(threads));
@@ -33,6 +34,15 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         (!said.is_empty()).then(|| format!("{level}{said}"))
     };
     kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()
+}
+
+/// `1201, 1190, 1243 (4.5 % apart)`, in the unit of the column above; none with fewer than two loads.
+fn by_load(cell: &CellReport, unit: &str) -> Option<String> {
+    let rates = &cell.rate_by_load;
+    let (least, most) = (rates.iter().copied().reduce(f64::min)?, rates.iter().copied().reduce(f64::max)?);
+    let told: Vec<String> = rates.iter().map(|rate| numbers::figure(*rate, unit)).collect();
+    let apart = (least > 0.0).then(|| format!(" ({:.1} % apart)", (most / least - 1.0) * 100.0));
+    (rates.len() > 1).then(|| format!("{}{}", told.join(", "), apart.unwrap_or_default()))
 }
 
 fn of_arms<'a>(
@@ -76,6 +86,13 @@ mod tests {
         let engine = Served { durable: Some("each write".into()), data: Some("9 records".into()) };
         let engine = WorkloadReport { served: Some(engine), ..workload.clone() };
         assert_eq!(notes(&engine)[0], "9 records; durable: each write");
+        let mut loaded = cell("ext4", 1, None, None);
+        loaded.rate_by_load = vec![1200.0, 1250.0, 1000.0];
+        let loaded = WorkloadReport { cells: vec![loaded], unit: "operations/s".into(), ..workload.clone() };
+        assert_eq!(
+            notes(&loaded),
+            ["typical of the runs on each load: ext4 1200, 1250, 1000 (25.0 % apart)"]
+        );
         let none = vec![cell("ext4", 1, None, Some(0.0)), cell("xfs", 1, None, Some(0.0))];
         let none = notes(&WorkloadReport { cells: none, ..workload.clone() });
         assert_eq!(none, ["no run held a checkpoint"]);

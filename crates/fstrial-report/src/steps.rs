@@ -135,7 +135,7 @@ fn budget(forecast: &Forecast) -> String {
 fn states(plan: &Plan) -> String {
     let trial = &plan.trial;
     let mut out = String::new();
-    for shared in shared(trial) {
+    for shared in shared(plan) {
         let arms: Vec<&str> = shared.arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
         let (blank, save) = match trial.trial.restore {
             Restoring::Copy => ("write zeros over the whole device", "copy what is not zero into the file"),
@@ -143,9 +143,18 @@ fn states(plan: &Plan) -> String {
                 ("share the image's blocks with the file, to see that it can", "share them again")
             }
         };
-        let state = match shared.state.is_fresh() {
-            true => "leave it as it is, because the others are put back too".into(),
-            false => format!("make the state {} in the folder `state`, sync", shared.state),
+        let (build, state) = match &shared.load {
+            Some(load) => (
+                format!("{blank}, build it as below with mkfs"),
+                format!("{}, sync", plan.load_in_words(load)),
+            ),
+            None => (
+                format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
+                match shared.state.is_fresh() {
+                    true => "leave it as it is, because the others are put back too".into(),
+                    false => format!("make the state {} in the folder `state`, sync", shared.state),
+                },
+            ),
         };
         let _ = writeln!(out, "\nOnce, for {}", arms.join(", "));
         let steps = [
@@ -153,10 +162,7 @@ fn states(plan: &Plan) -> String {
                 "make a nameless file for the prepared filesystem".to_owned(),
                 "it goes with the last process that holds it",
             ),
-            (
-                format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
-                "as below",
-            ),
+            (build, "as below"),
             (format!("{state}; unmount, ask the filesystem's tool about the free space"), "as below"),
             (save.to_owned(), "as the file"),
         ];
@@ -205,7 +211,8 @@ fn programs(plan: &Plan) -> String {
     for workload in &plan.workloads {
         let Some(program) = workload.program().map(|timed| &timed.program) else { continue };
         let _ = writeln!(out, "\nThe commands of {}, in a folder of their own on the arm", workload.name);
-        for (index, step) in program_steps(program).iter().enumerate() {
+        let is_loaded = plan.trial.arms.iter().any(|arm| plan.trial.loads(arm).is_some());
+        for (index, step) in program_steps(program, is_loaded).iter().enumerate() {
             let _ = writeln!(out, "  {:2}. {step}", index + 1);
         }
         for (name, text) in &program.inputs {
@@ -218,16 +225,21 @@ fn programs(plan: &Plan) -> String {
     out
 }
 
-fn program_steps(program: &Program) -> Vec<String> {
+/// `is_loaded`: what loads is done once for each load, and not in every run.
+fn program_steps(program: &Program, is_loaded: bool) -> Vec<String> {
     let all =
         |commands: &[Vec<String>]| commands.iter().map(|words| typed(program, words)).collect::<Vec<_>>();
     let mut steps = all(&program.prepare);
     if let Some(server) = program.server.as_ref() {
         steps.push(format!("start {}", typed(program, &server.start)));
         steps.extend(all(&server.load));
-        steps.push(
-            "stop the server, sync, drop the page cache of the machine (as root), start it again".into(),
-        );
+        steps.push("stop the server".into());
+    }
+    if is_loaded {
+        steps.iter_mut().for_each(|step| step.insert_str(0, "once for each load: "));
+    }
+    if let Some(server) = program.server.as_ref() {
+        steps.push("sync, drop the page cache of the machine (as root), start the server".into());
         steps.push(format!("measured: {}", typed(program, &program.command)));
         steps.extend(all(&server.verify).into_iter().map(|check| format!("check: {check}")));
         steps.push("stop the server".into());
@@ -334,10 +346,11 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         );
     }
     if plan.workloads.iter().any(|workload| workload.program().is_none()) {
-        steps.add(
-            "lay out the workload's files, sync, drop the page cache of the machine (as root)",
-            "none needed",
-        );
+        let files = match plan.trial.loads(arm) {
+            Some(_) => "with what was loaded",
+            None => "lay out the workload's files",
+        };
+        steps.add(format!("{files}: sync, drop the page cache of the machine (as root)"), "none needed");
         steps.add("warm up, measure", "none needed");
     }
     if plan.workloads.iter().any(|workload| workload.program().is_some()) {

@@ -22,6 +22,7 @@ use super::{
     judge::{Judge, MAX_LOST},
     place::{JobOutcome, Place},
     plan::Plan,
+    prepared::Shared,
     round::{Earlier, RoundTimes},
 };
 use crate::{error::ExpectedError, exit_code};
@@ -110,8 +111,8 @@ pub struct Coordinator<'a, 'w, 'p> {
     run_time: Vec<Option<Nanos>>,
     round: u32,
     times: RoundTimes,
-    /// How each arm's filesystem is put back; none if it is made again.
-    restored: Vec<Option<StateTask>>,
+    /// The filesystems that are put back, and how; none if they are made again.
+    restored: Vec<(Shared, StateTask)>,
     /// What a run of each arm costs in addition to its load, as far as that is known.
     overhead: Vec<Nanos>,
 }
@@ -155,7 +156,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             run_time: vec![None; plan.cells.len()],
             round,
             times: earlier.times,
-            restored: vec![None; plan.trial.arms.len()],
+            restored: Vec::new(),
             overhead: vec![OVERHEAD_GUESS; plan.trial.arms.len()],
         }
     }
@@ -189,12 +190,14 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         self.context.listener.hear(event)
     }
 
-    fn job(&self, index: usize) -> Job {
+    /// The job of an arm without a task; `run`: the cell of a plan and the round that it is for.
+    fn job(&self, index: usize, run: Option<(&Plan, usize, u32)>) -> Job {
+        let restored = self.restored.iter().find(|(shared, _)| shared.is_of(index, run));
         Job {
             protocol: PROTOCOL,
             arm: self.plan.trial.built(&self.plan.trial.arms[index]),
             task: None,
-            state: self.restored[index].clone(),
+            state: restored.map(|(_, task)| task.clone()),
             memory: self.plan.trial.memory_of(&self.plan.trial.arms[index]),
             fsck: self.plan.trial.trial.fsck,
         }
@@ -204,7 +207,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
-            let job = self.job(index);
+            let job = self.job(index, None);
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
             let (ended, said) = self.send_until_not_lost(index, &job)?;
@@ -431,7 +434,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let at = plan.cells[cell];
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
         let (round, threads) = (self.round, at.threads);
-        let mut job = self.job(at.arm);
+        let mut job = self.job(at.arm, Some((plan, cell, round)));
         job.task = Some(plan.task(cell, round, self.data));
         self.tell(&Event::RunStarted { round, slot, cell, arm, workload, threads })?;
         let began = self.context.clock.now();

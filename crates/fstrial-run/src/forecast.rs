@@ -25,6 +25,8 @@ pub const OVERHEAD_GUESS: Nanos = Nanos(300_000_000);
 /// What a run of a server costs in addition: making its files, starting, loading, stopping. With PostgreSQL and MariaDB on a
 /// modelled gp3 volume 13 to 15 s were seen, on an image 10 to 11 s.
 const SERVER_GUESS: Nanos = Nanos::secs(14);
+/// The same where its data are loaded already.
+const LOADED_SERVER_GUESS: Nanos = Nanos::secs(3);
 /// Kinds of noise for which differences are told: the usual difference of equal arms from round to round, as a fraction.
 const NOISES: [f64; 3] = [0.02, 0.05, 0.1];
 /// The share of trials that find a difference which is told.
@@ -173,9 +175,15 @@ pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
 pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let at = &plan.cells[cell];
     let workload = &plan.workloads[at.workload];
-    let layout = workload.space_needed(at.threads).0 / LAYOUT_GUESS * 1_000_000;
-    let serves = workload.program().is_some_and(|timed| timed.program.server.is_some());
-    let server = if serves { SERVER_GUESS } else { Nanos(0) };
+    let is_loaded = plan.trial.loads(&plan.trial.arms[at.arm]).is_some();
+    // What is loaded already comes with the whole device.
+    let bytes = if is_loaded { plan.device_size } else { workload.space_needed(at.threads) };
+    let layout = bytes.0 / LAYOUT_GUESS * 1_000_000;
+    let server = match workload.program().is_some_and(|timed| timed.program.server.is_some()) {
+        true if is_loaded => LOADED_SERVER_GUESS,
+        true => SERVER_GUESS,
+        false => Nanos(0),
+    };
     let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0);
     (Nanos(before.saturating_add(workload.time().0)), Nanos(before))
 }

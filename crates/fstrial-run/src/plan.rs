@@ -219,6 +219,29 @@ impl Plan {
         Task { threads, phases, program, operation }
     }
 
+    /// The task that loads the data of a cell for the load of this number: it differs from that of a round in its seeds.
+    pub fn loading(&self, cell: usize, number: u32, data: Data) -> Task {
+        // Rounds count from 1.
+        self.task(cell, u32::MAX - number, data)
+    }
+
+    /// What a cell's data are, where they can be loaded before; see [`Workload::loaded`].
+    pub fn content(&self, cell: usize) -> Option<String> {
+        let Cell { workload, threads, .. } = self.cells[cell];
+        self.workloads[workload].loaded(threads)
+    }
+
+    /// The number of the load that runs of an arm begin with in a round; none where every run loads its data. Each comes once in as
+    /// many rounds as there are loads, in an order of its own, and arms with as many loads begin with the same.
+    pub fn load_of(&self, arm: usize, round: u32) -> Option<u32> {
+        let loads = self.trial.loads(&self.trial.arms[arm])?;
+        let (block, at) = ((round - 1) / loads, (round - 1) % loads);
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(41) ^ u64::from(block));
+        let mut numbers: Vec<u32> = (0..loads).collect();
+        shuffle(&mut numbers, &mut random);
+        Some(numbers[at as usize])
+    }
+
     /// The program or call that does the operation of a cell; none for other workloads, and where it cannot be done.
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];

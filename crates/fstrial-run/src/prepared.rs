@@ -1,6 +1,7 @@
 //! Which arms begin with one and the same prepared filesystem.
 
-use fstrial_model::{arm::Arm, state::State, trial::Trial};
+use crate::plan::Plan;
+use fstrial_model::{arm::Arm, state::State};
 
 /// The arms that begin with one and the same filesystem, by index, and the state it is in.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,6 +9,18 @@ pub struct Shared {
     /// At least one.
     pub arms: Vec<usize>,
     pub state: State,
+    /// The data that are loaded on it; none in a state without.
+    pub load: Option<SharedLoad>,
+}
+
+/// Data that are loaded on a filesystem, and the runs that begin with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedLoad {
+    /// Cells of the first of the arms whose workloads work on them: the task of the first one loads them.
+    pub cells: Vec<usize>,
+    /// Its number, from 0: each has a seed of its own.
+    pub number: u32,
+    content: String,
 }
 
 /// What makes two filesystems alike before a load: arms that differ in their queue only share one.
@@ -20,31 +33,86 @@ fn is_alike(a: &Arm, b: &Arm) -> bool {
 }
 
 /// The filesystems that are prepared, each with its arms. None if every run makes its own.
-pub fn shared(trial: &Trial) -> Vec<Shared> {
-    let mut all: Vec<Shared> = Vec::new();
+pub fn shared(plan: &Plan) -> Vec<Shared> {
+    let (trial, mut all) = (&plan.trial, Vec::<Shared>::new());
     if !trial.restores() {
         return all;
     }
     for (index, arm) in trial.arms.iter().enumerate() {
         let Some(state) = trial.state_of(arm) else { continue };
         let fits = |shared: &&mut Shared| shared.state == state && is_alike(&trial.arms[shared.arms[0]], arm);
-        match all.iter_mut().find(fits) {
-            Some(shared) => shared.arms.push(index),
-            None => all.push(Shared { arms: vec![index], state }),
+        let mut same = all.iter_mut().filter(fits).peekable();
+        if same.peek().is_some() {
+            same.for_each(|shared| shared.arms.push(index));
+            continue;
+        }
+        match trial.loads(arm) {
+            None => all.push(Shared { arms: vec![index], state, load: None }),
+            Some(loads) => all.extend(loads_on(plan, index, loads).into_iter().map(|load| Shared {
+                arms: vec![index],
+                state,
+                load: Some(load),
+            })),
         }
     }
     all
 }
 
+/// What is loaded on an arm: for each content this many loads.
+fn loads_on(plan: &Plan, arm: usize, loads: u32) -> Vec<SharedLoad> {
+    let mut contents: Vec<(String, Vec<usize>)> = Vec::new();
+    for cell in (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm) {
+        let Some(content) = plan.content(cell) else { continue };
+        match contents.iter_mut().find(|(other, _)| *other == content) {
+            Some((_, cells)) => cells.push(cell),
+            None => contents.push((content, vec![cell])),
+        }
+    }
+    let each = |(content, cells): (String, Vec<usize>)| {
+        (0..loads).map(move |number| SharedLoad { cells: cells.clone(), number, content: content.clone() })
+    };
+    contents.into_iter().flat_map(each).collect()
+}
+
+impl Plan {
+    /// `load 2 of ycsb-a`.
+    pub fn load_in_words(&self, load: &SharedLoad) -> String {
+        format!("load {} of {}", load.number + 1, self.workloads[self.cells[load.cells[0]].workload].name)
+    }
+}
+
+impl Shared {
+    /// Whether runs of a cell of a plan begin with it in a round. Without a cell: whether the arm can.
+    pub fn is_of(&self, arm: usize, run: Option<(&Plan, usize, u32)>) -> bool {
+        let fits = match (&self.load, run) {
+            (Some(load), Some((plan, cell, round))) => {
+                plan.load_of(arm, round) == Some(load.number)
+                    && plan.content(cell).as_ref() == Some(&load.content)
+            }
+            _ => true,
+        };
+        self.arms.contains(&arm) && fits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fstrial_model::{trial::Trial, workload::Entry};
+
+    fn plan(arms: &[&str], state: Option<&str>, workloads: &[&str]) -> Plan {
+        let mut trial = Trial {
+            arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(),
+            workloads: workloads.iter().map(|name| Entry::of_preset(name)).collect(),
+            ..Trial::default()
+        };
+        trial.trial.state = state.map(|state| state.parse().unwrap());
+        Plan::new(trial.settled(1).unwrap(), 1).unwrap()
+    }
 
     fn groups(arms: &[&str], state: Option<&str>) -> Vec<(Vec<usize>, String)> {
-        let mut trial =
-            Trial { arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(), ..Trial::default() };
-        trial.trial.state = state.map(|state| state.parse().unwrap());
-        shared(&trial).into_iter().map(|shared| (shared.arms, shared.state.to_string())).collect()
+        let all = shared(&plan(arms, state, &["random-write"]));
+        all.into_iter().map(|shared| (shared.arms, shared.state.to_string())).collect()
     }
 
     #[test]
@@ -59,5 +127,39 @@ mod tests {
             groups(&["ext4", "ext4:state=filled:80%", "xfs:state=fresh"], None),
             [(vec![0], "fresh".into()), (vec![1], "filled:80%".into()), (vec![2], "fresh".into())]
         );
+    }
+
+    /// Workloads on the same records share loads, at all levels; others have their own. The arms of a round begin with the same.
+    #[test]
+    fn loads_are_shared_by_what_works_on_the_same_data() {
+        let plan = plan(
+            &["a=ext4", "b=ext4:scheduler=none", "xfs"],
+            Some("loaded:2"),
+            &["ycsb-a", "ycsb-c", "postgresql-tpcb"],
+        );
+        let all = shared(&plan);
+        let arms: Vec<&[usize]> = all.iter().map(|shared| &*shared.arms).collect();
+        assert_eq!(arms, [&[0, 1][..], &[0, 1], &[0, 1], &[0, 1], &[2], &[2], &[2], &[2]]);
+        let names = |shared: &Shared| {
+            let load = shared.load.as_ref().unwrap();
+            let name = |cell: &usize| plan.workloads[plan.cells[*cell].workload].name.clone();
+            let mut names: Vec<String> = load.cells.iter().map(name).collect();
+            names.dedup();
+            (names.join(" "), load.number)
+        };
+        let found: Vec<_> = all[..4].iter().map(names).collect();
+        let records = "ycsb-a ycsb-c".to_owned();
+        assert_eq!(found[..2], [(records.clone(), 0), (records, 1)]);
+        assert_eq!(found[2..], [("postgresql-tpcb".to_owned(), 0), ("postgresql-tpcb".to_owned(), 1)]);
+        for round in 1..=20 {
+            let first_of = |arm: usize| {
+                let cell = (0..plan.cells.len()).find(|cell| plan.cells[*cell].arm == arm).unwrap();
+                let mut of_it = all.iter().filter(|shared| shared.is_of(arm, Some((&plan, cell, round))));
+                let found = of_it.next().unwrap().load.clone().unwrap().number;
+                assert!(of_it.next().is_none());
+                found
+            };
+            assert_eq!(first_of(0), first_of(2));
+        }
     }
 }

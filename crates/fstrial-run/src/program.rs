@@ -74,6 +74,8 @@ pub struct Level {
     pub duration: Nanos,
     /// Seed of the round.
     pub seed: u64,
+    /// Its data are there already.
+    pub is_loaded: bool,
 }
 
 /// A moment of the run that the worker has a part in.
@@ -130,8 +132,32 @@ impl ProgramOutcome {
     }
 }
 
-/// Runs a program in a folder of its own inside the arm's directory. `step` is called at each moment in turn, and
-/// what it refuses ends the run.
+/// Loads what a program works on in a folder of its own inside the arm's directory, for later runs there. `begins` is told the longest
+/// that it may take.
+///
+/// # Errors
+/// A program is missing, cannot be shut in, fails, or takes too long.
+pub fn load(
+    program: &Program,
+    arm: &Path,
+    level: Level,
+    begins: &mut dyn FnMut(Nanos),
+) -> Result<(), RunFailure> {
+    let mut run = Run::make(program, Sandbox::make(arm), level)?;
+    begins(longest_load(program));
+    run.all(&program.prepare, Stage::Prepare)?;
+    run.load(Stage::Prepare)
+}
+
+/// The longest that everything before the settling may take.
+fn longest_load(program: &Program) -> Nanos {
+    // Loading may take as long as preparing, and a server starts and stops with either.
+    let loading = program.server.as_ref().map_or(0, |server| program.deadline.0 + server.longest().0);
+    Nanos(program.deadline.0 + loading + AROUND.0)
+}
+
+/// Runs a program in a folder of its own inside the arm's directory, where it may be loaded already. `step` is called at each moment in
+/// turn, and what it refuses ends the run.
 ///
 /// # Errors
 /// A program is missing, cannot be shut in, fails, or takes too long; or a rule finds no number.
@@ -141,16 +167,16 @@ pub fn run(
     level: Level,
     step: &mut dyn FnMut(Step) -> Result<(), RunFailure>,
 ) -> Result<ProgramOutcome, RunFailure> {
-    let mut run = Run::make(program, arm, level)?;
+    let place = if level.is_loaded { Sandbox::left_in(arm) } else { Sandbox::make(arm) };
+    let mut run = Run::make(program, place, level)?;
     let deadline = program.deadline;
-    // Loading may take as long as preparing, and a server starts and stops with either.
-    let of_server = program.server.as_ref().map_or(Nanos(0), Server::longest);
-    let around = Nanos(AROUND.0 + of_server.0);
-    let loading = program.server.as_ref().map_or(Nanos(0), |_| deadline);
-    step(Step::Prepare(Nanos(deadline.0 + loading.0 + around.0)))?;
+    let around = Nanos(AROUND.0 + program.server.as_ref().map_or(Nanos(0), Server::longest).0);
+    step(Step::Prepare(longest_load(program)))?;
     let version = run.version()?;
-    run.all(&program.prepare, Stage::Layout)?;
-    run.load()?;
+    if !level.is_loaded {
+        run.all(&program.prepare, Stage::Layout)?;
+        run.load(Stage::Layout)?;
+    }
     step(Step::Settle)?;
     run.start_server(Stage::Settle)?;
     step(Step::Command(Nanos(2 * deadline.0 + around.0)))?;
@@ -199,9 +225,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn make(program: &'a Program, arm: &Path, level: Level) -> Result<Self, RunFailure> {
+    fn make(
+        program: &'a Program,
+        place: Result<Sandbox, StackError>,
+        level: Level,
+    ) -> Result<Self, RunFailure> {
         let failed = |error: StackError| failure(Stage::Layout, &error);
-        let place = Sandbox::make(arm).map_err(failed)?;
+        let place = place.map_err(failed)?;
         let mut values = Values {
             dir: place.seen().to_owned(),
             threads: level.threads,
@@ -227,13 +257,13 @@ impl<'a> Run<'a> {
     }
 
     /// Has the server load its data, and stops it: what is measured begins with nothing in anybody's cache.
-    fn load(&mut self) -> Result<(), RunFailure> {
+    fn load(&mut self, stage: Stage) -> Result<(), RunFailure> {
         let Some(server) = self.program.server.as_ref().filter(|server| !server.load.is_empty()) else {
             return Ok(());
         };
-        self.start_server(Stage::Layout)?;
-        self.all(&server.load, Stage::Layout)?;
-        self.stop_server(Stage::Layout)
+        self.start_server(stage)?;
+        self.all(&server.load, stage)?;
+        self.stop_server(stage)
     }
 
     /// Has the server's data checked.

@@ -296,7 +296,8 @@ impl<'a> Run<'a> {
                 return Err(failure);
             }
         };
-        let loaded = job.task.as_ref().map(|task| self.task_in_memory(task, &mut standing)).transpose();
+        let measured = job.task.as_ref().filter(|_| !job.prepares());
+        let loaded = measured.map(|task| self.task_in_memory(task, &mut standing)).transpose();
         let space_left = standing.space_left();
         let facts = standing.facts().clone();
         let mut commands = standing.commands().to_vec();
@@ -384,6 +385,10 @@ impl<'a> Run<'a> {
             Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
         })
         .with_engines(self.engines);
+        if self.job.has_its_data() {
+            let first = task.phases.iter().take(1).flat_map(|phase| &phase.groups);
+            site = site.with_files_of(first.map(|group| &group.load));
+        }
         let bytes = task.space_needed().0;
         self.require_room(bytes)?;
         let mut results = Vec::new();
@@ -471,7 +476,8 @@ impl<'a> Run<'a> {
                 hint: Some("leave out the arm `raw`".into()),
             });
         };
-        let level = Level { threads, duration: task.duration, seed: task.seed };
+        let is_loaded = self.job.has_its_data();
+        let level = Level { threads, duration: task.duration, seed: task.seed, is_loaded };
         let (counters, mut readings, mut before) = (self.counters(standing), [None, None], None);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
             match step {

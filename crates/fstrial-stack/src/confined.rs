@@ -145,13 +145,23 @@ impl Sandbox {
         let folder = arm.join(PROGRAM);
         rustix::fs::mkdirat(CWD, &folder, Mode::from_raw_mode(0o755))
             .map_err(|e| StackError::io("make", &folder, e))?;
+        Self::left_in(arm)
+    }
+
+    /// Takes the program's folder that an earlier one has left in a directory of the arm.
+    ///
+    /// # Errors
+    /// There is none; or nothing can be covered.
+    pub fn left_in(arm: &Path) -> Result<Self, StackError> {
+        let folder = arm.join(PROGRAM);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::open(&folder, flags, Mode::empty());
+        let found = found.map_err(|e| StackError::io("open", &folder, e))?;
         if !host::is_root() {
             return Ok(Self { seen: folder.clone(), folder, cover: None });
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::open(&folder, flags, Mode::empty())
-            .and_then(|made| rustix::fs::fchown(made, Some(user), Some(group)))
+        rustix::fs::fchown(found, Some(user), Some(group))
             .map_err(|e| StackError::io("hand to nobody", &folder, e))?;
         let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
         let cover = cover.ok_or_else(|| StackError::Unable {

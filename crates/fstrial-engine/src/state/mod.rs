@@ -88,14 +88,14 @@ pub fn make_state(
     recipe: &Recipe,
     tell: &mut dyn FnMut(Bytes, Bytes),
 ) -> Result<Made, EngineError> {
-    if recipe.state.is_fresh() {
+    if holds_none(recipe.state) {
         return Ok(Made::default());
     }
     let root = mounted.join(FOLDER);
     rustix::fs::mkdir(&root, Mode::RWXU).map_err(|e| failed("make", &root, e))?;
     let mut writer = Writer::new(&root, recipe.data, recipe.seed)?;
     let made = match recipe.state {
-        State::Fresh => Made::default(),
+        State::Fresh | State::Loaded(_) => Made::default(),
         State::Filled(filled) => {
             let most = Percent(filled.utilisation.0 * FIRST_PART);
             fill_up(&mut writer, "filled", most, filled.file_size, tell)?;
@@ -117,18 +117,23 @@ pub fn make_state(
     Ok(made)
 }
 
+/// Whether nothing is made for a state here: it is as mkfs leaves it, or somebody else has loaded it.
+fn holds_none(state: State) -> bool {
+    matches!(state, State::Fresh | State::Loaded(_))
+}
+
 /// Fills a state up to the share that was asked for, and looks at it. The filesystem was unmounted since
 /// [`make_state`]: what it had set aside for files that might grow (XFS), or had not given back yet, is free now.
 ///
 /// # Errors
 /// A call fails.
 pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<StateSummary, EngineError> {
-    let root = if recipe.state.is_fresh() { mounted.to_owned() } else { mounted.join(FOLDER) };
+    let root = if holds_none(recipe.state) { mounted.to_owned() } else { mounted.join(FOLDER) };
     let mut writer = Writer::new(&root, recipe.data, recipe.seed.rotate_left(32))?;
     let share = match recipe.state {
         State::Filled(filled) => Some(filled.utilisation),
         State::Aged(aged) => Some(aged.utilisation),
-        State::Fresh | State::Populated(_) => None,
+        State::Fresh | State::Populated(_) | State::Loaded(_) => None,
     };
     if let Some(share) = share {
         fill_up(&mut writer, BALLAST, share, BALLAST_SIZE, &mut |_, _| {})?;

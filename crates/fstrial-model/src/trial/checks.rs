@@ -583,11 +583,28 @@ impl Trial {
             if let Some(found) = self.too_little_memory(workload, most) {
                 return Some(found);
             }
+            if let Some(found) = self.load_problem(workload, &at, most) {
+                return Some(found);
+            }
             if let Some(found) = self.room_problem(workload, &at, most) {
                 return Some(found);
             }
         }
         None
+    }
+
+    /// With the state `loaded` a workload must have data that can be loaded.
+    fn load_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
+        let is_asked =
+            workload.loaded(threads).is_none() && self.arms.iter().any(|arm| self.loads(arm).is_some());
+        is_asked.then(|| {
+            problem(
+                &["workload", at, "use"],
+                format!("the state loaded with `{}`, which loads no data before the clock starts", workload.name),
+                "leave one of them out: it is for records (ycsb) that no phase of its own loads, servers with load, and programs \
+                 with prepare",
+            )
+        })
     }
 
     /// A workload must fit on the device, next to the states of all arms.

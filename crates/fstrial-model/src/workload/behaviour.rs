@@ -38,6 +38,12 @@ pub trait Behaviour {
         None
     }
 
+    /// What it works on and can be loaded before a trial begins, the same text for the same content; none if it has no
+    /// such data.
+    fn loaded(&self) -> Option<String> {
+        None
+    }
+
     /// The program that has to run it, if it is not fstrial itself.
     fn helper(&self) -> Option<&'static str> {
         None

@@ -129,6 +129,20 @@ impl Workload {
         groups.find_map(|group| group.pattern.helper())
     }
 
+    /// What it works on and can be loaded before a trial begins, the same text for the same content; none if it has no
+    /// such data, or loads them under the clock.
+    pub fn loaded(&self, threads: u16) -> Option<String> {
+        if let Some(timed) = self.program() {
+            return timed.program.loaded(threads);
+        }
+        let groups = &self.phases().first()?.groups;
+        let all: Option<Vec<String>> = groups
+            .iter()
+            .map(|group| Some(format!("{} {}", group.set.as_str(), group.pattern.loaded()?)))
+            .collect();
+        Some(all?.join(", "))
+    }
+
     /// The program that does it.
     pub fn program(&self) -> Option<&TimedProgram> {
         match &self.work {

@@ -262,6 +262,17 @@ impl Program {
         self.prepare.iter().chain([&self.command]).chain(servers)
     }
 
+    /// What it loads before the clock starts, the same text for the same content; none if it loads nothing.
+    pub fn loaded(&self, threads: u16) -> Option<String> {
+        let of_server =
+            self.server.iter().flat_map(|server| std::iter::once(&server.start).chain(&server.load));
+        let loads = !self.prepare.is_empty() || self.server.iter().any(|server| !server.load.is_empty());
+        let words = format!("{:?}", self.prepare.iter().chain(of_server).collect::<Vec<_>>());
+        let inputs = self.inputs.iter().filter(|(name, _)| words.contains(&format!("{{input:{name}}}")));
+        let text = format!("{words} {:?} {:?}", self.parameters, inputs.collect::<Vec<_>>());
+        loads.then(|| text.replace("{threads}", &threads.to_string()))
+    }
+
     /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.
     pub fn durable(&self) -> Option<String> {
         let said =

@@ -20,6 +20,19 @@ pub enum Durability {
     PerRequest,
 }
 
+impl Durability {
+    /// In a sentence about writes that are made durable.
+    pub const fn adverb(self) -> &'static str {
+        match self {
+            Self::ReadsOnly | Self::None => "never",
+            Self::AtEnd => "at the end",
+            Self::Periodic => "periodically",
+            Self::PerFile => "per file",
+            Self::PerRequest => "per request",
+        }
+    }
+}
+
 impl fmt::Display for Durability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

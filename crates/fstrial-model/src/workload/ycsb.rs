@@ -226,6 +226,11 @@ impl Behaviour for Ycsb {
         self.helper().map(|_| self.checkpoints_every())
     }
 
+    fn loaded(&self) -> Option<String> {
+        (self.workload != CoreWorkload::Load)
+            .then(|| format!("{} records in {}", self.records, self.engine.name()))
+    }
+
     fn helper(&self) -> Option<&'static str> {
         self.engine.helper()
     }

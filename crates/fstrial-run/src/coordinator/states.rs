@@ -16,9 +16,9 @@ use fstrial_model::{
 impl Coordinator<'_, '_, '_> {
     /// Prepares the filesystem of every arm, if any arm asks for a state. False if interrupted.
     pub(super) fn prepare_states(&mut self) -> Result<bool, ExpectedError> {
-        let all = shared(&self.plan.trial);
+        let all = shared(self.plan);
         let Some(spaces) = self.fresh_spaces(&all)? else { return Ok(false) };
-        for (kept, shared) in all.iter().enumerate() {
+        for (kept, shared) in all.into_iter().enumerate() {
             let utilisation = shared.state.utilisation();
             let room = spaces.iter().map(|space| space.room(utilisation)).min().unwrap_or_default();
             if !self.prepare_state(kept, shared, room)? {
@@ -32,16 +32,18 @@ impl Coordinator<'_, '_, '_> {
     /// same files. None if interrupted.
     fn fresh_spaces(&mut self, all: &[Shared]) -> Result<Option<Vec<Space>>, ExpectedError> {
         let mut spaces = Vec::new();
-        for shared in all {
-            let Some(said) = self.built(shared.arms[0], None)? else { return Ok(None) };
+        for shared in all.iter().filter(|shared| shared.load.is_none()) {
+            let Some(said) = self.built(shared, None)? else { return Ok(None) };
             spaces.push(said.space);
         }
         Ok(Some(spaces))
     }
 
-    /// What a worker says of an arm that is built without a load. None if interrupted.
-    fn built(&mut self, arm: usize, state: Option<StateTask>) -> Result<Option<Said>, ExpectedError> {
-        let mut job = self.job(arm);
+    /// What a worker says of an arm that is built, and may be loaded, and measures nothing. None if interrupted.
+    fn built(&mut self, shared: &Shared, state: Option<StateTask>) -> Result<Option<Said>, ExpectedError> {
+        let arm = shared.arms[0];
+        let mut job = self.job(arm, None);
+        job.task = shared.load.as_ref().map(|load| self.plan.loading(load.cells[0], load.number, self.data));
         job.state = state;
         match self.send_until_not_lost(arm, &job)? {
             (JobOutcome::Interrupted, _) => Ok(None),
@@ -53,24 +55,29 @@ impl Coordinator<'_, '_, '_> {
     }
 
     /// Makes one filesystem in its state and saves it. False if interrupted.
-    fn prepare_state(&mut self, kept: usize, shared: &Shared, room: Bytes) -> Result<bool, ExpectedError> {
+    fn prepare_state(&mut self, kept: usize, shared: Shared, room: Bytes) -> Result<bool, ExpectedError> {
         let plan = self.plan;
         let names: Vec<&str> = shared.arms.iter().map(|arm| plan.trial.arms[*arm].name.as_str()).collect();
         let restoring = plan.trial.trial.restore;
         let step = StateStep::Prepare { state: shared.state, seed: plan.seed, data: self.data, room };
-        self.tell(&Event::StatePreparing { arm: names[0], state: &shared.state.to_string() })?;
+        let what = match &shared.load {
+            Some(load) => plan.load_in_words(load),
+            None => shared.state.to_string(),
+        };
+        self.tell(&Event::StatePreparing { arm: names[0], state: &what })?;
         let state = StateTask { kept, restoring, step };
-        let Some(said) = self.built(shared.arms[0], Some(state))? else { return Ok(false) };
+        let Some(said) = self.built(&shared, Some(state))? else { return Ok(false) };
         let Some((figures, mkfs_output)) = said.prepared else {
             let what = format!("a worker did not say what it prepared for {}", names[0]);
             return Err(self.blame(shared.arms[0], ExpectedError::Fault(what)));
         };
         self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
-        for arm in &shared.arms {
+        let loaded = shared.load.is_some();
+        for arm in shared.arms.iter().filter(|_| !loaded) {
             self.require_room(*arm, figures.available)?;
-            let step = StateStep::Restore { figures: figures.clone(), mkfs_output: mkfs_output.clone() };
-            self.restored[*arm] = Some(StateTask { kept, restoring, step });
         }
+        let step = StateStep::Restore { loaded, figures, mkfs_output };
+        self.restored.push((shared, StateTask { kept, restoring, step }));
         Ok(true)
     }
 

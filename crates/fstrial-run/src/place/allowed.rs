@@ -21,11 +21,11 @@ pub(super) fn is_planned(plan: &Plan, place: &str, job: &Job) -> bool {
 }
 
 fn is_planned_state(plan: &Plan, arm: usize, task: &StateTask) -> bool {
-    let all = shared(&plan.trial);
+    let all = shared(plan);
     let Some(kept) = all.get(task.kept).filter(|kept| kept.arms.contains(&arm)) else { return false };
     let is_its = match &task.step {
         StateStep::Prepare { state, .. } => *state == kept.state,
-        StateStep::Restore { .. } => true,
+        StateStep::Restore { loaded, .. } => *loaded == kept.load.is_some(),
     };
     is_its && task.restoring == plan.trial.trial.restore
 }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_state_is_that_of_the_arm() {
         let (plan, mut job) = planned(2, 0);
-        let all = shared(&plan.trial);
+        let all = shared(&plan);
         let kept = all.iter().position(|kept| kept.arms.contains(&2)).unwrap();
         let prepare = |kept: usize, state| StateTask {
             kept,

@@ -59,10 +59,17 @@ impl Bases {
 /// Space that all bases of a trial at a place take at most, about. Clones share their blocks at first; when the image is
 /// overwritten, each is left with all of its own.
 fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
-    let mut all = shared(&plan.trial);
+    let mut all = shared(plan);
     all.retain(|shared| plan.trial.arms[shared.arms[0]].place.as_deref() == place);
     let one = |shared: &Shared| match plan.trial.trial.restore {
-        Restoring::Copy => (shared.state.space(device).0 + device.0 / OVERHEAD_PART).min(device.0),
+        Restoring::Copy => {
+            let data = shared.load.iter().flat_map(|load| &load.cells).map(|cell| {
+                let at = plan.cells[*cell];
+                plan.workloads[at.workload].space_needed(at.threads).0
+            });
+            let held = shared.state.space(device).0 + data.max().unwrap_or(0);
+            (held + device.0 / OVERHEAD_PART).min(device.0)
+        }
         Restoring::Clone => device.0,
     };
     Bytes(all.iter().map(one).sum())

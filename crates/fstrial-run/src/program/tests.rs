@@ -5,7 +5,7 @@ use super::*;
 use fstrial_model::workload::{Entry, metric::PickedNumber};
 use std::io::Write;
 
-const LEVEL: Level = Level { threads: 2, duration: Nanos::secs(1), seed: 7 };
+const LEVEL: Level = Level { threads: 2, duration: Nanos::secs(1), seed: 7, is_loaded: false };
 
 fn program(text: &str) -> Program {
     let entry: Entry = toml::from_str(text).unwrap_or_else(|e| panic!("{e}"));
@@ -59,6 +59,27 @@ fn everything_happens_in_order() {
     assert_eq!(outcome.values.iter().map(|picked| picked.value).collect::<Vec<_>>(), [7.0]);
     assert_eq!(outcome.version, "tool 1.2");
     assert_eq!(outcome.commands.len(), 2);
+}
+
+/// What was loaded before is worked on as it is, where the program finds it by the same name.
+#[test]
+fn a_program_that_is_loaded_prepares_nothing() {
+    let arm = tempfile::tempdir().unwrap();
+    let program = scripts(
+        "echo {seed} > log",
+        "cat log",
+        "[[metric]]\nname = 'seed'\nunit = 'op/s'\npattern = '^([0-9]+)$'",
+    );
+    let mut longest = Vec::new();
+    load(&program, arm.path(), Level { seed: 5, ..LEVEL }, &mut |deadline| longest.push(deadline)).unwrap();
+    assert_eq!(longest, [Nanos::secs(1860)]);
+    for _ in 0..2 {
+        let outcome = run(&program, arm.path(), Level { is_loaded: true, ..LEVEL }, &mut |_| Ok(())).unwrap();
+        assert_eq!(outcome.values[0].value, 5.0);
+        assert_eq!(outcome.commands.len(), 1);
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    assert!(run(&program, nothing.path(), Level { is_loaded: true, ..LEVEL }, &mut |_| Ok(())).is_err());
 }
 
 #[test]
@@ -261,7 +282,7 @@ fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailu
     }
     // Next to the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
     let arm = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let level = Level { threads: 2, duration: Nanos::secs(2), seed: 7 };
+    let level = Level { threads: 2, duration: Nanos::secs(2), seed: 7, is_loaded: false };
     Some(run(&program, arm.path(), level, &mut |_| Ok(())))
 }
 

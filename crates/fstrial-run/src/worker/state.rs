@@ -1,10 +1,13 @@
 //! The worker's part in states: it makes one on a new filesystem and saves the device, or puts a saved device back.
 
 use super::{Run, say};
-use crate::failure::engine_failure;
-use fstrial_engine::{Made, Recipe, StateSummary, finish_state, make_state};
+use crate::{
+    failure::engine_failure,
+    program::{self, Level},
+};
+use fstrial_engine::{Made, Recipe, Site, StateSummary, finish_state, make_state};
 use fstrial_model::{
-    job::{DeviceBinding, RunFailure, StateStep, StateTask, WorkerMessage},
+    job::{DeviceBinding, Load, RunFailure, StateStep, StateTask, Task, WorkerMessage},
     measurement::Stage,
     state::{FreeSpace, Restoring, StateFigures},
     units::{Bytes, Nanos},
@@ -146,9 +149,14 @@ impl<'a> Run<'a> {
         self.enter(Stage::Prepare, deadline(*room));
         let mut teller = Teller::new(Stage::Prepare, *room);
         let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };
-        let made = match make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total)) {
+        let made = match &job.task {
+            Some(task) => self.load_data(task, &mounted).map(|()| Made::default()),
+            None => make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total))
+                .map_err(|error| engine_failure(Stage::Prepare, &error)),
+        };
+        let made = match made {
             Ok(made) => made,
-            Err(error) => return Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+            Err(failure) => return Err((Some(standing), failure)),
         };
         let standing = self.mount_anew(standing, &mounted).map_err(|failure| (None, failure))?;
         self.enter(Stage::Prepare, deadline(*room));
@@ -156,6 +164,25 @@ impl<'a> Run<'a> {
             Ok(finished) => Ok((standing, Some(Prepared { made, finished }))),
             Err(error) => Err((Some(standing), engine_failure(Stage::Prepare, &error))),
         }
+    }
+
+    /// Loads what a task works on: lays out the records of its first phase, or has a program prepare and its server load.
+    fn load_data(&mut self, task: &Task, folder: &Path) -> Result<(), RunFailure> {
+        if let Some(timed) = &task.program {
+            let level =
+                Level { threads: task.threads, duration: timed.duration, seed: timed.seed, is_loaded: false };
+            return program::load(&timed.program, folder, level, &mut |deadline| {
+                self.enter(Stage::Prepare, deadline);
+            });
+        }
+        self.enter(Stage::Prepare, deadline(task.space_needed()));
+        let first = task.phases.iter().take(1).flat_map(|phase| &phase.groups);
+        let loads: Vec<Load> = first.map(|group| group.load.clone()).collect();
+        let mut site = Site::new(fstrial_engine::Target::Directory(folder)).with_engines(self.engines);
+        let laid_out = site.prepare(&loads).map_err(|e| engine_failure(Stage::Prepare, &e))?;
+        // What an engine does when it closes is a part of loading.
+        drop(laid_out);
+        loads.iter().try_for_each(|load| site.check(load)).map_err(|e| engine_failure(Stage::Prepare, &e))
     }
 
     fn mount_anew(&mut self, standing: ReadyArm, at: &Path) -> Result<ReadyArm, RunFailure> {

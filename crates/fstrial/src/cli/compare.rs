@@ -107,7 +107,7 @@ pub(crate) struct CompareArgs {
     engine: Option<KeyValueEngine>,
 
     /// What filesystems hold when a load begins: fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score),
-    /// populated:20000; for arms that name no state= [default: fresh].
+    /// populated:20000, loaded:3 (the workload's data); for arms that name no state= [default: fresh].
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
 

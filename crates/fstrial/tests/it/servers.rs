@@ -108,6 +108,29 @@ fn mariadb_is_measured_on_real_filesystems() {
     }
 }
 
+/// Tables are loaded once on each filesystem, for all levels: a run that made the cluster again would find the first one in its way.
+#[test]
+fn a_server_is_loaded_once_and_put_back() {
+    let name = "a_server_is_loaded_once_and_put_back";
+    if !can_run(name, &["postgres", "initdb", "pgbench"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let workload = small("postgresql-tpcb", "scale = '2', max_wal_size = '160MB'", "1s");
+    lab.write("loaded.toml", &workload.replace("threads = [2]", "threads = [1, 2]"));
+    let ended = lab.run(
+        "compare ext4 xfs --rounds 2 --state loaded:2 --set device.size=1GiB --device image:images --json -w loaded.toml",
+    );
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let events = ended.json();
+    let count = |word: &str| events.iter().filter(|event| event["event"] == word).count();
+    assert_eq!((count("state-prepared"), count("run-ended")), (4, 8), "two loads on two filesystems");
+    assert!(events.iter().all(|event| event["failure"].is_null()), "{events:?}");
+    let cell = &ended.document()["workloads"][0]["cells"][0];
+    assert_eq!(cell["rate_by_load"].as_array().map(Vec::len), Some(2), "{cell}");
+    lab.assert_nothing_left("after runs on a loaded server");
+}
+
 /// Processes in the PID namespace of the first one whose command line has a word.
 fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
     let pids = support::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());

@@ -95,6 +95,43 @@ fn filled_and_fresh_are_compared_as_two_arms() {
     lab.assert_nothing_left("after a trial of states");
 }
 
+/// The data are loaded before the first round, twice on each filesystem; all arms of a round begin with the same load, and what runs
+/// insert is gone in the next one.
+#[test]
+fn records_are_loaded_once_and_put_back() {
+    let name = "records_are_loaded_once_and_put_back";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let words = "compare ext4 xfs b=ext4:scheduler=none --workload ycsb-a,ycsb-d --engine sqlite --state loaded:2 --rounds 4 --duration 300ms \
+                 --set device.size=512MiB --set workload.warmup=20ms --set workload.ycsb.records=2000 --set trial.fsck=true \
+                 --device image:images --threads 1 --json";
+    let ended = lab.run(words);
+    assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
+    let (events, document) = (ended.json(), ended.document());
+    let prepared: Vec<&Value> = events.iter().filter(|event| event["event"] == "state-prepared").collect();
+    assert_eq!(
+        prepared.len(),
+        4,
+        "two loads of the same records for both workloads, shared by the two of ext4"
+    );
+    let stages = stages_of_runs(&events);
+    let count = |stage: &str| stages.iter().filter(|found| *found == stage).count();
+    assert_eq!((count("restore"), count("mkfs"), count("check")), (24, 0, 24), "{stages:?}");
+    assert_eq!(figures(&document, "xfs")["asked"], "loaded:2");
+    assert!(figures(&document, "xfs")["files"].as_u64().unwrap() > 0);
+    for workload in document["workloads"].as_array().unwrap() {
+        for cell in workload["cells"].as_array().unwrap() {
+            assert_eq!(cell["rate_by_load"].as_array().unwrap().len(), 2, "{cell}");
+        }
+    }
+    let shown = lab.run("report --format text");
+    assert!(shown.stdout.contains("typical of the runs on each load: ext4 "), "{}", shown.stdout);
+    lab.assert_nothing_left("after runs on loads");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+}
+
 #[test]
 fn a_table_and_the_trials_own_state() {
     let lab = Lab::new();
@@ -123,6 +160,7 @@ fn a_table_and_the_trials_own_state() {
         (file("", "state = { kind = \"filled\", files = 3 }"), "`filled` has no `files`"),
         (file("restore = \"move\"", ""), "unknown variant"),
         (file("state = \"filled:98%\"", ""), "too much with the state"),
+        (file("state = \"loaded\"", ""), "the state loaded with `random-write`"),
     ] {
         lab.write("bad.toml", &bad);
         let refused = lab.run("run bad.toml --dry-run");
