@@ -1,7 +1,11 @@
 //! What a load asks of an engine that keeps records by their keys. The engines themselves are in a crate of their own.
 
-use fstrial_model::workload::Ycsb;
-use std::{fmt::Debug, path::Path, sync::Arc};
+use fstrial_model::{measurement::Counters, workload::Ycsb};
+use std::{
+    fmt::Debug,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 /// Engines by their words.
 pub trait KeyValueEngines: Debug + Sync {
@@ -11,9 +15,9 @@ pub trait KeyValueEngines: Debug + Sync {
     /// What the engine says.
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
 
-    /// Checkpoints that the stores that are open have completed since they were opened; none of engines that make none by the clock.
-    fn checkpoints(&self) -> Option<u64> {
-        None
+    /// What the stores that are open have counted since they were opened, all together: see [`OpenStores`].
+    fn counts(&self) -> Counters {
+        Counters::default()
     }
 }
 
@@ -32,11 +36,42 @@ pub trait KeyValueStore: Debug + Send + Sync {
     /// What the engine says.
     fn check(&self) -> Result<(), String>;
 
+    /// What it has counted since it was opened: checkpoints, compactions.
+    fn counts(&self) -> Counters {
+        Counters::default()
+    }
+
     /// A thread's own way to the records, made on that thread.
     ///
     /// # Errors
     /// What the engine says.
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String>;
+}
+
+/// The stores that a program has opened.
+#[derive(Debug, Default)]
+pub struct OpenStores(Mutex<Vec<Weak<dyn KeyValueStore>>>);
+
+impl OpenStores {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// Keeps one in mind until it is closed.
+    pub fn opened(&self, store: Arc<dyn KeyValueStore>) -> Arc<dyn KeyValueStore> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(&store));
+        store
+    }
+
+    /// What those that are open have counted, together.
+    pub fn counts(&self) -> Counters {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = all.iter().filter_map(Weak::upgrade);
+        open.fold(Counters::default(), |sum, store| sum.plus(&store.counts()))
+    }
 }
 
 /// Gives a record: its key, and its fields one after the other, each of [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES).

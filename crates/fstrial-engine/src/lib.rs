@@ -104,7 +104,7 @@ mod vsync;
 pub use error::EngineError;
 pub use fiemap::pieces;
 pub use files::pace_layouts;
-pub use keyvalue::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, Scanned};
+pub use keyvalue::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, OpenStores, Scanned};
 pub use layout::{PreparedPhase, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
 pub use recorder::encode;

@@ -5,17 +5,25 @@
 
 #![forbid(unsafe_code)]
 
-mod lsm;
+mod fjall;
+pub mod lsm;
 mod sqlite;
 
-use fstrial_engine::{KeyValueEngines, KeyValueStore};
-use fstrial_model::workload::{KeyValueEngine, Ycsb};
+use self::fjall::Fjall;
+use fstrial_engine::{KeyValueEngines, KeyValueStore, OpenStores};
+use fstrial_model::{
+    measurement::Counters,
+    workload::{KeyValueEngine, Ycsb},
+};
+use lsm::Store;
 use sqlite::Journal;
 use std::{path::Path, sync::Arc};
 
 /// The engines that are linked into this crate.
 pub const ENGINES: [KeyValueEngine; 3] =
     [KeyValueEngine::Sqlite, KeyValueEngine::SqliteJournal, KeyValueEngine::Fjall];
+
+static OPEN: OpenStores = OpenStores::new();
 
 /// All of them.
 #[derive(Debug)]
@@ -24,14 +32,18 @@ pub struct Engines;
 impl KeyValueEngines for Engines {
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
         let sqlite = |journal| sqlite::Database::open(journal, settings, threads, folder);
-        Ok(match settings.engine {
+        Ok(OPEN.opened(match settings.engine {
             KeyValueEngine::Sqlite => Arc::new(sqlite(Journal::WriteAhead)?),
             KeyValueEngine::SqliteJournal => Arc::new(sqlite(Journal::Rollback)?),
-            KeyValueEngine::Fjall => Arc::new(lsm::Tree::open(settings, folder)?),
-            other @ (KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ) => {
+            KeyValueEngine::Fjall => Arc::new(Store::new(Fjall::open(settings, folder)?)),
+            other @ (KeyValueEngine::Rocksdb | KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ) => {
                 return Err(format!("{other} is not linked into this program"));
             }
-        })
+        }))
+    }
+
+    fn counts(&self) -> Counters {
+        OPEN.counts()
     }
 }
 

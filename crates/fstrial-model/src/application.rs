@@ -36,8 +36,8 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["rocksdb", "leveldb", "lsm", "cassandra", "scylladb", "tikv"],
-        about: "A store of sorted files: the pattern of commits to a growing log while memtables are flushed and files compacted, and \
-                fjall, an engine of that sort.",
+        about: "RocksDB itself, where it is built; and the pattern of commits to a growing log while memtables are flushed and files \
+                compacted, and fjall, an engine of that sort.",
     },
     Application {
         names: &["elasticsearch", "opensearch", "lucene", "solr"],

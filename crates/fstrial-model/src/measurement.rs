@@ -182,6 +182,8 @@ words! {
         /// Checkpoints that a server began from its last start to its end, of those that its workload counts; those that an engine inside
         /// the worker completed in the measured time.
         "checkpoints" Checkpoints,
+        /// Compactions that an engine inside the worker completed in the measured time.
+        "compactions" Compactions,
     }
 }
 
@@ -208,6 +210,23 @@ impl Counters {
     pub fn with(mut self, counter: Counter, value: Option<u64>) -> Self {
         self.0.extend(value.map(|value| (counter, value)));
         self
+    }
+
+    /// Each the sum of both, where it is known in one.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (counter, value) in other.known() {
+            *self.0.entry(counter).or_default() += value;
+        }
+        self
+    }
+
+    /// How far each has come since an earlier reading that had it.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        self.known()
+            .map(|(counter, after)| (counter, before.get(counter).map(|before| after.saturating_sub(before))))
+            .collect()
     }
 
     /// The value of one, if it is known.

@@ -214,6 +214,9 @@ pub struct CellReport {
     /// Checkpoints that the server began in a run, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<f64>,
+    /// Compactions that an engine completed in a run, mean; none where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compactions: Option<f64>,
     /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; empty where every run
     /// loads its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -693,6 +696,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         device_bytes_per_operation: median(&|load| load.device_bytes)
             .or_else(|| written_each(plan, (at, result), samples)),
         checkpoints: mean(&checkpoints),
+        compactions: mean(&counted(Counter::Compactions).collect::<Vec<_>>()),
         rate_by_load: rate_by_load(plan, at, samples),
         device_share: median(&|load| load.device_share),
         device_idle: is_idle(samples),

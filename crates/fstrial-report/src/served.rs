@@ -24,6 +24,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
                 true => Some("no run held a checkpoint".into()),
                 false => of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
             },
+            of_arms("compactions in a run", cells(), |cell| cell.compactions.map(count)),
             of_arms("typical of the runs on each load", cells(), |cell| by_load(cell, &workload.unit)),
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");

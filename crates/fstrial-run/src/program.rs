@@ -16,7 +16,7 @@ use fstrial_model::{
     measurement::Stage,
     units::{Bytes, Nanos},
     workload::{
-        EntryError, Program, Server, WIREDTIGER,
+        EntryError, HELPERS, Program, Server,
         metric::{Output, PickedNumber},
         program::Values,
     },
@@ -441,8 +441,8 @@ pub fn install(program: &str) -> String {
     if program.contains('/') {
         return "check the spelling of the path".into();
     }
-    if program == WIREDTIGER {
-        return "build it from its published source: `./x wiredtiger`, in the sources of fstrial".into();
+    if let Some((_, built_by)) = HELPERS.iter().find(|(name, _)| *name == program) {
+        return format!("build it: `{built_by}`, in the sources of fstrial");
     }
     match PACKAGES.iter().find(|(name, _)| *name == program) {
         Some((_, packages)) => format!("install it: {}", how_to_install(*packages)),

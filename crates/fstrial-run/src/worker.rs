@@ -1,6 +1,7 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing about rounds, statistics or the store.
 
+mod helper;
 mod search;
 mod state;
 mod watch;
@@ -10,6 +11,8 @@ use super::{
     operation::{self, Order, Step},
     program::{self, Level},
 };
+pub use helper::helper;
+
 use crate::{error::ExpectedError, exit_code};
 use clap::Args;
 use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site};
@@ -611,12 +614,12 @@ struct Sources<'a> {
 }
 
 /// What it has counted at a moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Count {
     cpu: Option<CpuCount>,
     device: Option<[u64; 2]>,
     log: Option<LogCount>,
-    checkpoints: Option<u64>,
+    engines: Counters,
 }
 
 impl Sources<'_> {
@@ -625,7 +628,7 @@ impl Sources<'_> {
             cpu: CpuCount::now(),
             device: self.device.now(),
             log: self.log.as_ref().and_then(LogCounter::now),
-            checkpoints: self.engines.checkpoints(),
+            engines: self.engines.counts(),
         }
     }
 
@@ -638,14 +641,11 @@ impl Sources<'_> {
             (Counter::CpuMachine, cpu.map(|time| time.0)),
             (Counter::DeviceRead, device(0)),
             (Counter::DeviceWritten, device(1)),
-            (
-                Counter::Checkpoints,
-                before.checkpoints.zip(after.checkpoints).map(|(before, after)| after.saturating_sub(before)),
-            ),
         ];
         let log = self.log.as_ref().zip(before.log.zip(after.log));
         let log = log.map(|(counter, (before, after))| counter.between(before, after));
-        own.into_iter().chain(log.into_iter().flatten()).collect()
+        let own: Counters = own.into_iter().chain(log.into_iter().flatten()).collect();
+        own.plus(&after.engines.since(&before.engines))
     }
 }
 

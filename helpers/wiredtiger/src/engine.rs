@@ -2,14 +2,17 @@
 //! their keys. A write of a field writes the record again in a transaction, which is tried again where another one came first.
 
 use crate::calls::{Connection, Failed, Found, Session};
-use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, Scanned};
-use fstrial_model::workload::{KeyValueEngine, Ycsb};
+use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, OpenStores, Scanned};
+use fstrial_model::{
+    measurement::{Counter, Counters},
+    workload::{KeyValueEngine, Ycsb},
+};
 use std::{
     ffi::CStr,
     fs,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc,
         atomic::{AtomicI32, AtomicI64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -28,8 +31,7 @@ const RECORDS: &CStr = c"key_format=q,value_format=u,memory_page_max=10m,split_p
 const INDEX: &CStr =
     c"key_format=u,value_format=q,leaf_page_max=16k,prefix_compression=true,checksum=on,allocation_size=4KB";
 
-/// The databases that were opened, for their statistics.
-static OPEN: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
+static OPEN: OpenStores = OpenStores::new();
 
 /// WiredTiger, and all engines that fstrial has itself.
 #[derive(Debug)]
@@ -37,17 +39,16 @@ pub struct Engines;
 
 impl KeyValueEngines for Engines {
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String> {
-        match settings.engine.helper() {
-            Some(_) => Ok(Arc::new(Store::open(settings, threads, folder)?)),
-            None => fstrial_kv::Engines.open(settings, threads, folder),
+        match settings.engine {
+            KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ => {
+                Ok(OPEN.opened(Arc::new(Store::open(settings, threads, folder)?)))
+            }
+            _ => fstrial_kv::Engines.open(settings, threads, folder),
         }
     }
 
-    fn checkpoints(&self) -> Option<u64> {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = open.iter().filter_map(Weak::upgrade).map(|one| one.plain_session()?.checkpoints());
-        let all: Vec<u64> = all.collect::<Result<_, _>>().ok()?;
-        (!all.is_empty()).then(|| all.iter().sum())
+    fn counts(&self) -> Counters {
+        OPEN.counts()
     }
 }
 
@@ -83,9 +84,6 @@ impl Store {
         let connection = Arc::new(Connection::open(&home, &config)?);
         connection.plain_session()?.create(RECORDS, INDEX)?;
         let next = AtomicI64::new(connection.session()?.last()? + 1);
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|one| one.strong_count() > 0);
-        open.push(Arc::downgrade(&connection));
         let log = match settings.engine {
             KeyValueEngine::WiredtigerJ => Log::Awaited,
             _ => Log::Synced(Syncing::start(&connection)?),
@@ -116,6 +114,11 @@ impl KeyValueStore for Store {
 
     fn check(&self) -> Result<(), String> {
         Ok(self.connection.plain_session()?.verify()?)
+    }
+
+    fn counts(&self) -> Counters {
+        let count = self.connection.plain_session().and_then(|mut session| session.checkpoints());
+        [(Counter::Checkpoints, count.ok())].into_iter().collect()
     }
 
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {

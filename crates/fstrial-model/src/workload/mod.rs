@@ -53,7 +53,7 @@ pub use server::{Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
 pub(crate) use settle::DURATIONS;
 pub use summary::Durability;
-pub use ycsb::{CoreWorkload, FIELD_BYTES, FIELDS, KeyValueEngine, Proportions, WIREDTIGER, Ycsb};
+pub use ycsb::{CoreWorkload, FIELD_BYTES, FIELDS, HELPERS, KeyValueEngine, Proportions, Ycsb};
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
@@ -138,7 +138,7 @@ impl Workload {
         let groups = &self.phases().first()?.groups;
         let all: Option<Vec<String>> = groups
             .iter()
-            .map(|group| Some(format!("{} {}", group.set.as_str(), group.pattern.loaded()?)))
+            .map(|group| Some(format!("{} {} {:?}", group.set.as_str(), group.pattern.loaded()?, group.data)))
             .collect();
         Some(all?.join(", "))
     }

@@ -33,8 +33,10 @@ const MAX_LOG: u64 = 4 << 30;
 const MIN_CACHE_OF_PAGES: Bytes = Bytes::mib(4);
 /// The longest pause between checkpoints.
 const MAX_PAUSE: Nanos = Nanos::secs(3600);
-/// The program that has WiredTiger.
-pub const WIREDTIGER: &str = "fstrial-wiredtiger";
+/// The programs that have engines which fstrial itself has not, and the command in its sources that builds each.
+pub const HELPERS: [(&str, &str); 2] = [(WIREDTIGER, "./x wiredtiger"), (ROCKSDB, "./x rocksdb")];
+const WIREDTIGER: &str = "fstrial-wiredtiger";
+const ROCKSDB: &str = "fstrial-rocksdb";
 
 words! {
     /// A core workload by the letter of its file (`workloada` to `workloadf`), or the load before them.
@@ -103,6 +105,8 @@ words! {
         "sqlite-journal" SqliteJournal,
         /// fjall, a log-structured merge tree: after every write its log is synced (`fdatasync`), before it returns.
         "fjall" Fjall,
+        /// RocksDB, a log-structured merge tree: its log is synced (`fdatasync`) before a write returns, which several threads share.
+        "rocksdb" Rocksdb,
         /// WiredTiger as in a standalone MongoDB with `w: 1`: a write returns before it is durable, and the log is synced with a pause of
         /// 100 ms.
         "wiredtiger" Wiredtiger,
@@ -120,6 +124,7 @@ impl KeyValueEngine {
                 "each write before it returns (SQLite, rollback journal, synchronous=EXTRA)"
             }
             Self::Fjall => "each write before it returns (fjall, its log is synced)",
+            Self::Rocksdb => "each write before it returns (RocksDB, its log is synced)",
             Self::Wiredtiger => {
                 "each write soon after it returned: the log is synced with a pause of 100 ms (WiredTiger, as MongoDB with w: 1)"
             }
@@ -127,9 +132,18 @@ impl KeyValueEngine {
         }
     }
 
-    /// The program that it is in, where its licence asks for one of its own.
+    /// The program that it is in, where its licence or its language asks for one of its own.
     pub fn helper(self) -> Option<&'static str> {
-        matches!(self, Self::Wiredtiger | Self::WiredtigerJ).then_some(WIREDTIGER)
+        match self {
+            Self::Sqlite | Self::SqliteJournal | Self::Fjall => None,
+            Self::Rocksdb => Some(ROCKSDB),
+            Self::Wiredtiger | Self::WiredtigerJ => Some(WIREDTIGER),
+        }
+    }
+
+    /// Whether it makes checkpoints by the clock.
+    fn is_wiredtiger(self) -> bool {
+        matches!(self, Self::Wiredtiger | Self::WiredtigerJ)
     }
 }
 
@@ -140,7 +154,7 @@ impl KeyValueEngine {
 pub struct Ycsb {
     /// What is done: `a` to `f`, or `load`.
     pub workload: CoreWorkload,
-    /// Who keeps the records: `sqlite`, `sqlite-journal`, `fjall`, `wiredtiger` or `wiredtiger-j`.
+    /// Who keeps the records: `sqlite`, `sqlite-journal`, `fjall`, `rocksdb`, `wiredtiger` or `wiredtiger-j`.
     pub engine: KeyValueEngine,
     /// Records that are there before the clock starts; of `load` those that are inserted.
     pub records: u64,
@@ -223,12 +237,12 @@ impl Behaviour for Ycsb {
     }
 
     fn period(&self) -> Option<Nanos> {
-        self.helper().map(|_| self.checkpoints_every())
+        self.engine.is_wiredtiger().then(|| self.checkpoints_every())
     }
 
     fn loaded(&self) -> Option<String> {
-        (self.workload != CoreWorkload::Load)
-            .then(|| format!("{} records in {}", self.records, self.engine.name()))
+        let is_loaded = self.workload != CoreWorkload::Load;
+        is_loaded.then(|| format!("{} records in {} with {}", self.records, self.engine.name(), self.cache))
     }
 
     fn helper(&self) -> Option<&'static str> {
@@ -265,7 +279,7 @@ impl Behaviour for Ycsb {
             let problem = format!("records = {} is out of range", self.records);
             return Err(entry_error("records", problem, "use 1 to 1000000000"));
         }
-        let is_paged = self.helper().is_some();
+        let is_paged = self.engine.is_wiredtiger();
         let least = if is_paged { MIN_CACHE_OF_PAGES } else { Bytes::mib(1) };
         if !(least..=Bytes::gib(1024)).contains(&self.cache) {
             let hint = if is_paged { "use 4MiB to 1TiB" } else { "use 1MiB to 1TiB" };
@@ -274,7 +288,7 @@ impl Behaviour for Ycsb {
         }
         if let Some(pause) = self.checkpoint {
             let is_whole = pause.0 % Nanos::secs(1).0 == 0 && (Nanos::secs(1)..=MAX_PAUSE).contains(&pause);
-            if self.helper().is_none() {
+            if !is_paged {
                 let problem = format!("the engine {} makes no checkpoints by the clock", self.engine);
                 return Err(entry_error(
                     "checkpoint",

@@ -7,7 +7,7 @@ use fstrial_model::{
     filesystem::{FILESYSTEMS, Filesystem},
     memory::LimitedBy,
     preset,
-    workload::{Entry, KeyValueEngine, WIREDTIGER},
+    workload::{Entry, HELPERS, KeyValueEngine},
 };
 use fstrial_report::json_lines;
 use fstrial_run::{
@@ -237,17 +237,22 @@ fn server((name, programs): (&'static str, [&str; 2])) -> Check {
     Check { name, ok: missing.is_none(), found }
 }
 
-/// The engines of YCSB's workloads, and how to get the one that is in a program of its own.
+/// The engines of YCSB's workloads, and how to get those that are in programs of their own.
 fn engines() -> Check {
     let linked = fstrial_kv::ENGINES.map(KeyValueEngine::name).join(", ");
-    let helper = command::find_own(WIREDTIGER);
-    let version =
-        helper.and_then(|helper| Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok());
-    let found = match version.as_ref().and_then(|said| said.stdout.lines().next()) {
-        Some(version) => format!("{linked}; {version}"),
-        None => format!("{linked}; wiredtiger is missing; {}", program::install(WIREDTIGER)),
+    let version = |name: &str| {
+        let helper = command::find_own(name)?;
+        let said = Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok()?.stdout;
+        said.lines().next().map(str::to_owned)
     };
-    Check { name: "engines", ok: version.is_some(), found: format!("{found} (--engine)") }
+    let versions = HELPERS.map(|(name, _)| version(name).ok_or(name));
+    let ok = versions.iter().all(Result::is_ok);
+    let of_helpers = versions.map(|found| {
+        found.unwrap_or_else(|name| {
+            format!("{} is missing; {}", name.trim_start_matches("fstrial-"), program::install(name))
+        })
+    });
+    Check { name: "engines", ok, found: format!("{linked}; {} (--engine)", of_helpers.join("; ")) }
 }
 
 /// The programs that presets run.
