@@ -133,7 +133,7 @@ impl Workload {
     /// such data, or loads them under the clock.
     pub fn loaded(&self, threads: u16) -> Option<String> {
         if let Some(timed) = self.program() {
-            return timed.program.loaded(threads);
+            return timed.program.loaded(threads, timed.duration);
         }
         let groups = &self.phases().first()?.groups;
         let all: Option<Vec<String>> = groups

@@ -262,15 +262,24 @@ impl Program {
         self.prepare.iter().chain([&self.command]).chain(servers)
     }
 
-    /// What it loads before the clock starts, the same text for the same content; none if it loads nothing.
-    pub fn loaded(&self, threads: u16) -> Option<String> {
+    /// What it loads before the clock starts, the same text for the same content but for its seed; none if it loads nothing.
+    pub fn loaded(&self, threads: u16, duration: Nanos) -> Option<String> {
+        let server = self.server.as_ref().filter(|server| !server.load.is_empty());
         let of_server =
-            self.server.iter().flat_map(|server| std::iter::once(&server.start).chain(&server.load));
-        let loads = !self.prepare.is_empty() || self.server.iter().any(|server| !server.load.is_empty());
-        let words = format!("{:?}", self.prepare.iter().chain(of_server).collect::<Vec<_>>());
-        let inputs = self.inputs.iter().filter(|(name, _)| words.contains(&format!("{{input:{name}}}")));
-        let text = format!("{words} {:?} {:?}", self.parameters, inputs.collect::<Vec<_>>());
-        loads.then(|| text.replace("{threads}", &threads.to_string()))
+            server.into_iter().flat_map(|server| std::iter::once(&server.start).chain(&server.load));
+        let commands: Vec<&Vec<String>> = self.prepare.iter().chain(of_server).collect();
+        let path = |name: &str| format!("/inputs/{name}");
+        let inputs = self.inputs.keys().map(|name| (name.clone(), path(name).into())).collect();
+        let values = Values { threads, duration, inputs, ..Values::of_nothing() };
+        let words = commands
+            .iter()
+            .map(|command| self.words(command, &values))
+            .collect::<Result<Vec<_>, _>>()
+            .ok()?;
+        let is_named = |name: &str| words.iter().flatten().any(|word| word.contains(&path(name)));
+        let texts = self.inputs.iter().filter(|(name, _)| is_named(name));
+        let texts = texts.map(|(_, text)| self.input(text, &values)).collect::<Result<Vec<_>, _>>().ok()?;
+        (!words.is_empty()).then(|| format!("{words:?} {texts:?}"))
     }
 
     /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.

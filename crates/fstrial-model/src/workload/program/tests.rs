@@ -25,6 +25,30 @@ fn values() -> Values {
     }
 }
 
+/// What is loaded differs where anything does that its commands are told; not by what only the measured command is.
+#[test]
+fn what_is_loaded_is_known_by_what_its_commands_are_told() {
+    let loaded = |prepare: &str, more: &str, threads| {
+        let text = format!(
+            "command = ['x', '-t{{threads}}', '{{input:run}}', '{{input:make}}']\nprepare = [[{prepare}]]\n{more}\n{METRIC}"
+        );
+        let program = entry(&text).program().unwrap();
+        program.loaded(threads, Nanos::secs(1)).unwrap()
+    };
+    let run = |text: &str| format!("files = 3\ninputs = {{ run = '{text}', make = 'rows {{files}}' }}");
+    let plain = loaded("'make', '{seed}'", &run("a"), 1);
+    assert_eq!(
+        plain,
+        loaded("'make', '{seed}'", &run("b {threads}"), 8),
+        "the script of the measured command is not loaded"
+    );
+    assert_ne!(loaded("'make', '{threads}'", &run("a"), 1), loaded("'make', '{threads}'", &run("a"), 8));
+    let files = |count| loaded("'make', '{input:make}'", &run("a").replace('3', count), 1);
+    assert_ne!(files("3"), files("4"), "an input that a command reads is");
+    let nothing = entry(&format!("command = ['x']\n{METRIC}")).program().unwrap();
+    assert_eq!(nothing.loaded(1, Nanos::secs(1)), None);
+}
+
 #[test]
 fn every_placeholder_is_replaced() {
     let program = entry(&format!(
