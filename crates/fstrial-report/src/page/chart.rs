@@ -75,6 +75,8 @@ pub(crate) struct Series {
     pub(crate) is_line: bool,
     /// Whether each point has a mark.
     pub(crate) is_marked: bool,
+    /// Of another source, and not measured here.
+    pub(crate) is_pale: bool,
 }
 
 /// The sign of an arm, for a list of arms.
@@ -186,7 +188,7 @@ fn draw_series(series: &Series, room: &Room<'_>, has_places: bool) -> Markup {
     let mark = |(x, y): (f64, f64)| format!("M{} {}{}", px(x), px(y), shape(series.arm));
     let marks = || points.iter().map(|point| mark(at(point))).collect::<String>();
     html! {
-        g class=(looks(series.arm)) data-arm=[series.arm] data-name=(plain(&series.name))
+        g class={ (looks(series.arm)) @if series.is_pale { " pale" } } data-arm=[series.arm] data-name=(plain(&series.name))
             data-x=[has_places.then(|| values(series, |point| point.0))] data-y=(values(series, |point| point.1)) {
             @if !series.range.is_empty() { path.area d=(area()) {} }
             @if series.is_line { path.line d=(line(points.iter().map(at))) {} }
@@ -257,6 +259,7 @@ mod tests {
                 points,
                 is_line: true,
                 is_marked: true,
+                is_pale: true,
             }],
             band: Some((1.0, 2.0)),
             shaded_to: Some(1.5),
@@ -274,7 +277,7 @@ mod tests {
     fn a_series_has_its_numbers_and_its_looks() {
         let svg = draw(&chart(vec![(1.0, 12_345.6), (2.0, 0.012_345)])).into_string();
         assert!(svg.contains("data-x=\"1 2\"") && svg.contains("data-y=\"12350 0.01235\""), "{svg}");
-        assert!(svg.contains("class=\"c1 d1\""), "{svg}");
+        assert!(svg.contains("class=\"c1 d1 pale\""), "{svg}");
         assert!(!svg.contains("NaN"));
     }
 

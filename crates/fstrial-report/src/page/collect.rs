@@ -9,7 +9,13 @@ use crate::{
     again::JudgedTrial,
     document::{CellReport, WorkloadReport},
 };
-use fstrial_model::{measurement::Stage, metric::Metric, trial::Compare, workload::Until};
+use fstrial_model::{
+    claim::{Number, OriginalTable},
+    measurement::Stage,
+    metric::Metric,
+    trial::Compare,
+    workload::Until,
+};
 use fstrial_run::{course::Course, latencies::Latencies, plan::Plan, sample::LoadSample, stored::Besides};
 use fstrial_stats::{quantile::are_enough, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
@@ -86,19 +92,52 @@ fn section_data(
     names: &[String],
     detail: Detail,
 ) -> SectionData {
+    let cells: Vec<CellData> = section
+        .iter()
+        .zip(&report.cells)
+        .map(|(at, cell)| cell_data(told, *at, cell, index_of(names, &cell.arm), detail))
+        .collect();
+    let claim = told.plan.trial.claim.as_ref().filter(|_| !report.less_is_better);
     SectionData {
         title: report.title(),
         unit: report.unit.clone(),
         less_is_better: report.less_is_better,
         warmup_seconds: report.warmup_seconds,
         levels: report.levels(),
-        cells: section
-            .iter()
-            .zip(&report.cells)
-            .map(|(at, cell)| cell_data(told, *at, cell, index_of(names, &cell.arm), detail))
-            .collect(),
+        source: claim.map_or_else(Vec::new, |claim| source_curves(&claim.tables, &cells, names)),
+        cells,
         contrasts: contrasts_of(told, section, report, names),
     }
+}
+
+/// The columns of the first table over threads that are called like arms, multiplied by the median ratio of our rates to its figures at
+/// the points that both have: what can be compared of the two is the shape. Empty where there is no such point.
+fn source_curves(
+    tables: &[OriginalTable],
+    cells: &[CellData],
+    names: &[String],
+) -> Vec<(usize, Vec<(f64, f64)>)> {
+    let is_over_threads =
+        |table: &&OriginalTable| table.columns.first().is_some_and(|name| name == "threads");
+    let Some(table) = tables.iter().find(is_over_threads) else { return Vec::new() };
+    let column = |(column, name): (usize, &String)| {
+        let arm = names.iter().position(|arm| arm == name)?;
+        let point = |row: &Vec<Number>| Some((row[0].value()?, row[column].value()?));
+        Some((arm, table.rows.iter().filter_map(point).collect::<Vec<(f64, f64)>>()))
+    };
+    let curves: Vec<_> = table.columns.iter().enumerate().skip(1).filter_map(column).collect();
+    let both = curves.iter().flat_map(|(arm, curve)| {
+        let ours = cells.iter().filter(move |cell| cell.arm == *arm);
+        ours.filter_map(|cell| {
+            let theirs = curve.iter().find(|(threads, _)| *threads == f64::from(cell.threads))?.1;
+            Some((cell.rate? / theirs).ln()).filter(|ratio| ratio.is_finite())
+        })
+    });
+    let Some(factor) = spread::median(&both.collect::<Vec<_>>()).map(f64::exp) else { return Vec::new() };
+    let multiplied = |(arm, curve): (usize, Vec<(f64, f64)>)| {
+        (arm, curve.into_iter().map(|(threads, figure)| (threads, figure * factor)).collect())
+    };
+    curves.into_iter().map(multiplied).collect()
 }
 
 /// The place of a name: every cell and contrast has one of the names.
@@ -276,4 +315,34 @@ fn stages(besides: &Besides) -> BTreeMap<&'static str, f64> {
         (seconds > 0.0).then_some((stage.name(), seconds))
     };
     STAGES.into_iter().filter_map(took).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One number for all curves: how the arms stand to each other in the source is kept.
+    #[test]
+    fn curves_of_a_source_lie_where_ours_do() {
+        let whole = |values: [i64; 3]| values.map(Number::Whole).to_vec();
+        let up_to =
+            vec![Number::Text("up to 8".into()), Number::Text("100 %".into()), Number::Text("110 %".into())];
+        let table = OriginalTable {
+            title: "OLTP".into(),
+            unit: "transactions/s".into(),
+            columns: ["threads", "ext4", "xfs"].map(str::to_owned).to_vec(),
+            rows: vec![up_to, whole([16, 2000, 2000]), whole([32, 2400, 1800]), whole([64, 2400, 1600])],
+        };
+        let cell = |arm, threads, rate| CellData { arm, threads, rate: Some(rate), ..CellData::default() };
+        let cells = [cell(0, 8, 90.0), cell(1, 16, 100.0), cell(0, 16, 100.0), cell(1, 32, 180.0)];
+        let names = ["xfs", "ext4"].map(str::to_owned);
+        let curves = source_curves(std::slice::from_ref(&table), &cells, &names);
+        let near = |found: &[(f64, f64)], wanted: [(f64, f64); 3]| {
+            found.iter().zip(wanted).all(|((x, y), (at, value))| *x == at && (y - value).abs() < 1e-9)
+        };
+        assert_eq!((curves[0].0, curves[1].0), (1, 0));
+        assert!(near(&curves[0].1, [(16.0, 100.0), (32.0, 120.0), (64.0, 120.0)]), "{curves:?}");
+        assert!(near(&curves[1].1, [(16.0, 100.0), (32.0, 90.0), (64.0, 80.0)]), "{curves:?}");
+        assert!(source_curves(&[table], &cells[..1], &names).is_empty(), "no point is in both");
+    }
 }

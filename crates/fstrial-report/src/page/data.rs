@@ -27,6 +27,8 @@ pub(super) struct SectionData {
     pub(super) warmup_seconds: Option<f64>,
     pub(super) levels: Vec<u16>,
     pub(super) cells: Vec<CellData>,
+    /// Curves over threads of a claim's source, by arm, all multiplied so that they lie where ours do.
+    pub(super) source: Vec<(usize, Vec<(f64, f64)>)>,
     /// Those of throughput.
     pub(super) contrasts: Vec<ContrastData>,
 }
@@ -44,6 +46,7 @@ impl SectionData {
 }
 
 /// A cell.
+#[derive(Default)]
 pub(super) struct CellData {
     pub(super) arm: usize,
     pub(super) threads: u16,

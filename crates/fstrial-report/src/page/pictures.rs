@@ -32,7 +32,8 @@ pub(super) fn of(data: &TrialData, section: &SectionData, anchor: &str) -> Marku
             @if let Some(figure) = ratios { (figure) }
             @if let Some(figure) = forests::rates(data, section, &id("rates")) { (figure) }
             @if section.levels.len() >= A_CURVE {
-                (figure(&id("threads"), THREADS, [(None, over_threads(data, section, false))]))
+                @let words = if section.source.is_empty() { THREADS } else { THREADS_AND_SOURCE };
+                (figure(&id("threads"), words, [(None, over_threads(data, section, false))]))
                 (figure(&id("latency-threads"), LATENCY_THREADS, [(None, over_threads(data, section, true))]))
             }
             @for (kind, title, of, words) in COSTS {
@@ -61,6 +62,11 @@ type Words = (&'static str, &'static str);
 const THREADS: Words = (
     "Against threads",
     "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
+);
+const THREADS_AND_SOURCE: Words = (
+    "Against threads",
+    "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range. Pale: the curves of the \
+     source, all multiplied by one number to lie at the same height.",
 );
 const LATENCY_THREADS: Words = (
     "Latency against threads",
@@ -278,6 +284,15 @@ fn over_threads(data: &TrialData, section: &SectionData, is_latency: bool) -> Op
             }
         })
         .collect();
+    let pale = section.source.iter().filter(|_| !is_latency).map(|(arm, curve)| Series {
+        arm: Some(*arm),
+        name: format!("{}, then", data.arms[*arm]),
+        points: curve.clone(),
+        is_line: true,
+        is_pale: true,
+        ..Series::default()
+    });
+    let series: Vec<Series> = series.into_iter().chain(pale).collect();
     let levels: Vec<f64> = section.levels.iter().map(|level| f64::from(*level)).collect();
     let threads =
         Axis::around(levels.iter().copied(), Scale::Log, false, Rc::new(|value| format!("{value:.0}")));
