@@ -100,8 +100,12 @@ pub fn render(
 /// What the budget can show, before anything is known of the device.
 fn budget(forecast: &Forecast) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
+    let loading = match forecast.loading_seconds {
+        seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
+        _ => String::new(),
+    };
     let mut out = format!(
-        "\nAn estimate from the plan alone: a round takes about {}, {} of it preparation; that makes {}.\n",
+        "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}.\n",
         wait(forecast.round_seconds),
         wait(forecast.preparation_seconds),
         rounds_in_words(rounds as usize)
@@ -131,32 +135,40 @@ fn budget(forecast: &Forecast) -> String {
     out
 }
 
-/// What is prepared once, before the first round.
+/// What is prepared once, before the first round; what is loaded in several ways on the same arms is told once.
 fn states(plan: &Plan) -> String {
     let trial = &plan.trial;
     let mut out = String::new();
-    for shared in shared(plan) {
-        let arms: Vec<&str> = shared.arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
+    let all = shared(plan);
+    for alike in all.chunk_by(|a, b| a.arms == b.arms) {
+        let arms: Vec<&str> = alike[0].arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
         let (blank, save) = match trial.trial.restore {
             Restoring::Copy => ("write zeros over the whole device", "copy what is not zero into the file"),
             Restoring::Clone => {
                 ("share the image's blocks with the file, to see that it can", "share them again")
             }
         };
-        let (build, state) = match &shared.load {
-            Some(load) => (
-                format!("{blank}, build it as below with mkfs"),
-                format!("{}, sync", plan.load_in_words(load)),
-            ),
-            None => (
+        let loads: Vec<String> = alike
+            .iter()
+            .filter_map(|shared| shared.load.as_ref())
+            .map(|load| plan.load_in_words(load))
+            .collect();
+        let (times, build, state) = match loads.as_slice() {
+            [] => (
+                "Once",
                 format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
-                match shared.state.is_fresh() {
+                match alike[0].state.is_fresh() {
                     true => "leave it as it is, because the others are put back too".into(),
-                    false => format!("make the state {} in the folder `state`, sync", shared.state),
+                    false => format!("make the state {} in the folder `state`, sync", alike[0].state),
                 },
             ),
+            loads => (
+                "Once for each load",
+                format!("{blank}, build it as below with mkfs"),
+                format!("{}; sync", loads.join(", or ")),
+            ),
         };
-        let _ = writeln!(out, "\nOnce, for {}", arms.join(", "));
+        let _ = writeln!(out, "\n{times}, for {}", arms.join(", "));
         let steps = [
             (
                 "make a nameless file for the prepared filesystem".to_owned(),

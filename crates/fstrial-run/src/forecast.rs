@@ -6,9 +6,14 @@ use super::{
     contrast::{less_is_better, question},
     panels::{self, ALPHA},
     plan::Plan,
+    prepared::shared,
 };
 use crate::numbers;
-use fstrial_model::{trial::Settings, units::Nanos};
+use fstrial_model::{
+    trial::Settings,
+    units::{Bytes, Nanos},
+    workload::Workload,
+};
 use fstrial_stats::{
     normal, power,
     schedule::{Schedule, Spending},
@@ -55,6 +60,8 @@ pub struct Forecast {
     pub round_seconds: f64,
     /// Preparation in that: mkfs, mount, laying out files, taking down.
     pub preparation_seconds: f64,
+    /// Loading the data of workloads once before the first round; 0 where every run loads them.
+    pub loading_seconds: f64,
     /// Long runs before the first round, for what shorter ones do not see; 0 where there are none.
     pub pilot_seconds: f64,
     /// Fewer rounds than this decide nothing.
@@ -82,7 +89,8 @@ impl Forecast {
     pub fn after(pilots: Nanos, plan: &Plan) -> Forecast {
         let (round, preparation) = round_time(plan);
         let settings = &plan.trial.trial;
-        let left = settings.budget.0.saturating_sub(pilots.0);
+        let loading = loading_time(plan);
+        let left = settings.budget.0.saturating_sub(pilots.0).saturating_sub(loading.0);
         let affordable = u32::try_from(left / round.0.max(1)).unwrap_or(u32::MAX);
         let rounds = affordable.min(settings.rounds.unwrap_or(MAX_ROUNDS));
         let rule = Rule::of(plan);
@@ -91,6 +99,7 @@ impl Forecast {
             rounds,
             round_seconds: round.as_secs_f64(),
             preparation_seconds: preparation.as_secs_f64(),
+            loading_seconds: loading.as_secs_f64(),
             pilot_seconds: pilots.as_secs_f64(),
             least_rounds: least,
             questions: rule.as_ref().map_or(0, |rule| rule.questions),
@@ -157,7 +166,30 @@ pub fn least_rounds(plan: &Plan) -> u32 {
 
 /// About how many seconds the least rounds take with which this plan has a verdict; of one round where nothing is compared.
 pub fn least_seconds(plan: &Plan) -> f64 {
-    round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1))
+    round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1)) + loading_time(plan).as_secs_f64()
+}
+
+/// About how long loading the data of all workloads takes, once on each filesystem for each load: the device is written with zeros before, and
+/// read after.
+fn loading_time(plan: &Plan) -> Nanos {
+    let device = 2 * guess(plan.device_size).0;
+    let loads = shared(plan).into_iter().filter_map(|shared| shared.load);
+    let one = |cell: usize| {
+        let at = &plan.cells[cell];
+        let workload = &plan.workloads[at.workload];
+        let server = if serves(workload) { SERVER_GUESS.0 } else { 0 };
+        OVERHEAD_GUESS.0 + device + server + guess(workload.space_needed(at.threads)).0
+    };
+    Nanos(loads.map(|load| one(load.cells[0])).sum())
+}
+
+/// About how long it takes to write these bytes.
+fn guess(bytes: Bytes) -> Nanos {
+    Nanos(bytes.0 / LAYOUT_GUESS * 1_000_000)
+}
+
+fn serves(workload: &Workload) -> bool {
+    workload.program().is_some_and(|timed| timed.program.server.is_some())
 }
 
 /// About how long a round takes, and what of that is preparation. Controls come later, if at all.
@@ -178,8 +210,8 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let is_loaded = plan.trial.loads(&plan.trial.arms[at.arm]).is_some();
     // What is loaded already comes with the whole device.
     let bytes = if is_loaded { plan.device_size } else { workload.space_needed(at.threads) };
-    let layout = bytes.0 / LAYOUT_GUESS * 1_000_000;
-    let server = match workload.program().is_some_and(|timed| timed.program.server.is_some()) {
+    let layout = guess(bytes).0;
+    let server = match serves(workload) {
         true if is_loaded => LOADED_SERVER_GUESS,
         true => SERVER_GUESS,
         false => Nanos(0),
