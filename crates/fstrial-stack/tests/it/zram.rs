@@ -11,8 +11,8 @@ use fstrial_stack::{
     stack::AttachedDevices,
 };
 use std::{
-    collections::BTreeMap,
     fs,
+    io::Read,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
@@ -33,19 +33,54 @@ fn index_of(zram: &Zram) -> u32 {
     }
 }
 
-/// Sizes and sequence numbers of the zram devices that are there.
-fn all() -> BTreeMap<String, (String, String)> {
-    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+/// Numbers of the zram devices there are, those of other tests included.
+fn numbers() -> Vec<u32> {
     fs::read_dir("/sys/block")
         .unwrap()
         .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with("zram"))
-        .map(|entry| {
-            let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
-            (name, (read(path.join("disksize")), read(path.join("diskseq"))))
-        })
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("zram")?.parse().ok())
         .collect()
+}
+
+/// A device of another command, in use: nobody changes it but who added it, so that any change of it is ours.
+struct Bystander {
+    _home: Lab,
+    zram: Box<Zram>,
+    index: u32,
+    sequence: String,
+}
+
+impl Bystander {
+    const WORDS: &[u8] = b"precious";
+
+    fn new() -> Self {
+        let home = Lab::new();
+        let zram = Box::new(Zram::add(SIZE, &home.ledger).unwrap());
+        let index = index_of(&zram);
+        renew(index, SIZE).unwrap();
+        write_at(Path::new(&format!("/dev/zram{index}")), 0, Self::WORDS);
+        Self { _home: home, zram, index, sequence: sequence(index) }
+    }
+
+    fn assert_untouched(self) {
+        let mut start = [0; Self::WORDS.len()];
+        fs::File::open(format!("/dev/zram{}", self.index)).unwrap().read_exact(&mut start).unwrap();
+        assert_eq!(start, Self::WORDS);
+        assert_eq!(sequence(self.index), self.sequence);
+        self.zram.close().unwrap();
+    }
+}
+
+/// Changes with every reset of the device.
+fn sequence(index: u32) -> String {
+    fs::read_to_string(folder(index).join("diskseq")).unwrap()
+}
+
+/// Keeps all other tests of zram waiting, those of other programs included: each sees which devices come and go.
+fn alone() -> fs::File {
+    let lock = fs::File::open("/sys/class/zram-control/hot_add").unwrap();
+    lock.lock().unwrap();
+    lock
 }
 
 fn has_zram<F>(body: &F) -> bool {
@@ -59,11 +94,12 @@ fn has_zram<F>(body: &F) -> bool {
 #[test]
 fn a_device_of_our_own() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
-        let before = all();
+        let (bystander, before) = (Bystander::new(), numbers());
         let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
         let index = index_of(&zram);
-        assert!(!before.contains_key(&format!("zram{index}")));
+        assert!(!before.contains(&index));
         assert_eq!(zram.data(), Data::RepeatedWord);
         assert!(zram.describe().contains(&format!("/dev/zram{index} of 128 MiB")), "{}", zram.describe());
         assert_eq!(lab.entries().len(), 1);
@@ -92,11 +128,8 @@ fn a_device_of_our_own() {
         zram.close().unwrap();
         assert!(!folder(index).exists());
         assert!(lab.entries().is_empty());
-        let after = all();
-        for (name, state) in before.iter().filter(|(name, _)| after.contains_key(*name)) {
-            assert_eq!(&after[name], state, "{name} was touched");
-        }
-        assert!(after.contains_key("zram0") == before.contains_key("zram0"));
+        bystander.assert_untouched();
+        assert!(numbers().contains(&0) == before.contains(&0));
     };
     if has_zram(&body) {
         isolated(body);
@@ -106,6 +139,7 @@ fn a_device_of_our_own() {
 #[test]
 fn a_device_in_use_is_not_renewed() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
         let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
         let index = index_of(&zram);
@@ -132,6 +166,7 @@ fn a_device_in_use_is_not_renewed() {
 #[test]
 fn those_who_look_in_passing_are_waited_for() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
         let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
         let index = index_of(&zram);
@@ -160,8 +195,9 @@ fn those_who_look_in_passing_are_waited_for() {
 #[test]
 fn what_the_dead_added_is_removed() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
-        let before = all();
+        let bystander = Bystander::new();
         // Died with the device added, set up, and not given up.
         let zram = Zram::add(SIZE, &lab.ledger).unwrap();
         let index = index_of(&zram);
@@ -173,9 +209,7 @@ fn what_the_dead_added_is_removed() {
         assert!(replayed.len() == 1 && replayed[0].result.is_ok(), "{replayed:?}");
         assert!(replayed[0].undo.contains(&format!("/dev/zram{index}")), "{replayed:?}");
         assert!(!folder(index).exists() && lab.entries().is_empty());
-        for (name, state) in all() {
-            assert!(before.get(&name).is_none_or(|earlier| *earlier == state), "{name} was touched");
-        }
+        bystander.assert_untouched();
     };
     if has_zram(&body) {
         isolated(body);
@@ -185,6 +219,7 @@ fn what_the_dead_added_is_removed() {
 #[test]
 fn the_number_of_a_dead_device_taken_by_another() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
         let stale = Ledger::open(&lab.path("stale"), NOBODY).unwrap();
         let first = Box::new(Zram::add(SIZE, &stale).unwrap());
@@ -216,18 +251,17 @@ fn the_number_of_a_dead_device_taken_by_another() {
 #[test]
 fn a_device_added_but_not_written_down() {
     let body = || {
+        let _alone = alone();
         let lab = Lab::new();
-        let numbers =
-            all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect::<Vec<u32>>();
+        let before = numbers();
         let other = Ledger::open(&lab.path("other"), NOBODY).unwrap();
         let now = u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
         let zram = Zram::add(SIZE, &other).unwrap();
         let index = index_of(&zram);
         // Others may have added devices in the meantime: only ours is to be removed here.
-        let mut spared: Vec<u32> =
-            all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect();
+        let mut spared = numbers();
         spared.retain(|number| *number != index);
-        assert!(!numbers.contains(&index));
+        assert!(!before.contains(&index));
         let announced = |moment| Undo::RemoveUnusedZram { existing: spared.clone(), moment };
         let _entry = lab.ledger.write(announced(now)).unwrap();
         // Set up, so in use by somebody: spared.
