@@ -168,13 +168,15 @@ fn look_at(root: &Path, writer: &Writer) -> Result<(u64, Option<Layout>), Engine
         if number % step != 0 {
             return Ok(());
         }
-        let fd = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let fd = openat(CWD, path, flags, Mode::empty());
         score.look_at(fd.map_err(|e| failed("open", path, e))?.as_fd()).map_err(|e| failed("map", path, e))
     })?;
     Ok((files, score.figures()))
 }
 
-/// Calls with the path and the name of every file below a folder.
+/// Calls with the path and the name of every regular file below a folder. What else a program leaves there is passed over: to open a
+/// link or a device as root could reach anything, and to open a pipe would wait.
 fn for_each_file(
     root: &Path,
     found: &mut dyn FnMut(&Path, &str) -> Result<(), EngineError>,
@@ -186,9 +188,10 @@ fn for_each_file(
         };
         for entry in fs::read_dir(&folder).map_err(|e| io("list", &e))? {
             let entry = entry.map_err(|e| io("list", &e))?;
-            if entry.file_type().map_err(|e| io("look into", &e))?.is_dir() {
+            let kind = entry.file_type().map_err(|e| io("look into", &e))?;
+            if kind.is_dir() {
                 folders.push(entry.path());
-            } else {
+            } else if kind.is_file() {
                 found(&entry.path(), &entry.file_name().to_string_lossy())?;
             }
         }

@@ -1,6 +1,7 @@
 //! States in a folder of the host: the same from the same seed, of the shape and the sizes that were asked for.
 
 use super::*;
+use fstrial_model::state::Loaded;
 use std::{
     collections::BTreeMap,
     fs,
@@ -121,4 +122,24 @@ fn nothing_is_made_of_a_fresh_state() {
     let made = finish_state(folder.path(), &recipe).unwrap();
     assert_eq!((made.files, made.layout), (0, None));
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+/// What a server leaves next to its files: a link to a device, one to nowhere, a pipe, a socket. None is opened or counted.
+#[test]
+fn only_regular_files_are_looked_at() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("data"), [7; 20_000]).unwrap();
+    fs::create_dir(at("inner")).unwrap();
+    fs::write(at("inner/log"), [7; 20_000]).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
+    std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+    std::os::unix::fs::symlink("..", at("upwards")).unwrap();
+    rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _listening = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    let recipe =
+        Recipe { state: State::Loaded(Loaded::default()), seed: 1, data: Data::Random, room: Bytes::mib(1) };
+    let finished = finish_state(folder.path(), &recipe).unwrap();
+    assert_eq!(finished.files, 2);
+    assert_eq!(finished.layout.unwrap().files, 2);
 }
