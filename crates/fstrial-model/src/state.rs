@@ -66,7 +66,7 @@ pub struct Populated {
     pub file_size: Bytes,
 }
 
-/// A filesystem that holds the data of the workload, loaded several times from different seeds.
+/// A filesystem that holds the data of the workload, loaded several times, each on a new filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loaded {
     /// How often they are loaded. All runs of a round begin with the same load, so that how much verdicts depend on where
@@ -284,7 +284,7 @@ struct Table {
     width: Option<u32>,
     /// Size of each file (filled), or the median of their sizes (aged, populated).
     file_size: Option<Bytes>,
-    /// How often the data are loaded, from different seeds (loaded).
+    /// How often the data are loaded, each time on a new filesystem (loaded).
     loads: Option<u32>,
 }
 
@@ -531,7 +531,7 @@ impl Space {
 /// What a prepared state really is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateFigures {
-    /// What was asked for, in its short form.
+    /// What was asked for, in its short form; of loaded data also which load it is.
     pub asked: String,
     /// Files in it.
     pub files: u64,

@@ -2,6 +2,7 @@
 
 use super::{
     claim::{self, ClaimReport},
+    numbers::counted,
     verdict,
 };
 use fstrial_model::{
@@ -217,10 +218,10 @@ pub struct CellReport {
     /// Compactions that an engine completed in a run, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compactions: Option<f64>,
-    /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; empty where every run
-    /// loads its own.
+    /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; none of a load without a
+    /// run, and empty where every run loads its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rate_by_load: Vec<f64>,
+    pub rate_by_load: Vec<Option<f64>>,
     /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -384,8 +385,19 @@ pub fn document(
         .chain(noise_warning(plan, finished))
         .chain(ceiling_warning(&document.workloads))
         .chain(control_warning(plan))
+        .chain(loads_warning(plan))
         .collect();
     document
+}
+
+/// What verdicts are about where data were loaded before the first round.
+fn loads_warning(plan: &Plan) -> Option<String> {
+    let loads = plan.trial.arms.iter().find_map(|arm| plan.trial.loads(arm))?;
+    let loads = counted(loads as usize, "load");
+    Some(format!(
+        "verdicts are about the {loads} made before the first round: another one may lie elsewhere on the device; arms that are made \
+         alike share theirs, and so do an arm and its control"
+    ))
 }
 
 /// Words that say again how places on other hosts are reached.
@@ -636,11 +648,18 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     audit::unequal_durability((a, &of_a), (b, &of_b))
 }
 
-/// Why two workloads are: what they write is durable at other moments.
+/// Why two workloads are: what they write is durable at other moments, or their servers promise something else.
 fn unequal_workloads(plan: &Plan, a: &str, b: &str) -> Option<String> {
+    let find = |name: &str| plan.workloads.iter().find(|workload| workload.name == name);
+    let promised = |name: &str| {
+        let said = find(name)?.program()?.program.durable()?;
+        (said != Durability::ReadsOnly.to_string()).then_some(said)
+    };
+    if let (Some(of_a), Some(of_b)) = (promised(a), promised(b)) {
+        return (of_a != of_b).then(|| format!("durable in {a}: {of_a}; in {b}: {of_b}"));
+    }
     let writes = |name: &str| {
-        let workload = plan.workloads.iter().find(|workload| workload.name == name)?;
-        let all = workload.durability().into_iter().map(|(_, durability)| durability);
+        let all = find(name)?.durability().into_iter().map(|(_, durability)| durability);
         let all: BTreeSet<Durability> =
             all.filter(|durability| *durability != Durability::ReadsOnly).collect();
         (!all.is_empty()).then_some(all)
@@ -649,7 +668,7 @@ fn unequal_workloads(plan: &Plan, a: &str, b: &str) -> Option<String> {
     let words =
         |all: &BTreeSet<Durability>| all.iter().map(|one| one.adverb()).collect::<Vec<_>>().join(" and ");
     (of_a != of_b)
-        .then(|| format!("writes are made durable {} by {a}, {} by {b}", words(&of_a), words(&of_b)))
+        .then(|| format!("writes of {a} are made durable {}, those of {b} {}", words(&of_a), words(&of_b)))
 }
 
 fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
@@ -709,14 +728,13 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
     }
 }
 
-fn rate_by_load(plan: &Plan, cell: usize, samples: &[Sample]) -> Vec<f64> {
+fn rate_by_load(plan: &Plan, cell: usize, samples: &[Sample]) -> Vec<Option<f64>> {
     let arm = plan.cells[cell].arm;
-    let loads = plan.trial.loads(&plan.trial.arms[arm]).unwrap_or(0);
     let of_load = |number| {
-        let of_it = samples.iter().filter(move |sample| plan.load_of(arm, sample.round) == Some(number));
+        let of_it = samples.iter().filter(|sample| plan.load_of(arm, sample.round) == Some(number));
         of_it.map(|sample| sample.rate).collect::<Typical>().value()
     };
-    (0..loads).filter_map(of_load).collect()
+    (0..plan.trial.loads(&plan.trial.arms[arm]).unwrap_or(0)).map(of_load).collect()
 }
 
 /// Whether the device did nothing in most of the runs in which that was counted.
@@ -820,7 +838,36 @@ mod tests {
         assert_eq!(unequal_workloads(&plan, "ycsb-c", "ycsb-a"), None, "what only reads promises nothing");
         assert_eq!(
             unequal_workloads(&plan, "ycsb-a-wiredtiger", "ycsb-a").as_deref(),
-            Some("writes are made durable periodically by ycsb-a-wiredtiger, per request by ycsb-a")
+            Some("writes of ycsb-a-wiredtiger are made durable periodically, those of ycsb-a per request")
+        );
+    }
+
+    #[test]
+    fn servers_that_keep_other_promises_are_of_unequal_durability() {
+        let text = "
+            [trial]
+            compare = 'workloads'
+            [[arm]]
+            filesystem = 'ext4'
+            [[workload]]
+            use = 'postgresql-tpcb'
+            name = 'on'
+            [[workload]]
+            use = 'postgresql-tpcb'
+            name = 'off'
+            parameters = { synchronous_commit = 'off' }
+            [[workload]]
+            use = 'postgresql-select'
+        ";
+        let plan = Plan::new(Trial::parse("trial", text).unwrap().settled(4).unwrap(), 1).unwrap();
+        let said = unequal_workloads(&plan, "off", "on").unwrap();
+        assert!(said.starts_with("durable in off: each commit"), "{said}");
+        assert!(said.contains("synchronous_commit = off); in on: each commit"), "{said}");
+        assert_eq!(unequal_workloads(&plan, "on", "on"), None);
+        assert_eq!(
+            unequal_workloads(&plan, "postgresql-select", "on"),
+            None,
+            "what only reads promises nothing"
         );
     }
 

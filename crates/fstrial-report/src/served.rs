@@ -25,7 +25,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
                 false => of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
             },
             of_arms("compactions in a run", cells(), |cell| cell.compactions.map(count)),
-            of_arms("typical of the runs on each load", cells(), |cell| by_load(cell, &workload.unit)),
+            by_load(cells()),
         ];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let level = (levels.len() > 1).then(|| threads_in_words(threads));
@@ -37,13 +37,22 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()
 }
 
-/// `1201, 1190, 1243 (4.5 % apart)`, in the unit of the column above; none with fewer than two loads.
-fn by_load(cell: &CellReport, unit: &str) -> Option<String> {
-    let rates = &cell.rate_by_load;
-    let (least, most) = (rates.iter().copied().reduce(f64::min)?, rates.iter().copied().reduce(f64::max)?);
-    let told: Vec<String> = rates.iter().map(|rate| numbers::figure(*rate, unit)).collect();
-    let apart = (least > 0.0).then(|| format!(" ({:.1} % apart)", (most / least - 1.0) * 100.0));
-    (rates.len() > 1).then(|| format!("{}{}", told.join(", "), apart.unwrap_or_default()))
+/// `on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any; none with
+/// fewer than two loads.
+fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String> {
+    let base = cells.find(|cell| cell.rate_by_load.len() > 1)?;
+    let over_base = |cell: &CellReport| {
+        let two = cell.rate_by_load.iter().zip(&base.rate_by_load);
+        let ratios: Vec<Option<f64>> = two.map(|(a, b)| Some((*a)? / (*b)?)).collect();
+        let known = || ratios.iter().copied().flatten();
+        known().next()?;
+        let told = ratios.iter().map(|ratio| ratio.map_or("–".into(), |ratio| format!("{ratio:.2}")));
+        let is_split = known().any(|ratio| ratio < 1.0) && known().any(|ratio| ratio > 1.0);
+        let split = if is_split { " (not on one side)" } else { "" };
+        Some(format!("{} / {} {}{split}", cell.arm, base.arm, told.collect::<Vec<_>>().join(", ")))
+    };
+    let told: Vec<String> = cells.filter_map(over_base).collect();
+    (!told.is_empty()).then(|| format!("on each load: {}", told.join("; ")))
 }
 
 fn of_arms<'a>(
@@ -87,13 +96,19 @@ mod tests {
         let engine = Served { durable: Some("each write".into()), data: Some("9 records".into()) };
         let engine = WorkloadReport { served: Some(engine), ..workload.clone() };
         assert_eq!(notes(&engine)[0], "9 records; durable: each write");
-        let mut loaded = cell("ext4", 1, None, None);
-        loaded.rate_by_load = vec![1200.0, 1250.0, 1000.0];
-        let loaded = WorkloadReport { cells: vec![loaded], unit: "operations/s".into(), ..workload.clone() };
-        assert_eq!(
-            notes(&loaded),
-            ["typical of the runs on each load: ext4 1200, 1250, 1000 (25.0 % apart)"]
-        );
+        let on_loads = |rates: [&[Option<f64>]; 2]| {
+            let cells = ["ext4", "xfs"]
+                .iter()
+                .zip(rates)
+                .map(|(arm, rates)| CellReport { rate_by_load: rates.to_vec(), ..cell(arm, 1, None, None) });
+            notes(&WorkloadReport { cells: cells.collect(), ..workload.clone() })
+        };
+        let (ext4, none) = ([Some(100.0), Some(200.0)], [Some(100.0), None]);
+        assert_eq!(on_loads([&ext4, &[Some(120.0), None]]), ["on each load: xfs / ext4 1.20, –"]);
+        let split = "on each load: xfs / ext4 1.20, 0.99 (not on one side)";
+        assert_eq!(on_loads([&ext4, &[Some(120.0), Some(198.0)]]), [split]);
+        assert_eq!(on_loads([&none, &[None, Some(198.0)]]), [""; 0]);
+        assert_eq!(on_loads([&ext4[..1], &ext4[..1]]), [""; 0]);
         let none = vec![cell("ext4", 1, None, Some(0.0)), cell("xfs", 1, None, Some(0.0))];
         let none = notes(&WorkloadReport { cells: none, ..workload.clone() });
         assert_eq!(none, ["no run held a checkpoint"]);

@@ -191,23 +191,33 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     /// The job of an arm without a task; `run`: the cell of a plan and the round that it is for.
-    fn job(&self, index: usize, run: Option<(&Plan, usize, u32)>) -> Job {
+    ///
+    /// # Errors
+    /// The run is to begin with a load that was not made.
+    fn job(&self, index: usize, run: Option<(&Plan, usize, u32)>) -> Result<Job, ExpectedError> {
         let restored = self.restored.iter().find(|(shared, _)| shared.is_of(index, run));
-        Job {
+        if let Some((plan, cell, _)) =
+            run.filter(|(plan, ..)| plan.trial.loads(&plan.trial.arms[index]).is_some())
+            && restored.is_none()
+        {
+            let what = format!("the data of {} were not loaded", plan.cell_name(cell));
+            return Err(ExpectedError::Fault(what));
+        }
+        Ok(Job {
             protocol: PROTOCOL,
             arm: self.plan.trial.built(&self.plan.trial.arms[index]),
             task: None,
             state: restored.map(|(_, task)| task.clone()),
             memory: self.plan.trial.memory_of(&self.plan.trial.arms[index]),
             fsck: self.plan.trial.trial.fsck,
-        }
+        })
     }
 
     /// Builds every arm once without load: what cannot be built is detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
-            let job = self.job(index, None);
+            let job = self.job(index, None)?;
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
             let (ended, said) = self.send_until_not_lost(index, &job)?;
@@ -434,7 +444,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let at = plan.cells[cell];
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
         let (round, threads) = (self.round, at.threads);
-        let mut job = self.job(at.arm, Some((plan, cell, round)));
+        let mut job = self.job(at.arm, Some((plan, cell, round)))?;
         job.task = Some(plan.task(cell, round, self.data));
         self.tell(&Event::RunStarted { round, slot, cell, arm, workload, threads })?;
         let began = self.context.clock.now();

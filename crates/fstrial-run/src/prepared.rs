@@ -1,7 +1,10 @@
 //! Which arms begin with one and the same prepared filesystem.
 
 use crate::plan::Plan;
-use fstrial_model::{arm::Arm, state::State};
+use fstrial_model::{
+    arm::Arm,
+    state::{Loaded, State},
+};
 
 /// The arms that begin with one and the same filesystem, by index, and the state it is in.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +19,9 @@ pub struct Shared {
 /// Data that are loaded on a filesystem, and the runs that begin with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedLoad {
-    /// Cells of the first of the arms whose workloads work on them: the task of the first one loads them.
+    /// The cells of the arms that work on them: the task of the first one loads them.
     pub cells: Vec<usize>,
-    /// Its number, from 0: each has a seed of its own.
+    /// Its number, from 0.
     pub number: u32,
     content: String,
 }
@@ -41,27 +44,29 @@ pub fn shared(plan: &Plan) -> Vec<Shared> {
     for (index, arm) in trial.arms.iter().enumerate() {
         let Some(state) = trial.state_of(arm) else { continue };
         let fits = |shared: &&mut Shared| shared.state == state && is_alike(&trial.arms[shared.arms[0]], arm);
-        let mut same = all.iter_mut().filter(fits).peekable();
-        if same.peek().is_some() {
-            same.for_each(|shared| shared.arms.push(index));
-            continue;
-        }
-        match trial.loads(arm) {
+        match all.iter_mut().find(fits) {
+            Some(shared) => shared.arms.push(index),
             None => all.push(Shared { arms: vec![index], state, load: None }),
-            Some(loads) => all.extend(loads_on(plan, index, loads).into_iter().map(|load| Shared {
-                arms: vec![index],
-                state,
-                load: Some(load),
-            })),
         }
     }
-    all
+    all.into_iter().flat_map(|shared| with_loads(plan, shared)).collect()
 }
 
-/// What is loaded on an arm: for each content this many loads.
-fn loads_on(plan: &Plan, arm: usize, loads: u32) -> Vec<SharedLoad> {
+/// A filesystem for each load, where its state has any; the filesystem itself otherwise.
+fn with_loads(plan: &Plan, shared: Shared) -> Vec<Shared> {
+    match shared.state {
+        State::Loaded(Loaded { loads }) => loads_on(plan, &shared.arms, loads)
+            .into_iter()
+            .map(|load| Shared { load: Some(load), ..shared.clone() })
+            .collect(),
+        _ => vec![shared],
+    }
+}
+
+/// What is loaded on arms: for each content this many loads.
+fn loads_on(plan: &Plan, arms: &[usize], loads: u32) -> Vec<SharedLoad> {
     let mut contents: Vec<(String, Vec<usize>)> = Vec::new();
-    for cell in (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm) {
+    for cell in (0..plan.cells.len()).filter(|cell| arms.contains(&plan.cells[*cell].arm)) {
         let Some(content) = plan.content(cell) else { continue };
         match contents.iter_mut().find(|(other, _)| *other == content) {
             Some((_, cells)) => cells.push(cell),
@@ -75,13 +80,25 @@ fn loads_on(plan: &Plan, arm: usize, loads: u32) -> Vec<SharedLoad> {
 }
 
 impl Plan {
-    /// `load 2 of ycsb-a`.
+    /// `load 2 of ycsb-a and ycsb-c`.
     pub fn load_in_words(&self, load: &SharedLoad) -> String {
-        format!("load {} of {}", load.number + 1, self.workloads[self.cells[load.cells[0]].workload].name)
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &load.cells {
+            let name = self.workloads[self.cells[*cell].workload].name.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        format!("load {} of {}", load.number + 1, names.join(" and "))
     }
 }
 
 impl Shared {
+    /// The arm that it is built as.
+    pub fn builder(&self, plan: &Plan) -> usize {
+        self.load.as_ref().map_or(self.arms[0], |load| plan.cells[load.cells[0]].arm)
+    }
+
     /// Whether runs of a cell of a plan begin with it in a round. Without a cell: whether the arm can.
     pub fn is_of(&self, arm: usize, run: Option<(&Plan, usize, u32)>) -> bool {
         let fits = match (&self.load, run) {
@@ -129,6 +146,28 @@ mod tests {
         );
     }
 
+    /// A slowed copy of an arm that runs other workloads than the arm itself: its loads are made all the same, by a task of its own.
+    #[test]
+    fn what_only_a_later_arm_of_those_made_alike_runs_is_loaded_too() {
+        let mut plan =
+            plan(&["a=ext4", "b=ext4:scheduler=none"], Some("loaded:2"), &["ycsb-a", "ycsb-a-lsm"]);
+        let lsm = plan.workloads.iter().position(|workload| workload.name == "ycsb-a-lsm").unwrap();
+        plan.cells.retain(|cell| !(cell.arm == 0 && cell.workload == lsm));
+        let all = shared(&plan);
+        for cell in 0..plan.cells.len() {
+            let arm = plan.cells[cell].arm;
+            for round in 1..=2 {
+                let of_it: Vec<_> =
+                    all.iter().filter(|shared| shared.is_of(arm, Some((&plan, cell, round)))).collect();
+                assert_eq!(of_it.len(), 1, "{} in round {round}", plan.cell_name(cell));
+                let builder = of_it[0].builder(&plan);
+                assert_eq!(plan.cells[of_it[0].load.as_ref().unwrap().cells[0]].arm, builder);
+            }
+        }
+        assert_eq!(all.len(), 4);
+        assert_eq!(plan.load_in_words(all[3].load.as_ref().unwrap()), "load 2 of ycsb-a-lsm");
+    }
+
     /// Workloads on the same records share loads, at all levels; others have their own. The arms of a round begin with the same.
     #[test]
     fn loads_are_shared_by_what_works_on_the_same_data() {
@@ -149,6 +188,7 @@ mod tests {
         };
         let found: Vec<_> = all[..4].iter().map(names).collect();
         let records = "ycsb-a ycsb-c".to_owned();
+        assert_eq!(plan.load_in_words(all[0].load.as_ref().unwrap()), "load 1 of ycsb-a and ycsb-c");
         assert_eq!(found[..2], [(records.clone(), 0), (records, 1)]);
         assert_eq!(found[2..], [("postgresql-tpcb".to_owned(), 0), ("postgresql-tpcb".to_owned(), 1)]);
         for round in 1..=20 {

@@ -336,6 +336,9 @@ impl Trial {
                 "leave state out, or add an arm such as ext4",
             ));
         }
+        if let Some(problem) = self.loads_problem() {
+            return Some(problem);
+        }
         if settings.fsck && !self.arms.iter().any(|arm| arm.row().is_some()) {
             return Some(problem(
                 &["trial", "fsck"],
@@ -364,6 +367,30 @@ impl Trial {
                 "leave one of them out",
             )
         })
+    }
+
+    /// The arms of a round begin with the same load, so all that load have as many; and each load is for a round at least.
+    fn loads_problem(&self) -> Option<Problem> {
+        let loads = |arm: &Arm| self.loads(arm);
+        let first = self.arms.iter().find_map(loads)?;
+        if let Some(index) = self.arms.iter().position(|arm| loads(arm).is_some_and(|loads| loads != first)) {
+            return Some(problem(
+                &["arm", &index.to_string(), "state"],
+                format!(
+                    "{} has another number of loads than the arms before it ({first}): rounds would compare different loads",
+                    self.arms[index].name
+                ),
+                format!("write state = \"loaded:{first}\" for all of them"),
+            ));
+        }
+        let rounds = self.trial.rounds.filter(|rounds| *rounds < first)?;
+        Some(problem(
+            &["trial", "rounds"],
+            format!(
+                "rounds = {rounds} is too few for the state loaded:{first}: some loads would have no round"
+            ),
+            format!("write state = \"loaded:{rounds}\", or more rounds"),
+        ))
     }
 
     /// Members without an array are for btrfs, which spreads itself over them; a profile needs as many as it takes.

@@ -265,8 +265,9 @@ impl Program {
     /// What it loads before the clock starts, the same text for the same content but for its seed; none if it loads nothing.
     pub fn loaded(&self, threads: u16, duration: Nanos) -> Option<String> {
         let server = self.server.as_ref().filter(|server| !server.load.is_empty());
-        let of_server =
-            server.into_iter().flat_map(|server| std::iter::once(&server.start).chain(&server.load));
+        let of_server = server
+            .into_iter()
+            .flat_map(|server| [&server.start, &server.ready].into_iter().chain(&server.load));
         let commands: Vec<&Vec<String>> = self.prepare.iter().chain(of_server).collect();
         let path = |name: &str| format!("/inputs/{name}");
         let inputs = self.inputs.keys().map(|name| (name.clone(), path(name).into())).collect();
@@ -279,7 +280,8 @@ impl Program {
         let is_named = |name: &str| words.iter().flatten().any(|word| word.contains(&path(name)));
         let texts = self.inputs.iter().filter(|(name, _)| is_named(name));
         let texts = texts.map(|(_, text)| self.input(text, &values)).collect::<Result<Vec<_>, _>>().ok()?;
-        (!words.is_empty()).then(|| format!("{words:?} {texts:?}"))
+        let stop = server.map(|server| server.stop);
+        (!words.is_empty()).then(|| format!("{words:?} {texts:?} {stop:?} {}", self.deadline))
     }
 
     /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.

@@ -242,7 +242,8 @@ impl Behaviour for Ycsb {
 
     fn loaded(&self) -> Option<String> {
         let is_loaded = self.workload != CoreWorkload::Load;
-        is_loaded.then(|| format!("{} records in {} with {}", self.records, self.engine.name(), self.cache))
+        let (engine, period) = (self.engine.name(), self.period());
+        is_loaded.then(|| format!("{} records in {engine} with {}, {period:?}", self.records, self.cache))
     }
 
     fn helper(&self) -> Option<&'static str> {

@@ -57,7 +57,7 @@ impl Coordinator<'_, '_, '_> {
             return Ok(None);
         }
         let arm = looks.longer.cells[cell].arm;
-        let mut job = self.job(arm, Some((&looks.longer, cell, 1)));
+        let mut job = self.job(arm, Some((&looks.longer, cell, 1)))?;
         job.task = Some(looks.longer.task(cell, 0, self.data));
         let failure = match self.send_until_not_lost(arm, &job)?.0 {
             JobOutcome::Interrupted => return Ok(None),

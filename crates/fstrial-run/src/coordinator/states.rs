@@ -17,6 +17,10 @@ impl Coordinator<'_, '_, '_> {
     /// Prepares the filesystem of every arm, if any arm asks for a state. False if interrupted.
     pub(super) fn prepare_states(&mut self) -> Result<bool, ExpectedError> {
         let all = shared(self.plan);
+        if self.round > 0 && all.iter().any(|shared| shared.load.is_some()) {
+            let line = "the data are loaded again: rounds from here on begin with other loads than those of the same number before";
+            self.tell(&Event::Noted { lines: &[line.into()] })?;
+        }
         let Some(spaces) = self.fresh_spaces(&all)? else { return Ok(false) };
         for (kept, shared) in all.into_iter().enumerate() {
             let utilisation = shared.state.utilisation();
@@ -41,8 +45,8 @@ impl Coordinator<'_, '_, '_> {
 
     /// What a worker says of an arm that is built, and may be loaded, and measures nothing. None if interrupted.
     fn built(&mut self, shared: &Shared, state: Option<StateTask>) -> Result<Option<Said>, ExpectedError> {
-        let arm = shared.arms[0];
-        let mut job = self.job(arm, None);
+        let arm = shared.builder(self.plan);
+        let mut job = self.job(arm, None)?;
         job.task = shared.load.as_ref().map(|load| self.plan.loading(load.cells[0], load.number, self.data));
         job.state = state;
         match self.send_until_not_lost(arm, &job)? {
@@ -64,13 +68,17 @@ impl Coordinator<'_, '_, '_> {
             Some(load) => plan.load_in_words(load),
             None => shared.state.to_string(),
         };
-        self.tell(&Event::StatePreparing { arm: names[0], state: &what })?;
+        let builder = shared.builder(plan);
+        self.tell(&Event::StatePreparing { arm: &plan.trial.arms[builder].name, state: &what })?;
         let state = StateTask { kept, restoring, step };
         let Some(said) = self.built(&shared, Some(state))? else { return Ok(false) };
-        let Some((figures, mkfs_output)) = said.prepared else {
+        let Some((mut figures, mkfs_output)) = said.prepared else {
             let what = format!("a worker did not say what it prepared for {}", names[0]);
-            return Err(self.blame(shared.arms[0], ExpectedError::Fault(what)));
+            return Err(self.blame(builder, ExpectedError::Fault(what)));
         };
+        if shared.load.is_some() {
+            figures.asked = format!("{}, {what}", shared.state);
+        }
         self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
         let loaded = shared.load.is_some();
         for arm in shared.arms.iter().filter(|_| !loaded) {

@@ -16,23 +16,35 @@ pub(super) fn is_planned(plan: &Plan, place: &str, job: &Job) -> bool {
     let Some(arm) = plan.trial.arms.iter().position(is_it) else { return false };
     job.memory == plan.trial.memory_of(&job.arm)
         && (!job.fsck || plan.trial.trial.fsck)
-        && job.state.as_ref().is_none_or(|state| is_planned_state(plan, arm, state))
+        && job.state.as_ref().is_none_or(|state| is_planned_state(plan, arm, state, job.task.as_ref()))
         && job.task.as_ref().is_none_or(|task| is_planned_task(plan, arm, task))
 }
 
-fn is_planned_state(plan: &Plan, arm: usize, task: &StateTask) -> bool {
+/// A load is made by the task of one of its cells; other states are made without one.
+fn is_planned_state(plan: &Plan, arm: usize, state: &StateTask, task: Option<&Task>) -> bool {
     let all = shared(plan);
-    let Some(kept) = all.get(task.kept).filter(|kept| kept.arms.contains(&arm)) else { return false };
-    let is_its = match &task.step {
-        StateStep::Prepare { state, .. } => *state == kept.state,
+    let Some(kept) = all.get(state.kept).filter(|kept| kept.arms.contains(&arm)) else { return false };
+    let is_its = match &state.step {
+        StateStep::Prepare { state, .. } => {
+            let is_made = match (&kept.load, task) {
+                (Some(load), Some(task)) => load.cells.iter().any(|cell| is_task_of(plan, *cell, task)),
+                (None, None) => true,
+                _ => false,
+            };
+            *state == kept.state && is_made
+        }
         StateStep::Restore { loaded, .. } => *loaded == kept.load.is_some(),
     };
-    is_its && task.restoring == plan.trial.trial.restore
+    is_its && state.restoring == plan.trial.trial.restore
 }
 
 fn is_planned_task(plan: &Plan, arm: usize, task: &Task) -> bool {
-    let of_arm = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
-    of_arm.map(|cell| plan.task(cell, 0, Data::Random)).any(|planned| with_numbers_of(planned, task) == *task)
+    let mut of_arm = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
+    of_arm.any(|cell| is_task_of(plan, cell, task))
+}
+
+fn is_task_of(plan: &Plan, cell: usize, task: &Task) -> bool {
+    with_numbers_of(plan.task(cell, 0, Data::Random), task) == *task
 }
 
 /// A task with the numbers of another one that do not come from the plan.
@@ -159,10 +171,55 @@ mod tests {
             step: StateStep::Prepare { state, seed: 1, data: Data::Random, room: Bytes::mib(200) },
         };
         job.state = Some(prepare(kept, all[kept].state));
+        assert!(!is_planned(&plan, "box", &job), "no task makes it");
+        job.task = None;
         assert!(is_planned(&plan, "box", &job));
         job.state = Some(prepare(kept, "filled:90%".parse().unwrap()));
         assert!(!is_planned(&plan, "box", &job), "another state");
         job.state = Some(prepare(all.len(), all[kept].state));
         assert!(!is_planned(&plan, "box", &job), "no such filesystem");
+    }
+
+    /// The task that makes a load is one of those that work on it.
+    #[test]
+    fn a_load_is_that_of_its_workload() {
+        let text = "
+            [trial]
+            state = 'loaded:2'
+            [[place]]
+            name = 'box'
+            [[arm]]
+            filesystem = 'ext4'
+            place = 'box'
+            [[arm]]
+            filesystem = 'xfs'
+            place = 'box'
+            [[workload]]
+            use = 'ycsb-a'
+            [[workload]]
+            use = 'ycsb-a-lsm'
+        ";
+        let plan = Plan::new(Trial::parse("trial", text).unwrap().settled(2).unwrap(), 7).unwrap();
+        let all = shared(&plan);
+        let kept =
+            all.iter().position(|kept| kept.load.as_ref().is_some_and(|load| load.number == 1)).unwrap();
+        let cells = &all[kept].load.as_ref().unwrap().cells;
+        let arm = plan.trial.built(&plan.trial.arms[all[kept].builder(&plan)]);
+        let step = StateStep::Prepare { state: all[kept].state, seed: 1, data: Data::Random, room: Bytes(0) };
+        let restoring = plan.trial.trial.restore;
+        let mut job = Job {
+            protocol: PROTOCOL,
+            arm,
+            task: Some(plan.loading(cells[0], 1, Data::Random)),
+            state: Some(StateTask { kept, restoring, step }),
+            memory: None,
+            fsck: false,
+        };
+        assert!(is_planned(&plan, "box", &job));
+        let other = (0..plan.cells.len()).find(|cell| plan.content(*cell) != plan.content(cells[0])).unwrap();
+        job.task = Some(plan.loading(other, 1, Data::Random));
+        assert!(!is_planned(&plan, "box", &job), "another workload's records");
+        job.task = None;
+        assert!(!is_planned(&plan, "box", &job), "nothing to load");
     }
 }

@@ -65,7 +65,12 @@ fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
         Restoring::Copy => {
             let data = shared.load.iter().flat_map(|load| &load.cells).map(|cell| {
                 let at = plan.cells[*cell];
-                plan.workloads[at.workload].space_needed(at.threads).0
+                let workload = &plan.workloads[at.workload];
+                // Of a program that does not say it, only the device is known.
+                match workload.space_needed(at.threads) {
+                    Bytes(0) => device.0,
+                    needed => needed.0,
+                }
             });
             let held = shared.state.space(device).0 + data.max().unwrap_or(0);
             (held + device.0 / OVERHEAD_PART).min(device.0)
@@ -81,9 +86,13 @@ mod tests {
     use fstrial_model::{trial::Trial, workload::Entry};
 
     fn needed_by(arms: &[&str], restore: Restoring) -> Bytes {
+        needed_for("random-write", arms, restore)
+    }
+
+    fn needed_for(workload: &str, arms: &[&str], restore: Restoring) -> Bytes {
         let mut trial = Trial {
             arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(),
-            workloads: vec![Entry::of_preset("random-write")],
+            workloads: vec![Entry::of_preset(workload)],
             ..Trial::default()
         };
         trial.trial.restore = restore;
@@ -98,5 +107,9 @@ mod tests {
         assert_eq!(needed_by(&arms, Restoring::Copy), Bytes::mib(600));
         assert_eq!(needed_by(&arms, Restoring::Clone), Bytes::mib(1600));
         assert_eq!(needed_by(&["ext4:state=filled:98%", "raw"], Restoring::Copy), Bytes::mib(800));
+        // A server does not say how much it loads: each of its loads may take the whole device.
+        let server =
+            needed_for("postgresql-tpcb", &["ext4:state=loaded:2", "xfs:state=loaded:2"], Restoring::Copy);
+        assert_eq!(server, Bytes::mib(4 * 800));
     }
 }

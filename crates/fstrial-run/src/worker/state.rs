@@ -7,9 +7,9 @@ use crate::{
 };
 use fstrial_engine::{Made, Recipe, Site, StateSummary, finish_state, make_state};
 use fstrial_model::{
-    job::{DeviceBinding, Load, RunFailure, StateStep, StateTask, Task, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Load, RunFailure, StateStep, StateTask, WorkerMessage},
     measurement::Stage,
-    state::{FreeSpace, Restoring, StateFigures},
+    state::{FreeSpace, Restoring, State, StateFigures},
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
@@ -149,9 +149,9 @@ impl<'a> Run<'a> {
         self.enter(Stage::Prepare, deadline(*room));
         let mut teller = Teller::new(Stage::Prepare, *room);
         let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };
-        let made = match &job.task {
-            Some(task) => self.load_data(task, &mounted).map(|()| Made::default()),
-            None => make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total))
+        let made = match state {
+            State::Loaded(_) => self.load_data(&mounted).map(|()| Made::default()),
+            _ => make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total))
                 .map_err(|error| engine_failure(Stage::Prepare, &error)),
         };
         let made = match made {
@@ -166,8 +166,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Loads what a task works on: lays out the records of its first phase, or has a program prepare and its server load.
-    fn load_data(&mut self, task: &Task, folder: &Path) -> Result<(), RunFailure> {
+    /// Loads what the job's task works on: lays out the records of its first phase, or has a program prepare and its server load.
+    fn load_data(&mut self, folder: &Path) -> Result<(), RunFailure> {
+        let Some(task) = self.job.task.as_ref() else {
+            return Err(RunFailure {
+                kind: FailureKind::LoadRefused,
+                stage: Stage::Prepare,
+                what: "the job loads data, and says not which".into(),
+                hint: None,
+            });
+        };
         if let Some(timed) = &task.program {
             let level =
                 Level { threads: task.threads, duration: timed.duration, seed: timed.seed, is_loaded: false };

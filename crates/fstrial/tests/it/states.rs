@@ -119,7 +119,7 @@ fn records_are_loaded_once_and_put_back() {
     let stages = stages_of_runs(&events);
     let count = |stage: &str| stages.iter().filter(|found| *found == stage).count();
     assert_eq!((count("restore"), count("mkfs"), count("check")), (24, 0, 24), "{stages:?}");
-    assert_eq!(figures(&document, "xfs")["asked"], "loaded:2");
+    assert_eq!(figures(&document, "xfs")["asked"], "loaded:2, load 1 of ycsb-a and ycsb-d");
     assert!(figures(&document, "xfs")["files"].as_u64().unwrap() > 0);
     for workload in document["workloads"].as_array().unwrap() {
         for cell in workload["cells"].as_array().unwrap() {
@@ -127,7 +127,12 @@ fn records_are_loaded_once_and_put_back() {
         }
     }
     let shown = lab.run("report --format text");
-    assert!(shown.stdout.contains("typical of the runs on each load: ext4 "), "{}", shown.stdout);
+    assert!(shown.stdout.contains("on each load: xfs / ext4 "), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("verdicts are about the 2 loads made before the first round"),
+        "{}",
+        shown.stdout
+    );
     lab.assert_nothing_left("after runs on loads");
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
@@ -161,6 +166,8 @@ fn a_table_and_the_trials_own_state() {
         (file("restore = \"move\"", ""), "unknown variant"),
         (file("state = \"filled:98%\"", ""), "too much with the state"),
         (file("state = \"loaded\"", ""), "the state loaded with `random-write`"),
+        (file("state = \"loaded:4\"\nrounds = 3", ""), "too few for the state loaded:4"),
+        (file("state = \"loaded:4\"", "state = \"loaded:3\""), "another number of loads"),
     ] {
         lab.write("bad.toml", &bad);
         let refused = lab.run("run bad.toml --dry-run");

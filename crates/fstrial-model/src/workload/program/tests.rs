@@ -45,6 +45,7 @@ fn what_is_loaded_is_known_by_what_its_commands_are_told() {
     assert_ne!(loaded("'make', '{threads}'", &run("a"), 1), loaded("'make', '{threads}'", &run("a"), 8));
     let files = |count| loaded("'make', '{input:make}'", &run("a").replace('3', count), 1);
     assert_ne!(files("3"), files("4"), "an input that a command reads is");
+    assert_ne!(plain, loaded("'make', '{seed}'", &format!("deadline = '9m'\n{}", run("a")), 1));
     let nothing = entry(&format!("command = ['x']\n{METRIC}")).program().unwrap();
     assert_eq!(nothing.loaded(1, Nanos::secs(1)), None);
 }
