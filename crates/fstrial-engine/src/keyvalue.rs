@@ -1,6 +1,9 @@
 //! What a load asks of an engine that keeps records by their keys. The engines themselves are in a crate of their own.
 
-use fstrial_model::{measurement::Counters, workload::Ycsb};
+use fstrial_model::{
+    measurement::Counters,
+    workload::{KeyValueEngine, Ycsb},
+};
 use std::{
     fmt::Debug,
     path::Path,
@@ -14,6 +17,11 @@ pub trait KeyValueEngines: Debug + Sync {
     /// # Errors
     /// What the engine says.
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
+
+    /// The version of an engine; empty where it is not known.
+    fn version(&self, _engine: KeyValueEngine) -> String {
+        String::new()
+    }
 
     /// What the stores that are open have counted since they were opened, all together: see [`OpenStores`].
     fn counts(&self) -> Counters {

@@ -42,6 +42,17 @@ impl KeyValueEngines for Engines {
         }))
     }
 
+    fn version(&self, engine: KeyValueEngine) -> String {
+        match engine {
+            KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => rusqlite::version().into(),
+            // It does not say its own; the version of this program names it.
+            KeyValueEngine::Fjall => concat!("of fstrial ", env!("CARGO_PKG_VERSION")).into(),
+            KeyValueEngine::Rocksdb | KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ => {
+                String::new()
+            }
+        }
+    }
+
     fn counts(&self) -> Counters {
         OPEN.counts()
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use fstrial_model::{
     facts::ArmFacts,
-    measurement::Counter,
+    measurement::{Counter, OperationKind},
     memory::LimitedBy,
     trial::{Compare, ErrorControl},
     unit,
@@ -27,7 +27,7 @@ use fstrial_run::{
     typical::Typical,
 };
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
@@ -205,6 +205,9 @@ pub struct CellReport {
     pub bytes_per_second: Option<f64>,
     /// Latency of an operation in ns: p50, p99, p99.9; none of a quantile for which a run had too few operations.
     pub latency_ns: Option<[Option<f64>; 3]>,
+    /// The same of each kind of operation on the records of an engine, from the start of the call.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub latency_of_kinds_ns: BTreeMap<String, [Option<f64>; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
     /// CPU time of the load's own threads for one operation, in ns, median: what the kernel did for them in other threads is
@@ -710,6 +713,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         bytes_per_second,
         at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
+        latency_of_kinds_ns: latency_of_kinds(plan, at, samples),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
         device_bytes_per_operation: median(&|load| load.device_bytes)
@@ -726,6 +730,22 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
+}
+
+fn latency_of_kinds(plan: &Plan, cell: usize, samples: &[Sample]) -> BTreeMap<String, [Option<f64>; 3]> {
+    let loads = || samples.iter().filter_map(|sample| sample.load.as_ref());
+    let has_records = plan.workloads[plan.cells[cell].workload].ycsb().is_some();
+    let kinds = loads().filter(|_| has_records).flat_map(|load| &load.latency_of_kinds_ns);
+    let kinds: BTreeSet<&OperationKind> = kinds.map(|(kind, _)| kind).collect();
+    let quantile = |kind: &OperationKind, index: usize| {
+        let of = |load: &LoadSample| {
+            load.latency_of_kinds_ns.iter().find(|(known, _)| known == kind).and_then(|(_, all)| all[index])
+        };
+        // As of all operations: not of some of the runs.
+        let all: Option<Vec<f64>> = loads().map(of).collect();
+        all.and_then(|all| fstrial_stats::spread::median(&all))
+    };
+    kinds.into_iter().map(|kind| (kind.to_string(), [0, 1, 2].map(|at| quantile(kind, at)))).collect()
 }
 
 fn rate_by_load(plan: &Plan, cell: usize, samples: &[Sample]) -> Vec<Option<f64>> {

@@ -242,9 +242,13 @@ impl Plan {
         Some(numbers[at as usize])
     }
 
-    /// The program or call that does the operation of a cell; none for other workloads, and where it cannot be done.
+    /// The program or call that does the operation of a cell, or the engine that has its records; none for other workloads, and where
+    /// it cannot be done.
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];
+        if let Some(ycsb) = self.workloads[workload].ycsb() {
+            return Some(ycsb.engine.name());
+        }
         let timed = self.workloads[workload].operation()?;
         timed.operation.ability(&self.trial.arms[arm]).name()
     }

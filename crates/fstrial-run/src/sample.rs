@@ -26,9 +26,12 @@ pub struct Sample {
     pub load: Option<LoadSample>,
     /// How far the filesystem's log went.
     pub counters: Counters,
-    /// The tool that did it with its version, if it was an operation.
+    /// The tool that did it with its version, if it was an operation; the engine of records.
     pub tool: Option<String>,
 }
+
+/// A kind of operation with quantiles of its latencies.
+pub type OfKind = (OperationKind, [Option<f64>; 3]);
 
 /// What a load says in addition to its throughput.
 #[derive(Debug, Clone)]
@@ -53,6 +56,8 @@ pub struct LoadSample {
     /// Operations in 40 windows of warm-up and measured time.
     pub steady_windows: Vec<f64>,
     pub latencies: Latencies,
+    /// Latencies of each kind of operation, as `latency_ns`.
+    pub latency_of_kinds_ns: Vec<OfKind>,
     /// What it did in the course of time.
     pub series: Series,
 }
@@ -157,10 +162,8 @@ impl Sample {
             load: Some(LoadSample {
                 bytes_rate,
                 operation_bytes: load.bytes as f64 / load.operations as f64,
-                latency_ns: [0.5, 0.99, 0.999].map(|q| {
-                    let beyond = latencies.len() as f64 * (1.0 - q);
-                    (q == 0.5 || beyond >= BEYOND_QUANTILE).then(|| latencies.quantile(q) as f64)
-                }),
+                latency_ns: quantiles(&latencies),
+                latency_of_kinds_ns: of_kinds(load)?,
                 cpu_load_ns: (load.cpu_user.0 + load.cpu_system.0) as f64 / load.operations as f64,
                 cpu_machine_ns: counted(Counter::CpuMachine),
                 device_bytes: counted(Counter::DeviceWritten).filter(|bytes| *bytes > 0.0),
@@ -214,6 +217,25 @@ impl Sample {
 fn device_share(result: &PhaseResult, load: &LoadResult) -> Option<f64> {
     let passed = result.counters.get(Counter::DeviceRead)? + result.counters.get(Counter::DeviceWritten)?;
     (load.bytes > 0).then(|| passed as f64 / load.bytes as f64)
+}
+
+/// At p50, p99 and p99.9, in ns; none where too few operations are beyond.
+#[expect(clippy::cast_precision_loss, reason = "counts and latencies are far below 2^53")]
+fn quantiles(latencies: &Latencies) -> [Option<f64>; 3] {
+    [0.5, 0.99, 0.999].map(|q| {
+        let beyond = latencies.len() as f64 * (1.0 - q);
+        (q == 0.5 || beyond >= BEYOND_QUANTILE).then(|| latencies.quantile(q) as f64)
+    })
+}
+
+/// Of each kind of operation that the workload has beyond requests of its own.
+fn of_kinds(load: &LoadResult) -> Result<Vec<OfKind>, String> {
+    let kinds = load.histograms.keys().filter(|kind| **kind != OperationKind::OPERATION);
+    let of = |kind: &OperationKind| {
+        let latencies = latencies_of(load, kind.clone())?.filter(|latencies| !latencies.is_empty());
+        Ok(latencies.map(|latencies| (kind.clone(), quantiles(&latencies))))
+    };
+    kinds.filter_map(|kind| of(kind).transpose()).collect()
 }
 
 /// The latencies of a kind of operation, if it was recorded.

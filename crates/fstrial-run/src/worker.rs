@@ -392,6 +392,11 @@ impl<'a> Run<'a> {
             let first = task.phases.iter().take(1).flat_map(|phase| &phase.groups);
             site = site.with_files_of(first.map(|group| &group.load));
         }
+        for group in task.phases.iter().flat_map(|phase| &phase.groups) {
+            if let Pattern::Ycsb(ycsb) = &group.load.pattern {
+                standing.is_used_by(ycsb.engine.name(), self.engines.version(ycsb.engine));
+            }
+        }
         let bytes = task.space_needed().0;
         self.require_room(bytes)?;
         let mut results = Vec::new();

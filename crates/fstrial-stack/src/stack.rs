@@ -598,6 +598,11 @@ impl ReadyArm {
         self.facts.notes.push(note);
     }
 
+    /// Notes something with a version that loads on it use.
+    pub fn is_used_by(&mut self, name: &str, version: String) {
+        self.facts.tools.insert(name.to_owned(), version);
+    }
+
     /// Notes the limit for the memory of loads on it, in words.
     pub fn has_memory(&mut self, limit: String) {
         self.facts.facts.insert(Fact::Memory, limit);

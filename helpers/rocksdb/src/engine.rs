@@ -26,6 +26,13 @@ impl KeyValueEngines for Engines {
         }
     }
 
+    fn version(&self, engine: KeyValueEngine) -> String {
+        match engine {
+            KeyValueEngine::Rocksdb => version(),
+            _ => fstrial_kv::Engines.version(engine),
+        }
+    }
+
     fn counts(&self) -> Counters {
         OPEN.counts()
     }

@@ -47,6 +47,13 @@ impl KeyValueEngines for Engines {
         }
     }
 
+    fn version(&self, engine: KeyValueEngine) -> String {
+        match engine {
+            KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ => crate::version(),
+            _ => fstrial_kv::Engines.version(engine),
+        }
+    }
+
     fn counts(&self) -> Counters {
         OPEN.counts()
     }

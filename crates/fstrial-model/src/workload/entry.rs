@@ -2,8 +2,8 @@
 
 use super::{
     Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, KeyValueEngine, Kind,
-    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Postmark, PostmarkPart, Rate, RateTarget,
-    Serialise, ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
+    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
+    ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -286,8 +286,7 @@ impl Entry {
     #[must_use]
     pub fn on_engine(&self, engine: KeyValueEngine) -> Option<Self> {
         let workload = self.resolve(1).ok()?;
-        let Pattern::Ycsb(own) = &workload.phases().first()?.groups.first()?.pattern else { return None };
-        if own.engine == engine {
+        if workload.ycsb()?.engine == engine {
             return Some(self.clone());
         }
         let name = Some(format!("{} on {engine}", workload.name));

@@ -173,6 +173,14 @@ impl Workload {
         self.phases().iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
     }
 
+    /// The records that its first group works on, and their engine; none of other workloads.
+    pub fn ycsb(&self) -> Option<&Ycsb> {
+        match &self.phases().first()?.groups.first()?.pattern {
+            Pattern::Ycsb(ycsb) => Some(ycsb),
+            _ => None,
+        }
+    }
+
     /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
     pub fn is_buffered_write(&self) -> bool {
         let mut patterns = self.phases().iter().filter(|phase| phase.measured).flat_map(Phase::patterns);

@@ -253,6 +253,13 @@ fn every_engine_serves_ycsb() {
         let words = format!("-w ycsb-a,ycsb-d,ycsb-e,ycsb-f --engine {engine} {few} {image}");
         let ended = lab.run(&format!("compare a=ext4 b=ext4 {words}"));
         assert_eq!((ended.code(), rates(&ended).len()), (3, 8), "{engine}: {ended:?}");
+        let cell = &ended.document()["workloads"][0]["cells"][0];
+        let tool = cell["tool"].as_str().unwrap();
+        assert!(tool.starts_with(engine.name()) && tool.contains(|c: char| c.is_ascii_digit()), "{tool}");
+        let of_kinds = cell["latency_of_kinds_ns"].as_object().unwrap();
+        assert_eq!(of_kinds.keys().collect::<Vec<_>>(), ["read", "update"], "{engine}: {cell}");
+        assert!(of_kinds.values().all(|quantiles| quantiles[0].as_f64().unwrap() > 0.0), "{cell}");
+        assert!(lab.run("report --format text").stdout.contains("p50 and p99 of update: a "), "{engine}");
     }
 }
 
