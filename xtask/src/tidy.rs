@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Which of our crates each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 12] = [
+const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
     ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
@@ -16,6 +16,7 @@ const DIRECTIONS: [(&str, &[&str]); 12] = [
     ("fstrial-kv", &["fstrial-model", "fstrial-engine"]),
     ("fstrial-stack", &["fstrial-model"]),
     ("fstrial-store", &["fstrial-model"]),
+    ("fstrial-vm", &[]),
     (
         "fstrial-run",
         &[
@@ -25,6 +26,7 @@ const DIRECTIONS: [(&str, &[&str]); 12] = [
             "fstrial-engine",
             "fstrial-stack",
             "fstrial-store",
+            "fstrial-vm",
         ],
     ),
     (
@@ -84,13 +86,14 @@ const ISLANDS: [&str; 12] = [
 const PROGRAM: [&str; 3] = ["crates/fstrial/src/", "crates/fstrial-run/src/", "crates/fstrial-report/src/"];
 /// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
-const OPENERS: [&str; 13] = [
+const OPENERS: [&str; 14] = [
     "crates/fstrial/src/cli/doctor.rs",
     "crates/fstrial/src/cli/in_file.rs",
     "crates/fstrial/src/cli/mod.rs",
     "crates/fstrial/src/cli/out_file.rs",
     "crates/fstrial/src/cli/results/export.rs",
     "crates/fstrial-run/src/environment.rs",
+    "crates/fstrial-run/src/kernels.rs",
     "crates/fstrial-run/src/place/modelled.rs",
     "crates/fstrial-run/src/operation/fill.rs",
     "crates/fstrial-run/src/operation/files.rs",

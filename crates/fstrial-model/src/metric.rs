@@ -141,6 +141,11 @@ const fn amount(
 }
 
 impl Metric {
+    /// Whether it is counted, and no time is in it: the same on any machine, an emulated one too.
+    pub fn is_counted(self) -> bool {
+        self == Self::DeviceBytes
+    }
+
     /// All metrics.
     pub fn all() -> impl Iterator<Item = Self> {
         METRICS.iter().map(|row| row.metric)

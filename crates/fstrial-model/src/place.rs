@@ -1,4 +1,4 @@
-//! Places: where arms are built in addition to the device of the trial: on other hosts, or on other devices.
+//! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, or on other devices.
 //!
 //! A trial does not say how another host is reached: it may come from elsewhere, and the command would run as root. The
 //! command line says it.
@@ -19,6 +19,9 @@ pub struct Place {
     /// Its device, an image, a ramdisk or a model; left out: one like the trial's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
+    /// It is a guest under this kernel, one of `fstrial kernels`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Its device is made by an agent, on another host. A place without a device is always reached so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub agent: bool,
@@ -36,7 +39,12 @@ pub fn name_problem(name: &str) -> Option<String> {
 impl Place {
     /// Another host.
     pub fn elsewhere(name: &str) -> Self {
-        Self { name: name.to_owned(), device: None, agent: false }
+        Self { name: name.to_owned(), device: None, kernel: None, agent: false }
+    }
+
+    /// A guest under a kernel of this name.
+    pub fn guest(kernel: &str) -> Self {
+        Self { kernel: Some(kernel.to_owned()), ..Self::elsewhere(kernel) }
     }
 
     /// The same with the model of its device written out.
@@ -47,13 +55,20 @@ impl Place {
 
     /// Whether it is a device of the host where fstrial was started.
     pub fn is_here(&self) -> bool {
-        self.device.is_some() && !self.agent
+        self.device.is_some() && !self.agent && self.kernel.is_none()
     }
 
     /// The key of what is impossible about it, with what and what to try.
     pub(crate) fn problem(&self) -> Option<(&'static str, String, &'static str)> {
         if let Some(problem) = name_problem(&self.name) {
             return Some(("name", problem, "call it for example node-1"));
+        }
+        if self.kernel.as_deref().is_some_and(|kernel| name_problem(kernel).is_some()) {
+            return Some((
+                "kernel",
+                "that is not the name of a kernel".into(),
+                "`fstrial kernels` lists them",
+            ));
         }
         let device = self.device.as_ref().filter(|device| !device.kind.is_made())?;
         Some((

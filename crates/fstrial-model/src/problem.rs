@@ -139,7 +139,7 @@ fn syntax_words(message: &str) -> (String, Option<String>) {
         return (message.chars().take(600).collect(), None);
     };
     let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
-    if word == "command" && known == ["name", "device", "agent"] {
+    if word == "command" && known.starts_with(&["name".into(), "device".into(), "kernel".into()]) {
         return (short(), Some("a file names a place; its command is said with --place NAME=COMMAND".into()));
     }
     match did_you_mean(&word, known.iter().map(String::as_str)) {

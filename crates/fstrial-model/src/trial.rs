@@ -364,6 +364,13 @@ impl Trial {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
 
+    /// Whether an arm is built under a kernel of its own, in a guest whose processors are emulated: its seconds are the emulator's.
+    pub fn is_emulated(&self, arm: &Arm) -> bool {
+        let is_guest =
+            |name: &String| self.places.iter().any(|place| place.name == *name && place.kernel.is_some());
+        arm.place.as_ref().is_some_and(is_guest)
+    }
+
     /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every
     /// run finds a device with the same writes behind it.
     pub fn restores(&self) -> bool {

@@ -389,8 +389,17 @@ pub fn document(
         .chain(ceiling_warning(&document.workloads))
         .chain(control_warning(plan))
         .chain(loads_warning(plan))
+        .chain(emulation_warning(plan))
         .collect();
     document
+}
+
+/// What the figures of guests are worth.
+fn emulation_warning(plan: &Plan) -> Option<String> {
+    let is_any = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
+    is_any.then(|| {
+        "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; verdicts are on what is counted".into()
+    })
 }
 
 /// What verdicts are about where data were loaded before the first round.

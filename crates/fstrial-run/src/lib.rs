@@ -25,6 +25,7 @@ pub mod forecast;
 pub mod history;
 pub mod interrupt;
 pub mod judge;
+pub mod kernels;
 pub mod latencies;
 pub mod look;
 pub mod numbers;

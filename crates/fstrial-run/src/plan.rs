@@ -403,6 +403,10 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                     Some(_) if is_base(a) => (b, a),
                     Some(_) => continue,
                 };
+                let is_emulated = plan.trial.is_emulated(&plan.trial.arms[plan.cells[a].arm]);
+                if is_emulated && !metric.is_counted() {
+                    continue;
+                }
                 let decides = settings.decide_on.contains(&metric);
                 let both = plan.comparable(a, b, metric);
                 contrasts.extend(both.into_iter().map(|(result_a, result_b)| {

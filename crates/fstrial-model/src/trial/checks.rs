@@ -23,6 +23,7 @@ impl Trial {
             .or_else(|| self.places_problem())
             .or_else(|| self.place_devices_problem())
             .or_else(|| self.leads_problem())
+            .or_else(|| self.emulation_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.states_problem())
             .or_else(|| self.log_device_problem())
@@ -236,6 +237,30 @@ impl Trial {
             ));
         }
         None
+    }
+
+    /// Where processors are emulated, no time says anything, and nothing is compared with a machine.
+    fn emulation_problem(&self) -> Option<Problem> {
+        let emulated = self.arms.iter().filter(|arm| self.is_emulated(arm)).count();
+        if emulated == 0 {
+            return None;
+        }
+        if let Some(metric) = self.trial.decide_on.iter().find(|metric| !metric.is_counted()) {
+            return Some(problem(
+                &["trial", "decide_on"],
+                format!(
+                    "under a kernel in a guest, whose processors are emulated, {} says nothing",
+                    metric.row().words
+                ),
+                "decide on what is counted: --decide-on device-bytes",
+            ));
+        }
+        let machine = self.arms.iter().position(|arm| !self.is_emulated(arm))?;
+        Some(problem(
+            &["arm", &machine.to_string(), "place"],
+            format!("{} is built on a machine, and others under kernels in guests", self.arms[machine].name),
+            "build all arms in guests, or none",
+        ))
     }
 
     /// Every arm with a place, and its name.

@@ -26,6 +26,14 @@ impl Reach {
         &self.place
     }
 
+    /// The guest of a kernel of a home: this very program boots it.
+    pub fn guest(place: &str, kernel: &str, home: &std::path::Path) -> std::io::Result<Self> {
+        let program = std::env::current_exe()?.display().to_string();
+        let home = format!("--home={}", home.display());
+        let words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
+        Ok(Self { place: place.to_owned(), program, words })
+    }
+
     /// The program that is started.
     pub(super) fn program(&self) -> &str {
         &self.program

@@ -24,7 +24,7 @@ use fstrial_model::{
     units::{Nanos, Percent},
     workload::{Entry, KeyValueEngine, RateTarget},
 };
-use fstrial_run::{environment, error::ExpectedError, exit_code, look::LOOK, place::reach};
+use fstrial_run::{environment, error::ExpectedError, exit_code, kernels::Kernels, look::LOOK, place::reach};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -313,12 +313,19 @@ impl CompareArgs {
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
             // Where some place has a command, the name may be misspelt: the trial's own check sees that.
-            let named = self.arms.iter().find_map(|arm| arm.place.as_deref());
-            if let Some(name) = named.filter(|_| self.conduct.places.is_empty()) {
+            let kernels = Kernels::of_home(&self.home.folder()?);
+            let mut places: Vec<Place> =
+                self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
+            for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
+                if kernels.knows(name) && places.iter().all(|place| place.name != name) {
+                    places.push(Place::guest(name));
+                }
+            }
+            let mut names = self.arms.iter().filter_map(|arm| arm.place.as_deref());
+            if let Some(name) = names.find(|_| places.is_empty()) {
                 reach::of(&[], name)?;
             }
-            let places = self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place()));
-            return Ok((device, places.collect(), self.arms.clone()));
+            return Ok((device, places, self.arms.clone()));
         };
         if let Some(arm) = self.arms.iter().find(|arm| arm.place.is_some()) {
             return Err(ExpectedError::usage(

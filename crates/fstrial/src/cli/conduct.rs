@@ -25,6 +25,7 @@ use fstrial_run::{
     exit_code,
     forecast::{self, Forecast},
     interrupt::Interrupt,
+    kernels::Kernels,
     look::Looks,
     numbers,
     place::{
@@ -142,6 +143,21 @@ pub(crate) fn dry_run(
     Ok(DryRun { steps, budget, missing })
 }
 
+/// How places are reached: by the commands that were given, and guests by their kernels.
+fn reaches(given: &[Reach], trial: &Trial, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
+    let mut all = given.to_vec();
+    for place in &trial.places {
+        let Some(kernel) = place.kernel.as_ref().filter(|_| reach::find(given, &place.name).is_none()) else {
+            continue;
+        };
+        let folder = home.folder()?;
+        Kernels::of_home(&folder).required(kernel)?;
+        let guest = std::path::absolute(&folder).and_then(|home| Reach::guest(&place.name, kernel, &home));
+        all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
+    }
+    Ok(all)
+}
+
 /// What Ctrl-C raises.
 pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
     Interrupt::announced().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
@@ -168,7 +184,8 @@ pub(crate) fn measure(
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
     let plan = Plan::new(settled, seed)?;
-    reach::check(&args.places, &plan)?;
+    let reaches = reaches(&args.places, &plan.trial, home)?;
+    reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
@@ -185,7 +202,7 @@ pub(crate) fn measure(
     let conducting = Conducting { plan: &plan, args, clock: &clock };
     let session = Session {
         plan: &plan,
-        reaches: &args.places,
+        reaches: &reaches,
         clock: &clock,
         interrupt,
         ledger: &ledger,

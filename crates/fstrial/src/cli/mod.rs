@@ -15,6 +15,7 @@ pub mod fuzzing;
 mod generate;
 mod in_file;
 mod judge;
+mod kernels;
 mod lacking;
 mod noise;
 mod out_file;
@@ -113,6 +114,7 @@ enum Command {
     Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
     Device(device::DeviceArgs),
+    Kernels(kernels::KernelsArgs),
     Doctor(doctor::DoctorArgs),
     Clean(clean::CleanArgs),
     Agent(agent::AgentArgs),
@@ -329,6 +331,12 @@ fn whose(flag: &str) -> Option<String> {
 
 /// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> u8 {
+    if fstrial_run::kernels::is_guest() {
+        // It does not come back but for an error, and then nobody is there to read a code.
+        let ended = fstrial_run::kernels::be_guest();
+        show(&ExpectedError::Fault(format!("the guest could not be powered off: {ended:?}")));
+        return exit_code::SETUP_FAILED;
+    }
     complete::answer();
     let ended = match survive_large_files().map(|()| Cli::try_parse()) {
         Err(error) => Err(error),
@@ -404,6 +412,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
         Command::Device(args) => device::exec(&args),
+        Command::Kernels(args) => kernels::exec(&args),
         Command::Doctor(args) => doctor::exec(&args),
         Command::Clean(args) => clean::exec(&args),
         Command::Agent(args) => agent::exec(&args),

@@ -15,6 +15,7 @@ mod home;
 mod interrupt;
 mod judge;
 mod kernel_log;
+mod kernels;
 mod kill;
 mod labs;
 #[path = "../made/mod.rs"]

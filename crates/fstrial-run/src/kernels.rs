@@ -1,0 +1,508 @@
+//! Kernels that guests boot: the distribution's, or one's own, each in a folder of the home.
+//!
+//! ```text
+//! kernels/6.1/vmlinux                    unpacked
+//! kernels/6.1/release                    6.1.0-51-amd64
+//! kernels/6.1/lib/modules/6.1.0-51-amd64
+//! ```
+//! Packages come through apt with sources, lists and a cache of their own: what the system has installed or knows of stays as it is,
+//! and apt verifies them as it always does.
+
+use crate::error::ExpectedError;
+use fstrial_model::{place, problem::did_you_mean, units::Nanos};
+use fstrial_stack::{
+    StackError,
+    command::{Program, find, how_to_install},
+};
+use fstrial_vm::{guest::Guest, image, initramfs::Archive, machine::Machine, modules, modules::Modules};
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::DirBuilderExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Kernels of the distribution, with the suite that has them. The last one is called by its version when it is there.
+pub const SUITES: [(&str, &str); 4] =
+    [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), (CURRENT, "sid")];
+/// The newest one.
+const CURRENT: &str = "current";
+/// Where Debian's keys are.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The longest that a download may take.
+const DOWNLOAD: Nanos = Nanos::secs(1800);
+/// Modules that a guest must have before it sees the host's files; what it loads by their help comes later.
+const FIRST: [&str; 6] = ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay"];
+/// Modules whose devices nobody asks for by a name that the kernel could find.
+const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
+/// Memory and size of the disk of a guest.
+const MEMORY_MIB: u32 = 512;
+const DISK_BYTES: u64 = 8 << 30;
+/// Where what an agent in a guest makes lies.
+pub const GUEST_DISK: &str = fstrial_vm::guest::DISK;
+pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
+/// What runs guests, in the environment of their results.
+pub const EMULATOR: &str = "QEMU without KVM";
+
+/// The kernels of a home.
+#[derive(Debug)]
+pub struct Kernels {
+    folder: PathBuf,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    /// What arms call it: the `6.1` of `xfs@6.1`.
+    pub name: String,
+    /// What it calls itself: `6.1.0-51-amd64`.
+    pub release: String,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+impl Kernel {
+    /// The folder of its modules.
+    pub fn modules(&self) -> PathBuf {
+        self.folder.join("lib/modules").join(&self.release)
+    }
+}
+
+fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ExpectedError {
+    let path = path.to_owned();
+    move |source| ExpectedError::File { what, path: path.clone(), source }
+}
+
+impl Kernels {
+    /// Those in a home.
+    pub fn of_home(home: &Path) -> Self {
+        Self { folder: home.join("kernels") }
+    }
+
+    /// All, by name.
+    pub fn list(&self) -> Vec<Kernel> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut all: Vec<Kernel> =
+            entries.filter_map(|entry| self.find(entry.file_name().to_str()?)).collect();
+        all.sort_by(|a, b| version(&a.name).cmp(&version(&b.name)).then_with(|| a.name.cmp(&b.name)));
+        all
+    }
+
+    /// The one of this name, if it is there.
+    pub fn find(&self, name: &str) -> Option<Kernel> {
+        if place::name_problem(name).is_some() || name.starts_with('.') {
+            return None;
+        }
+        let folder = self.folder.join(name);
+        let release = fs::read_to_string(folder.join("release")).ok()?.trim().to_owned();
+        folder.join("vmlinux").exists().then_some(Kernel { name: name.to_owned(), release, folder })
+    }
+
+    /// Whether a word is a kernel: one that is there, or that can be fetched.
+    pub fn knows(&self, name: &str) -> bool {
+        SUITES.iter().any(|(known, _)| *known == name) || self.find(name).is_some()
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// It is not there; says how to get it.
+    pub fn required(&self, name: &str) -> Result<Kernel, ExpectedError> {
+        self.find(name).ok_or_else(|| {
+            let hint = match SUITES.iter().any(|(known, _)| *known == name) {
+                true => format!("get it: `fstrial kernels get {name}`"),
+                false => did_you_mean(name, self.list().iter().map(|kernel| kernel.name.as_str()))
+                    .unwrap_or_else(|| "`fstrial kernels` lists those that are there".into()),
+            };
+            ExpectedError::usage(format!("there is no kernel `{name}`"), hint)
+        })
+    }
+
+    /// Fetches one of the distribution's. `tell` hears what is done.
+    ///
+    /// # Errors
+    /// There is no such kernel, no apt, no network, no room.
+    pub fn get(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Kernel, ExpectedError> {
+        let Some((_, suite)) = SUITES.iter().find(|(known, _)| *known == name) else {
+            let known = SUITES.map(|(known, _)| known);
+            let hint = format!("there are {}; `fstrial kernels add` takes one of your own", known.join(", "));
+            return Err(ExpectedError::usage(format!("no suite is known to have the kernel {name}"), hint));
+        };
+        require_depmod()?;
+        let work = Work::begin(&self.folder)?;
+        let apt = Apt::of(&work, suite)?;
+        tell(&format!("reading what {suite} has"));
+        apt.update()?;
+        let packages = apt.kernel()?;
+        for package in &packages {
+            tell(&format!("fetching {package}"));
+            apt.unpack(package)?;
+        }
+        tell("unpacking");
+        let (image, modules) = parts_of(&apt.tree())?;
+        work.keep(self, (name != CURRENT).then_some(name), &image, &modules)
+    }
+
+    /// Takes a kernel of one's own: an image, and the folder of its modules, called like its release.
+    ///
+    /// # Errors
+    /// One of them is not what it is taken for, or cannot be copied.
+    pub fn add(&self, name: &str, image: &Path, modules: &Path) -> Result<Kernel, ExpectedError> {
+        if let Some(problem) = place::name_problem(name) {
+            return Err(ExpectedError::usage(format!("`{name}` cannot name a kernel"), problem));
+        }
+        require_depmod()?;
+        let modules = fs::canonicalize(modules).map_err(failed("open", modules))?;
+        let work = Work::begin(&self.folder)?;
+        let copy = work.folder.join("tree").join(modules.file_name().unwrap_or_default());
+        fs::create_dir_all(work.folder.join("tree")).map_err(failed("make", &work.folder))?;
+        let [from, to] = [&modules, &copy].map(|path| path.display().to_string());
+        Program::new("cp").args(["-a", "--", &from, &to]).deadline(DOWNLOAD).run()?;
+        work.keep(self, Some(name), image, &copy)
+    }
+
+    /// Removes one.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<(), ExpectedError> {
+        let kernel = self.required(name)?;
+        fs::remove_dir_all(&kernel.folder).map_err(failed("remove", &kernel.folder))
+    }
+}
+
+/// Before anything is fetched or copied.
+fn require_depmod() -> Result<(), ExpectedError> {
+    let missing = || StackError::Unable {
+        what: "depmod is not installed: it writes down which modules need which".into(),
+        hint: format!("install it: {}", how_to_install(["kmod"; 4])),
+    };
+    find("depmod").map(drop).ok_or_else(|| missing().into())
+}
+
+/// `6.12` as [6, 12], for the order of a list; other names come last.
+fn version(name: &str) -> Vec<u32> {
+    let numbers: Option<Vec<u32>> = name.split('.').map(|part| part.parse().ok()).collect();
+    numbers.unwrap_or_else(|| vec![u32::MAX])
+}
+
+/// A folder that becomes a kernel when it is whole. One that was left by a command that was killed is removed by the next.
+struct Work {
+    folder: PathBuf,
+    /// Others wait until it is given up.
+    _lock: File,
+}
+
+impl Work {
+    fn begin(kernels: &Path) -> Result<Self, ExpectedError> {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(kernels).map_err(failed("make", kernels))?;
+        let at = kernels.join(".lock");
+        let lock =
+            File::create(&at).and_then(|lock| lock.lock().map(|()| lock)).map_err(failed("lock", &at))?;
+        let folder = kernels.join(".work");
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &folder)(error));
+            }
+            _ => {}
+        }
+        fs::DirBuilder::new().mode(0o755).create(&folder).map_err(failed("make", &folder))?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Unpacks the image, has the modules' dependencies written down, and gives it its name: that of its version, if it has none.
+    fn keep(
+        &self,
+        kernels: &Kernels,
+        name: Option<&str>,
+        image: &Path,
+        modules: &Path,
+    ) -> Result<Kernel, ExpectedError> {
+        let whole = self.folder.join("kernel");
+        let release = modules.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let by_version = || release.split('.').take(2).collect::<Vec<_>>().join(".");
+        let name = name.map_or_else(by_version, str::to_owned);
+        // Before the modules are moved, next to which it may lie.
+        let bytes = fs::read(image).map_err(failed("read", image))?;
+        let kernel = image::vmlinux(&bytes).map_err(|error| {
+            ExpectedError::usage(
+                format!("{}: {error}", image.display()),
+                "name the vmlinuz or bzImage of a kernel",
+            )
+        })?;
+        let all = whole.join("lib/modules");
+        fs::create_dir_all(&all).map_err(failed("make", &all))?;
+        fs::rename(modules, all.join(&release)).map_err(failed("move", modules))?;
+        let base = whole.display().to_string();
+        Program::new("depmod").args(["-b", &base, &release]).run()?;
+        let write = |file: &str, bytes: &[u8]| {
+            let path = whole.join(file);
+            fs::write(&path, bytes).map_err(failed("write", &path))
+        };
+        write("vmlinux", &kernel)?;
+        write("release", release.as_bytes())?;
+        let place = kernels.folder.join(&name);
+        if let Some(old) = kernels.find(&name) {
+            fs::remove_dir_all(&old.folder).map_err(failed("remove", &old.folder))?;
+        }
+        fs::rename(&whole, &place).map_err(failed("move", &whole))?;
+        Ok(Kernel { name, release, folder: place })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// apt with everything of its own.
+struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    fn of(work: &Work, suite: &str) -> Result<Self, ExpectedError> {
+        let folder = work.folder.join("apt");
+        for part in ["lists/partial", "cache/archives/partial", "state", "packages", "tree"] {
+            let path = folder.join(part);
+            fs::create_dir_all(&path).map_err(failed("make", &path))?;
+        }
+        let sources = folder.join("sources.list");
+        let line = format!("deb [signed-by={KEYRING}] {} {suite} main\n", mirror()?);
+        fs::write(&sources, line).map_err(failed("write", &sources))?;
+        fs::write(folder.join("status"), "").map_err(failed("write", &folder))?;
+        Ok(Self { folder })
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    /// The options that keep it away from the system's.
+    fn options(&self) -> Vec<String> {
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        let options = [
+            format!("Dir::Etc::sourcelist={}", at("sources.list")),
+            "Dir::Etc::sourceparts=/dev/null".into(),
+            format!("Dir::State={}", at("state")),
+            format!("Dir::State::Lists={}", at("lists")),
+            format!("Dir::State::status={}", at("status")),
+            format!("Dir::Cache={}", at("cache")),
+            "APT::Architecture=amd64".into(),
+            "APT::Sandbox::User=".into(),
+            "Acquire::Languages=none".into(),
+        ];
+        options.into_iter().flat_map(|option| ["-o".into(), option]).collect()
+    }
+
+    fn update(&self) -> Result<(), ExpectedError> {
+        let update = Program::new("apt-get").args(self.options()).args(["-q", "update"]);
+        update.deadline(DOWNLOAD).run().map(drop).map_err(Into::into)
+    }
+
+    /// The packages that hold the kernel of the suite: `linux-image-amd64` depends on one that either is it or depends on its parts.
+    fn kernel(&self) -> Result<Vec<String>, ExpectedError> {
+        let image =
+            self.depends("linux-image-amd64")?.into_iter().find(|name| name.starts_with("linux-image-"));
+        let image = image.ok_or_else(|| StackError::Unable {
+            what: "linux-image-amd64 depends on no kernel".into(),
+            hint: "fetch one by hand, and take it with `fstrial kernels add`".into(),
+        })?;
+        let is_part =
+            |name: &String| ["linux-binary-", "linux-modules-"].iter().any(|part| name.starts_with(part));
+        let parts: Vec<String> = self.depends(&image)?.into_iter().filter(is_part).collect();
+        Ok(if parts.is_empty() { vec![image] } else { parts })
+    }
+
+    fn depends(&self, package: &str) -> Result<Vec<String>, ExpectedError> {
+        let said = Program::new("apt-cache").args(self.options()).args(["depends", package]).run()?.stdout;
+        let names = said.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        Ok(names.map(|name| name.trim_matches(['<', '>']).to_owned()).collect())
+    }
+
+    fn unpack(&self, package: &str) -> Result<(), ExpectedError> {
+        let packages = self.folder.join("packages");
+        // apt-get has no option for the folder.
+        let into = format!("--chdir={}", packages.display());
+        let download = Program::new("env").args([into.as_str(), "apt-get"]).args(self.options());
+        download.args(["-q", "download", package]).deadline(DOWNLOAD).run()?;
+        for entry in fs::read_dir(&packages).map_err(failed("list", &packages))?.flatten() {
+            let [from, to] = [entry.path(), self.tree()].map(|path| path.display().to_string());
+            Program::new("dpkg-deb").args(["-x", &from, &to]).deadline(DOWNLOAD).run()?;
+            fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the system's own packages come from.
+fn mirror() -> Result<String, ExpectedError> {
+    if find("apt-get").is_none() || !Path::new(KEYRING).exists() {
+        return Err(StackError::Unable {
+            what: "this system has no apt, or not Debian's keys: kernels are fetched through it".into(),
+            hint: "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`".into(),
+        }
+        .into());
+    }
+    let words = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+    let said = Program::new("apt-get").args(words).run()?.stdout;
+    let is_main = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
+    said.lines().find(is_main).map(str::to_owned).ok_or_else(|| {
+        StackError::Unable {
+            what: "apt has no mirror of Debian".into(),
+            hint: "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`".into(),
+        }
+        .into()
+    })
+}
+
+/// The image and the modules in what packages unpack to: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.
+fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
+    let in_folder =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut modules = ["usr/lib/modules", "lib/modules"].iter().flat_map(|at| in_folder(tree.join(at)));
+    let parts = modules.find_map(|modules| {
+        let release = modules.file_name()?.to_str()?.to_owned();
+        let places = [tree.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
+        let image = places.into_iter().find(|path| path.exists())?;
+        Some((image, modules))
+    });
+    parts.ok_or_else(|| {
+        StackError::Unable {
+            what: "the packages hold no kernel with modules".into(),
+            hint: "fetch one by hand, and take it with `fstrial kernels add`".into(),
+        }
+        .into()
+    })
+}
+
+/// Becomes the guest of a kernel, which runs a program on the host's files: `command`, whose input and output are this process's.
+///
+/// # Errors
+/// The kernel lacks what a guest needs, or QEMU cannot be started.
+pub fn become_guest(kernel: &Kernel, command: Vec<String>) -> Result<(), ExpectedError> {
+    let program = find(fstrial_vm::machine::QEMU).ok_or_else(|| StackError::MissingProgram {
+        program: fstrial_vm::machine::QEMU.into(),
+        filesystem: None,
+    })?;
+    let initramfs = nameless(&kernel.folder)?;
+    first_files(kernel, command, &initramfs)?;
+    let disk = nameless(&kernel.folder)?;
+    disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
+    let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let machine = Machine {
+        kernel: kernel.folder.join("vmlinux"),
+        initramfs: at(&initramfs),
+        // Its last words are those of the command.
+        console: "/proc/self/fd/2".into(),
+        disk: at(&disk),
+        memory: MEMORY_MIB,
+        cpus: 1,
+    };
+    #[expect(clippy::disallowed_methods, reason = "becomes the guest: no part of this process lives on")]
+    let error = Command::new(&program).args(machine.words()).exec();
+    Err(StackError::io("start", program, error).into())
+}
+
+/// A file that goes with the last process that has it open, and that QEMU inherits.
+fn nameless(folder: &Path) -> Result<File, ExpectedError> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE;
+    rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
+        .map(File::from)
+        .map_err(|error| failed("make a file in", folder)(error.into()))
+}
+
+fn first_files(kernel: &Kernel, command: Vec<String>, out: &File) -> Result<(), ExpectedError> {
+    let own = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
+    let write = || -> io::Result<()> {
+        let mut archive = Archive::new(BufWriter::new(out));
+        archive.file("init", 0o755, &fs::read(&own)?)?;
+        for library in libraries(&own) {
+            archive.file(&library.display().to_string(), 0o755, &fs::read(&library)?)?;
+        }
+        for folder in ["proc", "sys", "dev", "host", "memory", "root"] {
+            archive.folder(folder)?;
+        }
+        let modules = Modules::read(&kernel.modules())?;
+        let also = ALSO.iter().filter(|name| modules.has(name));
+        let wanted: Vec<&str> = FIRST.iter().chain(also).copied().collect();
+        let order = modules.in_order(&wanted).map_err(|name| {
+            io::Error::other(format!("the kernel {} has no {name}, which a guest needs", kernel.release))
+        })?;
+        let mut names = String::new();
+        for (number, path) in order.iter().enumerate() {
+            let at = format!("/guest/{number:02}.ko");
+            archive.file(&at, 0o644, &modules::contents(path)?)?;
+            names += &format!("{at}\n");
+        }
+        archive.file(fstrial_vm::guest::FIRST_MODULES, 0o644, names.as_bytes())?;
+        let guest = Guest { modules: kernel.modules(), emulator: EMULATOR.into(), command };
+        archive.file(fstrial_vm::guest::ORDERS, 0o644, guest.text().as_bytes())?;
+        archive.finish()?.flush()
+    };
+    write().map_err(failed("make the first files of a guest in", &kernel.folder))
+}
+
+/// The libraries that a program is linked with, and what loads them; none of one that is linked statically.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let path = program.display().to_string();
+    let said =
+        Program::new("ldd").args([path.as_str()]).finish().map(|ended| ended.stdout).unwrap_or_default();
+    let named = |line: &str| {
+        let word = line.split("=>").last()?.split_whitespace().next()?;
+        word.starts_with('/').then(|| PathBuf::from(word))
+    };
+    said.lines().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_found_in_every_layout() {
+        for (image, modules) in [
+            ("boot/vmlinuz-6.1.0-51-amd64", "lib/modules/6.1.0-51-amd64"),
+            ("boot/vmlinuz-6.12.9", "usr/lib/modules/6.12.9"),
+            ("usr/lib/modules/7.2.12/vmlinuz", "usr/lib/modules/7.2.12"),
+        ] {
+            let tree = tempfile::tempdir().unwrap();
+            let [image, modules] = [image, modules].map(|part| tree.path().join(part));
+            fs::create_dir_all(&modules).unwrap();
+            assert!(parts_of(tree.path()).is_err());
+            fs::create_dir_all(image.parent().unwrap()).unwrap();
+            fs::write(&image, "").unwrap();
+            assert_eq!(parts_of(tree.path()).unwrap(), (image, modules));
+        }
+    }
+
+    #[test]
+    fn kernels_are_listed_by_version_and_by_no_path() {
+        let home = tempfile::tempdir().unwrap();
+        let kernels = Kernels::of_home(home.path());
+        assert!(kernels.list().is_empty());
+        for name in ["mine", "6.12", "6.1", ".work", "5.10"] {
+            let folder = home.path().join("kernels").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("release"), format!("{name}.0\n")).unwrap();
+            fs::write(folder.join("vmlinux"), "").unwrap();
+        }
+        fs::create_dir_all(home.path().join("kernels/half")).unwrap();
+        let names: Vec<String> = kernels.list().into_iter().map(|kernel| kernel.name).collect();
+        assert_eq!(names, ["5.10", "6.1", "6.12", "mine"]);
+        assert_eq!(kernels.find("6.1").unwrap().release, "6.1.0");
+        assert_eq!(kernels.find("../kernels/6.1"), None);
+        let said = |name: &str| kernels.required(name).unwrap_err().hint().unwrap();
+        assert!(said("current").contains("kernels get current"), "{}", said("current"));
+        assert!(said("min").contains("did you mean `mine`?"), "{}", said("min"));
+        kernels.remove("mine").unwrap();
+        assert_eq!(kernels.find("mine"), None);
+    }
+}

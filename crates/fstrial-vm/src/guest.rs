@@ -1,0 +1,218 @@
+//! The first program of a guest: makes a system of the host's files and a disk of its own, runs one program on the port, and powers off.
+//!
+//! ```text
+//! /            overlay: the host's files below, memory above
+//! /run/disk    ext4 on the guest's own disk, for what is large
+//! ```
+//! The kernel loads further modules itself: the host's `modprobe` finds them where [`Guest::modules`] says.
+
+use crate::machine::{HOST_FILES, PORT};
+use rustix::{
+    io::Errno,
+    mount::{MountFlags, mount, mount_move},
+    system::RebootCommand,
+};
+use std::{
+    convert::Infallible,
+    ffi::CStr,
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Where the first modules are named in the first files, one path a line, in the order in which they are loaded.
+pub const FIRST_MODULES: &str = "/guest/modules";
+/// Where it is said what is done: see [`Guest`].
+pub const ORDERS: &str = "/guest/orders";
+/// Where the disk is mounted.
+pub const DISK: &str = "/run/disk";
+/// Set for the program: what runs the guest.
+pub const EMULATED: &str = "FSTRIAL_EMULATED";
+/// The longest that a device may take to show.
+const APPEARING: Duration = Duration::from_secs(10);
+
+/// What a guest is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guest {
+    /// The modules of its kernel on the host, the folder called like its release.
+    pub modules: PathBuf,
+    /// What runs it, in words.
+    pub emulator: String,
+    /// The program and its arguments, on the host's files.
+    pub command: Vec<String>,
+}
+
+impl Guest {
+    /// As a file of the first files; see [`Guest::parse`].
+    pub fn text(&self) -> String {
+        let first = [self.modules.display().to_string(), self.emulator.clone()];
+        first.iter().chain(&self.command).map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Reads what [`Guest::text`] has written.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::to_owned);
+        let (modules, emulator) = (lines.next()?.into(), lines.next()?);
+        let command: Vec<String> = lines.collect();
+        (!command.is_empty()).then_some(Self { modules, emulator, command })
+    }
+}
+
+/// Whether this process is the first one of a guest.
+pub fn is_first() -> bool {
+    std::process::id() == 1 && Path::new(ORDERS).exists()
+}
+
+/// Does all that a guest is for, and powers it off. What goes wrong is told on the console.
+///
+/// # Errors
+/// The guest cannot be powered off.
+pub fn run() -> io::Result<Infallible> {
+    if let Err(error) = attend() {
+        // The console may be gone as well.
+        let _ = writeln!(io::stderr(), "fstrial: the guest could not do its work: {error}");
+    }
+    rustix::fs::sync();
+    rustix::system::reboot(RebootCommand::PowerOff)?;
+    Err(io::Error::other("it is still on"))
+}
+
+fn attend() -> io::Result<()> {
+    let guest = Guest::parse(&fs::read_to_string(ORDERS)?)
+        .ok_or_else(|| io::Error::other("its orders are cut short"))?;
+    for (kind, folder) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        attach(kind, kind, folder, MountFlags::empty(), c"")?;
+    }
+    for path in fs::read_to_string(FIRST_MODULES)?.lines() {
+        load(path)?;
+    }
+    rustix::system::sethostname(b"guest")?;
+    let port = port()?;
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    become_host(&guest, &release)?;
+    let mut command = guest.command.iter();
+    let program = command.next().ok_or_else(|| io::Error::other("there is no program"))?;
+    #[expect(clippy::disallowed_methods, reason = "the one program that the guest is for")]
+    let mut child = Command::new(program)
+        .args(command)
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C.UTF-8")
+        .env("TMPDIR", "/tmp")
+        .env(EMULATED, &guest.emulator)
+        .stdin(Stdio::from(port.try_clone()?))
+        .stdout(Stdio::from(port))
+        .spawn()
+        .map_err(|error| io::Error::other(format!("could not start {program}: {error}")))?;
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} ended with {status}"))) }
+}
+
+fn load(path: &str) -> io::Result<()> {
+    match rustix::system::finit_module(File::open(path)?, c"", 0) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(io::Error::other(format!("the module {path}: {error}"))),
+    }
+}
+
+fn attach(source: &str, kind: &str, at: &str, flags: MountFlags, options: &CStr) -> io::Result<()> {
+    fs::create_dir_all(at)?;
+    mount(source, at, kind, flags, Some(options))
+        .map_err(|error| io::Error::other(format!("could not mount {source} ({kind}) at {at}: {error}")))
+}
+
+/// Looks for something until it is there.
+fn when_there<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if began.elapsed() > APPEARING {
+            return Err(io::Error::other(format!("{what} does not show")));
+        }
+        thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// The port to the host: its number varies.
+fn port() -> io::Result<File> {
+    let is_it = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+    };
+    let look = || {
+        let found = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find(is_it)?;
+        File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
+    };
+    when_there("the port to the host", look)
+}
+
+/// Makes the host's files the root, with memory above them, and the guest's own disk.
+fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
+    attach(
+        HOST_FILES,
+        "9p",
+        "/host",
+        MountFlags::RDONLY,
+        c"trans=virtio,version=9p2000.L,msize=262144,cache=loose",
+    )?;
+    attach("memory", "tmpfs", "/memory", MountFlags::empty(), c"mode=755")?;
+    fs::create_dir_all("/memory/upper")?;
+    fs::create_dir_all("/memory/work")?;
+    let layers = c"lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
+    attach("root", "overlay", "/root", MountFlags::empty(), layers)?;
+    for (kind, folder) in
+        [("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev"), ("tmpfs", "tmp"), ("tmpfs", "run")]
+    {
+        attach(kind, kind, &format!("/root/{folder}"), MountFlags::empty(), c"")?;
+    }
+    std::env::set_current_dir("/root")?;
+    mount_move(".", "/")?;
+    rustix::process::chroot(".")?;
+    std::env::set_current_dir("/")?;
+    attach("devpts", "devpts", "/dev/pts", MountFlags::empty(), c"")?;
+    attach("tmpfs", "tmpfs", "/dev/shm", MountFlags::empty(), c"")?;
+    // Not there in every kernel.
+    let _ = attach("cgroup2", "cgroup2", "/sys/fs/cgroup", MountFlags::empty(), c"");
+    fs::create_dir_all("/lib/modules")?;
+    match symlink(&guest.modules, Path::new("/lib/modules").join(release)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let disk = when_there("its disk", || Path::new("/dev/vda").exists().then_some("/dev/vda"))?;
+    run_once("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", disk])?;
+    attach(disk, "ext4", DISK, MountFlags::empty(), c"")
+}
+
+fn run_once(program: &str, words: &[&str]) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "before anything else runs here")]
+    let status = Command::new(program)
+        .args(words)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| io::Error::other(format!("could not start {program}: {error}")))?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} ended with {status}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_read_back() {
+        let guest = Guest {
+            modules: "/cache/6.1/lib/modules/6.1.0-51-amd64".into(),
+            emulator: "QEMU without KVM".into(),
+            command: vec!["/usr/bin/fstrial".into(), "agent".into(), "--home".into(), DISK.into()],
+        };
+        assert_eq!(Guest::parse(&guest.text()), Some(guest.clone()));
+        assert_eq!(Guest::parse("/modules\nQEMU\n"), None, "there is no program");
+    }
+}

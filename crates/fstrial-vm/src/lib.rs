@@ -1,0 +1,16 @@
+//! Kernels other than the host's, and the microVM that boots one.
+//!
+//! ```text
+//! vmlinuz ─► vmlinux ─┐
+//! modules ─► closure ─┼─► QEMU ─► init in the guest ─► a program of the host, on a virtio port
+//! initramfs ──────────┘
+//! ```
+//! Trials are not known here: what runs in the guest, and what is said on its port, is the caller's.
+
+#![forbid(unsafe_code)]
+
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod machine;
+pub mod modules;

@@ -1,0 +1,92 @@
+//! The words of QEMU for a microVM: a kernel, its first files, a port to the host, the host's files to read, a disk of its own.
+
+use std::path::PathBuf;
+
+/// The program.
+pub const QEMU: &str = "qemu-system-x86_64";
+/// The name of the port on which host and guest speak.
+pub const PORT: &str = "fstrial.0";
+/// The tag of the host's files.
+pub const HOST_FILES: &str = "host";
+
+/// A microVM.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The kernel, an ELF file.
+    pub kernel: PathBuf,
+    /// The first files.
+    pub initramfs: PathBuf,
+    /// Where its kernel's messages go.
+    pub console: PathBuf,
+    /// A file that is its only disk.
+    pub disk: PathBuf,
+    /// Its memory, in MiB.
+    pub memory: u32,
+    /// Its processors.
+    pub cpus: u16,
+}
+
+impl Machine {
+    /// The arguments. The port is the program's standard input and output.
+    ///
+    /// q35, as `microvm` without KVM has no timer to calibrate against and hangs at random; `panic=-1` and `-no-reboot` turn a panic
+    /// into an end.
+    pub fn words(&self) -> Vec<String> {
+        let file = |path: &PathBuf| path.display().to_string().replace(',', ",,");
+        let words: [&[&str]; 9] = [
+            &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
+            &["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"],
+            &["-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()],
+            &["-kernel", &self.kernel.display().to_string()],
+            &["-initrd", &self.initramfs.display().to_string()],
+            &["-append", "console=ttyS0 quiet panic=-1"],
+            &["-serial", &format!("file:{}", self.console.display())],
+            &[
+                "-device",
+                "virtio-serial-pci",
+                "-chardev",
+                "stdio,id=port,signal=off",
+                "-device",
+                &format!("virtserialport,chardev=port,name={PORT}"),
+            ],
+            &[
+                "-virtfs",
+                &format!(
+                    "local,path=/,mount_tag={HOST_FILES},security_model=none,readonly=on,multidevs=remap"
+                ),
+                "-blockdev",
+                &format!("driver=file,filename={},node-name=disk,discard=unmap", file(&self.disk)),
+                "-device",
+                "virtio-blk-pci,drive=disk",
+            ],
+        ];
+        words.concat().into_iter().map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_standard_input_and_output_and_the_host_is_only_read() {
+        let machine = Machine {
+            kernel: "/k".into(),
+            initramfs: "/i".into(),
+            console: "/c".into(),
+            disk: "/a,b".into(),
+            memory: 512,
+            cpus: 2,
+        };
+        let line = machine.words().join(" ");
+        for part in [
+            "-kernel /k -initrd /i ",
+            "-smp 2 -m 512 ",
+            "stdio,id=port,signal=off -device virtserialport,chardev=port,name=fstrial.0 ",
+            "path=/,mount_tag=host,security_model=none,readonly=on",
+            "driver=file,filename=/a,,b,node-name=disk",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Kernels other than the host's: arms are built under them, in guests that leave nothing.
+
+use crate::support::{self, Ended, Lab, PATIENCE, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// Where kernels that were fetched stay between runs of the tests.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
+}
+
+/// A lab with these kernels, fetched at first; none, with a skip, where they cannot be.
+fn lab(test: &str, names: &[&str]) -> Option<Lab> {
+    if !support::is_root(test, "agents work as root") {
+        return None;
+    }
+    if fstrial_stack::command::find("qemu-system-x86_64").is_none() {
+        skip(test, "needs qemu-system-x86_64");
+        return None;
+    }
+    let lab = Lab::new();
+    fs::create_dir_all(cache()).unwrap();
+    fs::create_dir_all(lab.home()).unwrap();
+    symlink(cache(), lab.home().join("kernels")).unwrap();
+    for name in names {
+        if cache().join(name).join("release").exists() {
+            continue;
+        }
+        // Another test may have had it fetched in the meantime; then it is fetched again.
+        let got = lab.run(&format!("kernels get {name}"));
+        if got.code() != 0 {
+            skip(test, &format!("the kernel {name} could not be fetched: {}", got.stderr.trim()));
+            return None;
+        }
+    }
+    Some(lab)
+}
+
+/// The command lines of guests of a lab.
+fn guests(lab: &Lab) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines =
+        processes.filter_map(|entry| Some(support::command_line(entry.file_name().to_str()?.parse().ok()?)));
+    lines.filter(|line| line.contains("qemu") && line.contains(&lab.root().display().to_string())).collect()
+}
+
+const WORDS: &str = "-w create-files --threads 1 --duration 500ms --set workload.warmup=100ms --set device.size=512MiB --device image";
+
+fn compared(lab: &Lab, arms: &str, more: &str) -> Ended {
+    lab.run(&format!("compare {arms} {WORDS} {more} --json"))
+}
+
+#[test]
+fn two_kernels_are_compared_by_what_is_counted() {
+    let Some(lab) = lab("two_kernels_are_compared_by_what_is_counted", &["6.1", "6.12"]) else { return };
+    let ended = compared(&lab, "old=ext4@6.1 new=ext4@6.12", "--decide-on device-bytes --rounds 1");
+    assert_eq!(ended.code(), 3, "{}", ended.stderr);
+    let document = ended.document();
+    let kernels: Vec<&str> = document["places"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|place| place["kernel"].as_str().unwrap())
+        .collect();
+    assert!(kernels[0].starts_with("6.1.") && kernels[1].starts_with("6.12."), "{kernels:?}");
+    let metrics: Vec<&Value> = document["workloads"][0]["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|verdict| &verdict["metric"])
+        .collect();
+    assert_eq!(metrics, ["device-bytes"], "no verdict on time");
+    assert!(document["warnings"].to_string().contains("PROCESSORS ARE EMULATED"), "{document}");
+    assert_eq!(guests(&lab), Vec::<String>::new());
+    lab.assert_nothing_left("after guests");
+}
+
+#[test]
+fn what_says_nothing_under_emulation_is_refused() {
+    let Some(lab) = lab("what_says_nothing_under_emulation_is_refused", &["6.1"]) else { return };
+    for (arms, more, said) in [
+        ("ext4@6.1 xfs@6.1", "", "throughput says nothing"),
+        ("ext4@6.1 xfs@6.1", "--decide-on p99", "p99 says nothing"),
+        ("ext4@6.1 ext4", "--decide-on device-bytes", "is built on a machine"),
+        ("ext4@6.1 ext4@5.99", "--decide-on device-bytes", "there is no place `5.99`"),
+    ] {
+        let refused = compared(&lab, arms, more);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    }
+    let missing = lab.run("kernels boot mine");
+    assert!(missing.stderr.contains("there is no kernel `mine`"), "{}", missing.stderr);
+    let wrong = lab.run("kernels add mine --vmlinuz /etc/hostname --modules /proc/self/fd");
+    assert_ne!(wrong.code(), 0, "{wrong:?}");
+    assert_eq!(guests(&lab), Vec::<String>::new());
+}
+
+/// The guest hears that nobody is left on its port, and powers off.
+#[test]
+fn a_guest_goes_with_its_trial() {
+    let Some(lab) = lab("a_guest_goes_with_its_trial", &["6.1"]) else { return };
+    for event in ["run-stage", "run-started"] {
+        let mut running =
+            lab.start(&format!("compare a=ext4@6.1 b=ext4@6.1 {WORDS} --decide-on device-bytes --json"));
+        assert!(running.wait_for(event), "{event}");
+        assert_eq!(guests(&lab).len(), 1);
+        running.signal(Signal::KILL);
+        assert!(running.end(PATIENCE).is_killed());
+        assert!(support::eventually(PATIENCE, || guests(&lab).is_empty()), "killed at {event}");
+    }
+    lab.clean();
+    lab.assert_nothing_left("after guests that were left alone");
+}
