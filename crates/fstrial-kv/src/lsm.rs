@@ -9,8 +9,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Updates of records whose keys share one of these wait for each other.
-const STRIPES: usize = 64;
+/// Updates of records whose keys share one of these wait for each other: so many that two different records hardly ever do, as an
+/// engine may sync while it is held.
+const STRIPES: usize = 1 << 14;
 
 /// What a tree does itself.
 pub trait Tree: Debug + Send + Sync {
@@ -23,7 +24,7 @@ pub trait Tree: Debug + Send + Sync {
     /// Appends a record to `into`; whether there is one.
     fn get(&self, key: &str, into: &mut Vec<u8>) -> Result<bool, String>;
 
-    /// Writes a record, durable once [`Tree::commit`] has returned.
+    /// Writes a record, durable once [`Tree::commit`] has returned; an engine that syncs each write may do so here.
     fn put(&self, key: &str, fields: &[u8]) -> Result<(), String>;
 
     /// Makes what this thread has put durable.
@@ -108,5 +109,75 @@ impl<T: Tree> KeyValueSession for Session<T> {
 
     fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
         self.store.tree.scan(key, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+        time::{Duration, Instant},
+    };
+
+    const TOGETHER: usize = 16;
+
+    /// A tree that writes as long as all others are not writing too.
+    #[derive(Debug, Default)]
+    struct Slow {
+        writing: AtomicUsize,
+    }
+
+    impl Tree for Slow {
+        fn load(&self, _: &mut NextRecord<'_>) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn get(&self, _: &str, into: &mut Vec<u8>) -> Result<bool, String> {
+            into.extend_from_slice(b"field");
+            Ok(true)
+        }
+
+        fn put(&self, _: &str, _: &[u8]) -> Result<(), String> {
+            self.writing.fetch_add(1, Ordering::SeqCst);
+            let began = Instant::now();
+            while self.writing.load(Ordering::SeqCst) < TOGETHER {
+                if began.elapsed() > Duration::from_secs(10) {
+                    return Err("the others wait".into());
+                }
+                thread::yield_now();
+            }
+            Ok(())
+        }
+
+        fn commit(&self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn scan(&self, _: &str, _: u16) -> Result<Scanned, String> {
+            Err("not here".into())
+        }
+
+        fn counts(&self) -> Counters {
+            Counters::default()
+        }
+    }
+
+    #[test]
+    fn updates_of_different_records_do_not_wait_for_each_other() {
+        let store = Arc::new(Store::new(Slow::default()));
+        thread::scope(|scope| {
+            for record in 0..TOGETHER {
+                let mut session = Arc::clone(&store).session().unwrap();
+                scope.spawn(move || {
+                    assert_eq!(session.update(&format!("user{record}"), 0, b"value"), Ok(true))
+                });
+            }
+        });
     }
 }

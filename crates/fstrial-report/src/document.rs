@@ -388,7 +388,7 @@ pub fn document(
         .chain(noise_warning(plan, finished))
         .chain(ceiling_warning(&document.workloads))
         .chain(control_warning(plan))
-        .chain(loads_warning(plan))
+        .chain(loads_warning(plan, finished.rounds))
         .chain(emulation_warning(plan))
         .collect();
     document
@@ -403,11 +403,12 @@ fn emulation_warning(plan: &Plan) -> Option<String> {
 }
 
 /// What verdicts are about where data were loaded before the first round.
-fn loads_warning(plan: &Plan) -> Option<String> {
-    let loads = plan.trial.arms.iter().find_map(|arm| plan.trial.loads(arm))?;
-    let loads = counted(loads as usize, "load");
+fn loads_warning(plan: &Plan, rounds: u32) -> Option<String> {
+    let arm = plan.trial.arms.iter().position(|arm| plan.trial.loads(arm).is_some())?;
+    let used: BTreeSet<u32> = (1..=rounds).filter_map(|round| plan.load_of(arm, round)).collect();
+    let loads = counted(used.len(), "load");
     Some(format!(
-        "verdicts are about the {loads} made before the first round: another one may lie elsewhere on the device; arms that are made \
+        "verdicts are about the {loads} of the data that rounds began with: another one may lie elsewhere on the device; arms that are made \
          alike share theirs, and so do an arm and its control"
     ))
 }

@@ -39,10 +39,11 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()
 }
 
-/// `on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any; none with
-/// fewer than two loads.
+/// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any;
+/// none with fewer than two loads.
 fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String> {
-    let base = cells.find(|cell| cell.rate_by_load.len() > 1)?;
+    let has_any = |cell: &&CellReport| cell.rate_by_load.iter().any(Option::is_some);
+    let base = cells.find(has_any).filter(|cell| cell.rate_by_load.len() > 1)?;
     let over_base = |cell: &CellReport| {
         let two = cell.rate_by_load.iter().zip(&base.rate_by_load);
         let ratios: Vec<Option<f64>> = two.map(|(a, b)| Some((*a)? / (*b)?)).collect();
@@ -54,7 +55,7 @@ fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String
         Some(format!("{} / {} {}{split}", cell.arm, base.arm, told.collect::<Vec<_>>().join(", ")))
     };
     let told: Vec<String> = cells.filter_map(over_base).collect();
-    (!told.is_empty()).then(|| format!("on each load: {}", told.join("; ")))
+    (!told.is_empty()).then(|| format!("throughput on each load: {}", told.join("; ")))
 }
 
 /// `p50 and p99 of read: ext4 3.1 µs, 9.2 µs · xfs …`, for each kind of operation; none of a workload that has only one.
@@ -121,8 +122,8 @@ mod tests {
             notes(&WorkloadReport { cells: cells.collect(), ..workload.clone() })
         };
         let (ext4, none) = ([Some(100.0), Some(200.0)], [Some(100.0), None]);
-        assert_eq!(on_loads([&ext4, &[Some(120.0), None]]), ["on each load: xfs / ext4 1.20, –"]);
-        let split = "on each load: xfs / ext4 1.20, 0.99 (not on one side)";
+        assert_eq!(on_loads([&ext4, &[Some(120.0), None]]), ["throughput on each load: xfs / ext4 1.20, –"]);
+        let split = "throughput on each load: xfs / ext4 1.20, 0.99 (not on one side)";
         assert_eq!(on_loads([&ext4, &[Some(120.0), Some(198.0)]]), [split]);
         assert_eq!(on_loads([&none, &[None, Some(198.0)]]), [""; 0]);
         assert_eq!(on_loads([&ext4[..1], &ext4[..1]]), [""; 0]);

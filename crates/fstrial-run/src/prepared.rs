@@ -168,6 +168,22 @@ mod tests {
         assert_eq!(plan.load_in_words(all[3].load.as_ref().unwrap()), "load 2 of ycsb-a-lsm");
     }
 
+    /// Each load comes once in as many rounds as there are loads, not always in the same order.
+    #[test]
+    fn every_load_has_its_rounds() {
+        let plan = plan(&["ext4", "xfs"], Some("loaded:3"), &["ycsb-a"]);
+        let blocks: Vec<Vec<u32>> = (0..20)
+            .map(|block| (1..=3).map(|at| plan.load_of(0, 3 * block + at).unwrap()).collect())
+            .collect();
+        for block in &blocks {
+            let mut sorted = block.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2]);
+        }
+        assert!(blocks.iter().any(|block| *block != blocks[0]), "{blocks:?}");
+        assert!((1..=60).all(|round| plan.load_of(0, round) == plan.load_of(1, round)));
+    }
+
     /// Workloads on the same records share loads, at all levels; others have their own. The arms of a round begin with the same.
     #[test]
     fn loads_are_shared_by_what_works_on_the_same_data() {

@@ -55,7 +55,7 @@ impl KeyValueEngines for Engines {
     }
 
     fn counts(&self) -> Counters {
-        OPEN.counts()
+        OPEN.counts().plus(&fstrial_kv::Engines.counts())
     }
 }
 

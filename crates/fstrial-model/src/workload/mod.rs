@@ -136,6 +136,11 @@ impl Workload {
             return timed.program.loaded(threads, timed.duration);
         }
         let groups = &self.phases().first()?.groups;
+        let is_first = |group: &Group| groups.iter().any(|first| first.set == group.set);
+        let mut later = self.phases().iter().flat_map(|phase| &phase.groups);
+        if later.any(|group| group.pattern.loaded().is_some() && !is_first(group)) {
+            return None;
+        }
         let all: Option<Vec<String>> = groups
             .iter()
             .map(|group| Some(format!("{} {} {:?}", group.set.as_str(), group.pattern.loaded()?, group.data)))

@@ -52,7 +52,9 @@ impl Coordinator<'_, '_, '_> {
         match self.send_until_not_lost(arm, &job)? {
             (JobOutcome::Interrupted, _) => Ok(None),
             (JobOutcome::Failed(failure), _) => {
-                Err(ExpectedError::Run { context: format!("arm {}", job.arm.name), failure })
+                let load = shared.load.as_ref().map(|load| format!(", {}", self.plan.load_in_words(load)));
+                let context = format!("arm {}{}", job.arm.name, load.unwrap_or_default());
+                Err(ExpectedError::Run { context, failure })
             }
             (JobOutcome::Measured(_), said) => Ok(Some(said)),
         }
@@ -81,8 +83,8 @@ impl Coordinator<'_, '_, '_> {
         }
         self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
         let loaded = shared.load.is_some();
-        for arm in shared.arms.iter().filter(|_| !loaded) {
-            self.require_room(*arm, figures.available)?;
+        if !loaded {
+            shared.arms.iter().try_for_each(|arm| self.require_room(*arm, figures.available))?;
         }
         let step = StateStep::Restore { loaded, figures, mkfs_output };
         self.restored.push((shared, StateTask { kept, restoring, step }));
