@@ -18,6 +18,8 @@ pub struct Reach {
     place: String,
     program: String,
     words: Vec<String>,
+    /// It boots a machine first, which says nothing before it is up.
+    pub(super) boots: bool,
 }
 
 impl Reach {
@@ -31,7 +33,7 @@ impl Reach {
         let program = std::env::current_exe()?.display().to_string();
         let home = format!("--home={}", home.display());
         let words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
-        Ok(Self { place: place.to_owned(), program, words })
+        Ok(Self { place: place.to_owned(), program, words, boots: true })
     }
 
     /// The program that is started.
@@ -48,7 +50,7 @@ impl Reach {
     #[cfg(test)]
     pub(super) fn of(place: &str, program: &str, words: &[&str]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { place: place.to_owned(), program: program.to_owned(), words }
+        Self { place: place.to_owned(), program: program.to_owned(), words, boots: false }
     }
 }
 
@@ -73,7 +75,7 @@ impl FromStr for Reach {
         if words.len() >= MAX_WORDS {
             return Err(wrong(&format!("a command has at most {MAX_WORDS} words")));
         }
-        Ok(Self { place: place.to_owned(), program, words })
+        Ok(Self { place: place.to_owned(), program, words, boots: false })
     }
 }
 

@@ -64,6 +64,8 @@ const _: () = assert!(
     PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
     "a trial that waits for another agent finds that the old one is gone"
 );
+/// The longest silence of a guest, which has to boot: 3 to 15 s where nothing else is done.
+const BOOTING: Duration = Duration::from_secs(100);
 /// The longest stage that is believed.
 const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
 /// How long is waited between two attempts to have another agent.
@@ -264,7 +266,8 @@ impl Remote {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
         let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
-        Self::with(reach, open, interrupt, PATIENCE, tell)
+        let silence = if reach.boots { BOOTING } else { PATIENCE.silence };
+        Self::with(reach, open, interrupt, Patience { silence, ..PATIENCE }, tell)
     }
 
     fn with(
