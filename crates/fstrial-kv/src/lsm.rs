@@ -9,8 +9,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Updates of records whose keys share one of these wait for each other: so many that two different records hardly ever do, as an
-/// engine may sync while it is held.
+/// Locks for updates, chosen by the hash of the key. An engine may sync while it holds one, so there are enough that different records
+/// rarely share one.
 const STRIPES: usize = 1 << 14;
 
 /// What a tree does itself.

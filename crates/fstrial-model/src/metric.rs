@@ -141,7 +141,7 @@ const fn amount(
 }
 
 impl Metric {
-    /// Whether it is counted, and no time is in it: the same on any machine, an emulated one too.
+    /// Whether it is a count and not a time. Timers of the kernel (write-back, commits) still reach it where operations do not sync.
     pub fn is_counted(self) -> bool {
         self == Self::DeviceBytes
     }

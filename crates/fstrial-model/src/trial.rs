@@ -364,7 +364,7 @@ impl Trial {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
 
-    /// Whether an arm is built under a kernel of its own, in a guest whose processors are emulated: its seconds are the emulator's.
+    /// Whether an arm runs in a guest, whose processors are emulated, so that its times are the emulator's.
     pub fn is_emulated(&self, arm: &Arm) -> bool {
         let is_guest =
             |name: &String| self.places.iter().any(|place| place.name == *name && place.kernel.is_some());

@@ -723,7 +723,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         bytes_per_second,
         at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
-        latency_of_kinds_ns: latency_of_kinds(plan, at, samples),
+        latency_of_kinds_ns: latency_of_kinds(samples),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
         device_bytes_per_operation: median(&|load| load.device_bytes)
@@ -742,15 +742,11 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
     }
 }
 
-fn latency_of_kinds(plan: &Plan, cell: usize, samples: &[Sample]) -> BTreeMap<String, [Option<f64>; 3]> {
+fn latency_of_kinds(samples: &[Sample]) -> BTreeMap<String, [Option<f64>; 3]> {
     let loads = || samples.iter().filter_map(|sample| sample.load.as_ref());
-    let has_records = plan.workloads[plan.cells[cell].workload].ycsb().is_some();
-    let kinds = loads().filter(|_| has_records).flat_map(|load| &load.latency_of_kinds_ns);
-    let kinds: BTreeSet<&OperationKind> = kinds.map(|(kind, _)| kind).collect();
+    let kinds: BTreeSet<&OperationKind> = loads().flat_map(|load| load.latency_of_kinds_ns.keys()).collect();
     let quantile = |kind: &OperationKind, index: usize| {
-        let of = |load: &LoadSample| {
-            load.latency_of_kinds_ns.iter().find(|(known, _)| known == kind).and_then(|(_, all)| all[index])
-        };
+        let of = |load: &LoadSample| load.latency_of_kinds_ns.get(kind)?[index];
         // As of all operations: not of some of the runs.
         let all: Option<Vec<f64>> = loads().map(of).collect();
         all.and_then(|all| fstrial_stats::spread::median(&all))

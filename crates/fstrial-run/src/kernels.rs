@@ -14,7 +14,13 @@ use fstrial_stack::{
     StackError,
     command::{Program, find, how_to_install},
 };
-use fstrial_vm::{guest::Guest, image, initramfs::Archive, machine::Machine, modules, modules::Modules};
+use fstrial_vm::{
+    guest::{self, Guest},
+    image,
+    initramfs::Archive,
+    machine::{Machine, QEMU},
+    modules::{self, Modules},
+};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::{
@@ -39,16 +45,15 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DOWNLOAD: Nanos = Nanos::secs(1800);
 /// Modules that a guest must have before it sees the host's files; what it loads by their help comes later.
 const FIRST: [&str; 6] = ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay"];
-/// Modules whose devices nobody asks for by a name that the kernel could find.
+/// Modules that the kernel cannot load on demand: nothing refers to them by an alias.
 const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 /// Memory and size of the disk of a guest.
 const MEMORY_MIB: u32 = 512;
 const DISK_BYTES: u64 = 8 << 30;
-/// Where what an agent in a guest makes lies.
-pub const GUEST_DISK: &str = fstrial_vm::guest::DISK;
 pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
-/// What runs guests, in the environment of their results.
-pub const EMULATOR: &str = "QEMU without KVM";
+/// What to do where none can be fetched, and where what was fetched is not as expected.
+const OWN: &str = "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`";
+const BY_HAND: &str = "fetch one by hand, and take it with `fstrial kernels add`";
 
 /// The kernels of a home.
 #[derive(Debug)]
@@ -72,6 +77,10 @@ impl Kernel {
     pub fn modules(&self) -> PathBuf {
         self.folder.join("lib/modules").join(&self.release)
     }
+}
+
+fn unable(what: &str, hint: &str) -> ExpectedError {
+    StackError::Unable { what: what.into(), hint: hint.into() }.into()
 }
 
 fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ExpectedError {
@@ -127,7 +136,7 @@ impl Kernels {
     /// Fetches one of the distribution's. `tell` hears what is done.
     ///
     /// # Errors
-    /// There is no such kernel, no apt, no network, no room.
+    /// The kernel is unknown, apt is missing or fails, or the disk is full.
     pub fn get(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Kernel, ExpectedError> {
         let Some((_, suite)) = SUITES.iter().find(|(known, _)| *known == name) else {
             let known = SUITES.map(|(known, _)| known);
@@ -179,11 +188,10 @@ impl Kernels {
 
 /// Before anything is fetched or copied.
 fn require_depmod() -> Result<(), ExpectedError> {
-    let missing = || StackError::Unable {
-        what: "depmod is not installed: it writes down which modules need which".into(),
-        hint: format!("install it: {}", how_to_install(["kmod"; 4])),
-    };
-    find("depmod").map(drop).ok_or_else(|| missing().into())
+    find("depmod").map(drop).ok_or_else(|| {
+        let hint = format!("install it: {}", how_to_install(["kmod"; 4]));
+        unable("depmod is not installed: it writes down which modules need which", &hint)
+    })
 }
 
 /// `6.12` as [6, 12], for the order of a list; other names come last.
@@ -262,7 +270,7 @@ impl Drop for Work {
     }
 }
 
-/// apt with everything of its own.
+/// apt, kept away from the system's configuration, lists and cache.
 struct Apt {
     folder: PathBuf,
 }
@@ -311,10 +319,7 @@ impl Apt {
     fn kernel(&self) -> Result<Vec<String>, ExpectedError> {
         let image =
             self.depends("linux-image-amd64")?.into_iter().find(|name| name.starts_with("linux-image-"));
-        let image = image.ok_or_else(|| StackError::Unable {
-            what: "linux-image-amd64 depends on no kernel".into(),
-            hint: "fetch one by hand, and take it with `fstrial kernels add`".into(),
-        })?;
+        let image = image.ok_or_else(|| unable("linux-image-amd64 depends on no kernel", BY_HAND))?;
         let is_part =
             |name: &String| ["linux-binary-", "linux-modules-"].iter().any(|part| name.starts_with(part));
         let parts: Vec<String> = self.depends(&image)?.into_iter().filter(is_part).collect();
@@ -345,22 +350,15 @@ impl Apt {
 /// Where the system's own packages come from.
 fn mirror() -> Result<String, ExpectedError> {
     if find("apt-get").is_none() || !Path::new(KEYRING).exists() {
-        return Err(StackError::Unable {
-            what: "this system has no apt, or not Debian's keys: kernels are fetched through it".into(),
-            hint: "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`".into(),
-        }
-        .into());
+        return Err(unable(
+            "this system has no apt, or not Debian's keys: kernels are fetched through it",
+            OWN,
+        ));
     }
     let words = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let said = Program::new("apt-get").args(words).run()?.stdout;
     let is_main = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
-    said.lines().find(is_main).map(str::to_owned).ok_or_else(|| {
-        StackError::Unable {
-            what: "apt has no mirror of Debian".into(),
-            hint: "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`".into(),
-        }
-        .into()
-    })
+    said.lines().find(is_main).map(str::to_owned).ok_or_else(|| unable("apt has no mirror of Debian", OWN))
 }
 
 /// The image and the modules in what packages unpack to: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.
@@ -374,26 +372,18 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
         let image = places.into_iter().find(|path| path.exists())?;
         Some((image, modules))
     });
-    parts.ok_or_else(|| {
-        StackError::Unable {
-            what: "the packages hold no kernel with modules".into(),
-            hint: "fetch one by hand, and take it with `fstrial kernels add`".into(),
-        }
-        .into()
-    })
+    parts.ok_or_else(|| unable("the packages hold no kernel with modules", BY_HAND))
 }
 
-/// Becomes the guest of a kernel, which runs a program on the host's files: `command`, whose input and output are this process's.
+/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output.
 ///
 /// # Errors
 /// The kernel lacks what a guest needs, or QEMU cannot be started.
-pub fn become_guest(kernel: &Kernel, command: Vec<String>) -> Result<(), ExpectedError> {
-    let program = find(fstrial_vm::machine::QEMU).ok_or_else(|| StackError::MissingProgram {
-        program: fstrial_vm::machine::QEMU.into(),
-        filesystem: None,
-    })?;
+pub fn become_guest(kernel: &Kernel) -> Result<(), ExpectedError> {
+    let missing = || StackError::MissingProgram { program: QEMU.into(), filesystem: None };
+    let program = find(QEMU).ok_or_else(missing)?;
     let initramfs = nameless(&kernel.folder)?;
-    first_files(kernel, command, &initramfs)?;
+    first_files(kernel, &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -419,7 +409,7 @@ fn nameless(folder: &Path) -> Result<File, ExpectedError> {
         .map_err(|error| failed("make a file in", folder)(error.into()))
 }
 
-fn first_files(kernel: &Kernel, command: Vec<String>, out: &File) -> Result<(), ExpectedError> {
+fn first_files(kernel: &Kernel, out: &File) -> Result<(), ExpectedError> {
     let own = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     let write = || -> io::Result<()> {
         let mut archive = Archive::new(BufWriter::new(out));
@@ -442,9 +432,11 @@ fn first_files(kernel: &Kernel, command: Vec<String>, out: &File) -> Result<(), 
             archive.file(&at, 0o644, &modules::contents(path)?)?;
             names += &format!("{at}\n");
         }
-        archive.file(fstrial_vm::guest::FIRST_MODULES, 0o644, names.as_bytes())?;
-        let guest = Guest { modules: kernel.modules(), emulator: EMULATOR.into(), command };
-        archive.file(fstrial_vm::guest::ORDERS, 0o644, guest.text().as_bytes())?;
+        archive.file(guest::FIRST_MODULES, 0o644, names.as_bytes())?;
+        let home = format!("--home={}/home", guest::DISK);
+        let command = vec![own.display().to_string(), "agent".into(), home];
+        let orders = Guest { modules: kernel.modules(), command };
+        archive.file(guest::ORDERS, 0o644, orders.text().as_bytes())?;
         archive.finish()?.flush()
     };
     write().map_err(failed("make the first files of a guest in", &kernel.folder))

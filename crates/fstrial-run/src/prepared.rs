@@ -82,13 +82,10 @@ fn loads_on(plan: &Plan, arms: &[usize], loads: u32) -> Vec<SharedLoad> {
 impl Plan {
     /// `load 2 of ycsb-a and ycsb-c`.
     pub fn load_in_words(&self, load: &SharedLoad) -> String {
-        let mut names: Vec<&str> = Vec::new();
-        for cell in &load.cells {
-            let name = self.workloads[self.cells[*cell].workload].name.as_str();
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        // Cells are ordered by workload.
+        let workload = |cell: &usize| self.workloads[self.cells[*cell].workload].name.as_str();
+        let mut names: Vec<&str> = load.cells.iter().map(workload).collect();
+        names.dedup();
         format!("load {} of {}", load.number + 1, names.join(" and "))
     }
 }

@@ -8,6 +8,7 @@ use fstrial_model::{
     workload::Figure,
 };
 use fstrial_stats::{Done, quantile::are_enough};
+use std::collections::BTreeMap;
 
 /// Operations beyond a quantile, below which a run does not know it.
 const BEYOND_QUANTILE: f64 = 10.0;
@@ -29,9 +30,6 @@ pub struct Sample {
     /// The tool that did it with its version, if it was an operation; the engine of records.
     pub tool: Option<String>,
 }
-
-/// A kind of operation with quantiles of its latencies.
-pub type OfKind = (OperationKind, [Option<f64>; 3]);
 
 /// What a load says in addition to its throughput.
 #[derive(Debug, Clone)]
@@ -56,8 +54,8 @@ pub struct LoadSample {
     /// Operations in 40 windows of warm-up and measured time.
     pub steady_windows: Vec<f64>,
     pub latencies: Latencies,
-    /// Latencies of each kind of operation, as `latency_ns`.
-    pub latency_of_kinds_ns: Vec<OfKind>,
+    /// Latencies of each kind of operation on the records of an engine, as `latency_ns`; of other loads none.
+    pub latency_of_kinds_ns: BTreeMap<OperationKind, [Option<f64>; 3]>,
     /// What it did in the course of time.
     pub series: Series,
 }
@@ -163,7 +161,7 @@ impl Sample {
                 bytes_rate,
                 operation_bytes: load.bytes as f64 / load.operations as f64,
                 latency_ns: quantiles(&latencies),
-                latency_of_kinds_ns: of_kinds(load)?,
+                latency_of_kinds_ns: BTreeMap::new(),
                 cpu_load_ns: (load.cpu_user.0 + load.cpu_system.0) as f64 / load.operations as f64,
                 cpu_machine_ns: counted(Counter::CpuMachine),
                 device_bytes: counted(Counter::DeviceWritten).filter(|bytes| *bytes > 0.0),
@@ -228,8 +226,8 @@ fn quantiles(latencies: &Latencies) -> [Option<f64>; 3] {
     })
 }
 
-/// Of each kind of operation that the workload has beyond requests of its own.
-fn of_kinds(load: &LoadResult) -> Result<Vec<OfKind>, String> {
+/// Of each kind of operation, but of all operations together.
+fn of_kinds(load: &LoadResult) -> Result<BTreeMap<OperationKind, [Option<f64>; 3]>, String> {
     let kinds = load.histograms.keys().filter(|kind| **kind != OperationKind::OPERATION);
     let of = |kind: &OperationKind| {
         let latencies = latencies_of(load, kind.clone())?.filter(|latencies| !latencies.is_empty());
@@ -277,6 +275,13 @@ impl Plan {
             ));
         }
         let mut samples = Sample::all(round, slot, measurement)?;
+        if self.workloads[self.cells[cell].workload].ycsb().is_some() {
+            for (sample, result) in samples.iter_mut().zip(&measurement.results) {
+                if let (Some(sample), Reading::Load(_, load)) = (&mut sample.load, &result.reading) {
+                    sample.latency_of_kinds_ns = of_kinds(load)?;
+                }
+            }
+        }
         if let Some(name) = self.tool(cell) {
             let version = measurement.facts.tools.get(name).filter(|version| !version.is_empty());
             let tool = version.map_or_else(|| name.to_owned(), |version| named(name, version));
@@ -305,7 +310,6 @@ mod tests {
     use super::*;
     use fstrial_model::measurement::{ClockSource, Value};
     use hdrhistogram::Histogram;
-    use std::collections::BTreeMap;
 
     fn histogram(count: u64) -> String {
         let mut histogram = Histogram::<u64>::new(3).unwrap();

@@ -30,8 +30,6 @@ pub const FIRST_MODULES: &str = "/guest/modules";
 pub const ORDERS: &str = "/guest/orders";
 /// Where the disk is mounted.
 pub const DISK: &str = "/run/disk";
-/// Set for the program: what runs the guest.
-pub const EMULATED: &str = "FSTRIAL_EMULATED";
 /// The longest that a device may take to show.
 const APPEARING: Duration = Duration::from_secs(10);
 
@@ -40,8 +38,6 @@ const APPEARING: Duration = Duration::from_secs(10);
 pub struct Guest {
     /// The modules of its kernel on the host, the folder called like its release.
     pub modules: PathBuf,
-    /// What runs it, in words.
-    pub emulator: String,
     /// The program and its arguments, on the host's files.
     pub command: Vec<String>,
 }
@@ -49,16 +45,16 @@ pub struct Guest {
 impl Guest {
     /// As a file of the first files; see [`Guest::parse`].
     pub fn text(&self) -> String {
-        let first = [self.modules.display().to_string(), self.emulator.clone()];
-        first.iter().chain(&self.command).map(|line| format!("{line}\n")).collect()
+        let modules = self.modules.display().to_string();
+        std::iter::once(&modules).chain(&self.command).map(|line| format!("{line}\n")).collect()
     }
 
     /// Reads what [`Guest::text`] has written.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::to_owned);
-        let (modules, emulator) = (lines.next()?.into(), lines.next()?);
+        let modules = lines.next()?.into();
         let command: Vec<String> = lines.collect();
-        (!command.is_empty()).then_some(Self { modules, emulator, command })
+        (!command.is_empty()).then_some(Self { modules, command })
     }
 }
 
@@ -103,7 +99,6 @@ fn attend() -> io::Result<()> {
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("LC_ALL", "C.UTF-8")
         .env("TMPDIR", "/tmp")
-        .env(EMULATED, &guest.emulator)
         .stdin(Stdio::from(port.try_clone()?))
         .stdout(Stdio::from(port))
         .spawn()
@@ -209,10 +204,9 @@ mod tests {
     fn orders_read_back() {
         let guest = Guest {
             modules: "/cache/6.1/lib/modules/6.1.0-51-amd64".into(),
-            emulator: "QEMU without KVM".into(),
             command: vec!["/usr/bin/fstrial".into(), "agent".into(), "--home".into(), DISK.into()],
         };
         assert_eq!(Guest::parse(&guest.text()), Some(guest.clone()));
-        assert_eq!(Guest::parse("/modules\nQEMU\n"), None, "there is no program");
+        assert_eq!(Guest::parse("/modules\n"), None, "there is no program");
     }
 }

@@ -241,8 +241,7 @@ impl Trial {
 
     /// Where processors are emulated, no time says anything, and nothing is compared with a machine.
     fn emulation_problem(&self) -> Option<Problem> {
-        let emulated = self.arms.iter().filter(|arm| self.is_emulated(arm)).count();
-        if emulated == 0 {
+        if !self.arms.iter().any(|arm| self.is_emulated(arm)) {
             return None;
         }
         if let Some(metric) = self.trial.decide_on.iter().find(|metric| !metric.is_counted()) {

@@ -8,7 +8,7 @@ use fstrial_run::{
     exit_code,
     kernels::{Kernel, Kernels, SUITES, become_guest},
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Kernels under which arms can be built, each in a guest: list them, get one, add one's own.
 #[derive(Debug, Args)]
@@ -85,20 +85,9 @@ pub(crate) fn exec(args: &KernelsArgs) -> Result<u8, ExpectedError> {
         }
         KernelsCommand::Add { name, vmlinuz, modules } => is_there(&kernels.add(name, vmlinuz, modules)?),
         KernelsCommand::Remove { name } => kernels.remove(name)?,
-        KernelsCommand::Boot { name } => become_guest(&kernels.required(name)?, agent()?)?,
+        KernelsCommand::Boot { name } => become_guest(&kernels.required(name)?)?,
     }
     Ok(exit_code::VERDICT)
-}
-
-/// This very program, as the agent of a guest.
-fn agent() -> Result<Vec<String>, ExpectedError> {
-    let own = std::env::current_exe().map_err(|source| ExpectedError::File {
-        what: "find",
-        path: Path::new("/proc/self/exe").to_owned(),
-        source,
-    })?;
-    let home = format!("--home={}/home", fstrial_run::kernels::GUEST_DISK);
-    Ok(vec![own.display().to_string(), "agent".into(), home])
 }
 
 fn list(kernels: &Kernels, json: bool) {
