@@ -67,6 +67,9 @@ pub struct Offer {
     pub folder: Option<PathBuf>,
     /// What its file is called; no two on a host may have the same name.
     pub name: String,
+    /// It is a guest's: orders come and answers go over the standard input, and the standard output is the socket of its disk.
+    #[serde(default)]
+    pub to_hypervisor: bool,
 }
 
 /// A line from the serving process.

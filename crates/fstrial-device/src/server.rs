@@ -167,6 +167,19 @@ impl Server {
         self.backing.discard(offset, length).map(|()| request)
     }
 
+    /// Makes a range read as zeroes, by a discard if the device takes any, else by a write; gives the request to
+    /// [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `ENOSPC` beyond the end, and those of a file on a disk.
+    pub fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<Request> {
+        if self.model.discard.is_some() {
+            return self.discard(offset, length);
+        }
+        let request = self.inside(Kind::Write, offset, length, Errno::NOSPC)?;
+        self.backing.discard(offset, length).map(|()| request)
+    }
+
     /// A request, if it is inside of the device.
     fn inside(&self, kind: Kind, offset: u64, length: u64, beyond: Errno) -> io::Result<Request> {
         let is_inside = self.backing.holds(offset, length);

@@ -6,9 +6,11 @@ use super::{
     verdict,
 };
 use fstrial_model::{
+    arm::Arm,
     facts::ArmFacts,
     measurement::{Counter, OperationKind},
     memory::LimitedBy,
+    metric::Metric,
     trial::{Compare, ErrorControl},
     unit,
     units::Nanos,
@@ -251,6 +253,20 @@ pub struct CellReport {
     pub generator_share: f64,
 }
 
+impl CellReport {
+    /// Leaves out the figures that are times, or made of times.
+    fn leave_out_times(&mut self) {
+        self.rate = None;
+        self.rate_interval = None;
+        self.bytes_per_second = None;
+        self.latency_ns = None;
+        self.latency_of_kinds_ns.clear();
+        self.rate_by_load.clear();
+        self.at_limit = false;
+        self.generator_share = 0.0;
+    }
+}
+
 impl Document {
     /// The machines on which arms were built: the host where fstrial was started, if it is one, and the places.
     pub fn machines(&self) -> impl Iterator<Item = &Environment> {
@@ -388,7 +404,8 @@ pub fn document(
         .chain(noise_warning(plan, finished))
         .chain(ceiling_warning(&document.workloads))
         .chain(control_warning(plan))
-        .chain(loads_warning(plan, finished.rounds))
+        .chain(loads_warning(plan, finished.rounds, &document))
+        .chain(mixed_loads_warning(plan))
         .chain(emulation_warning(plan))
         .collect();
     document
@@ -396,14 +413,25 @@ pub fn document(
 
 /// What the figures of guests are worth.
 fn emulation_warning(plan: &Plan) -> Option<String> {
-    let is_any = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
-    is_any.then(|| {
-        "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; verdicts are on what is counted".into()
-    })
+    let arm = plan.trial.arms.iter().find(|arm| plan.trial.is_emulated(arm))?;
+    let what = match plan.trial.is_held_to_its_device(arm) {
+        true => {
+            "rates and latencies are those of the modelled device, as the processor was busy for 5 % of the time at most in every \
+             run; no CPU time is shown"
+        }
+        false => {
+            "rates, latencies and CPU time are the emulator's; none is shown, and verdicts are on counts"
+        }
+    };
+    Some(format!("PROCESSORS ARE EMULATED: {what}"))
 }
 
 /// What verdicts are about where data were loaded before the first round.
-fn loads_warning(plan: &Plan, rounds: u32) -> Option<String> {
+fn loads_warning(plan: &Plan, rounds: u32, document: &Document) -> Option<String> {
+    let is_decided = |state: &ContrastState| {
+        state.near || matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
+    };
+    document.workloads.iter().flat_map(WorkloadReport::states).find(|state| is_decided(state))?;
     let arm = plan.trial.arms.iter().position(|arm| plan.trial.loads(arm).is_some())?;
     let used: BTreeSet<u32> = (1..=rounds).filter_map(|round| plan.load_of(arm, round)).collect();
     let loads = counted(used.len(), "load");
@@ -413,9 +441,24 @@ fn loads_warning(plan: &Plan, rounds: u32) -> Option<String> {
     ))
 }
 
+/// That some arms find their data loaded, and others load it in every run.
+fn mixed_loads_warning(plan: &Plan) -> Option<String> {
+    let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none());
+    let (with, without): (Vec<&Arm>, Vec<&Arm>) = arms.partition(|arm| plan.trial.loads(arm).is_some());
+    let names = |arms: &[&Arm]| arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", ");
+    (!with.is_empty() && !without.is_empty()).then(|| {
+        format!(
+            "CACHES DIFFER: runs of {} begin with data that were loaded before, and with cold caches; runs of {} load their own first, \
+             which leaves caches warm",
+            names(&with),
+            names(&without)
+        )
+    })
+}
+
 /// Words that say again how places on other hosts are reached.
 fn places_again(plan: &Plan) -> String {
-    let elsewhere = plan.trial.places.iter().filter(|place| !place.is_here());
+    let elsewhere = plan.trial.places.iter().filter(|place| !place.is_here() && place.kernel.is_none());
     elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
 }
 
@@ -710,7 +753,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
     let bytes_per_second =
         robust_mean(samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)));
     let unit = &plan.results[plan.cells[at].workload][result].unit;
-    CellReport {
+    let mut report = CellReport {
         arm: plan.compared(at).to_owned(),
         place: arm.place.clone(),
         threads: plan.cells[at].threads,
@@ -739,7 +782,14 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         // Of a few commits, or none in most runs, the mean says how many runs have one.
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
+    };
+    if plan.trial.is_emulated(arm) {
+        (report.cpu_per_operation_ns, report.load_cpu_per_operation_ns) = (None, None);
     }
+    if !plan.trial.can_judge(arm, Metric::Throughput) {
+        report.leave_out_times();
+    }
+    report
 }
 
 fn latency_of_kinds(samples: &[Sample]) -> BTreeMap<String, [Option<f64>; 3]> {
@@ -848,6 +898,31 @@ mod tests {
             repeat_command(&line, 1),
             format!("fstrial compare ext4 xfs --baseline {quoted} -b 1m --seed 0x1")
         );
+    }
+
+    #[test]
+    fn verdicts_say_which_loads_they_are_about_and_arms_that_load_themselves_are_warned_of() {
+        let planned = |arms: &[&str]| {
+            let trial = Trial {
+                arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(),
+                workloads: vec![Entry::of_preset("ycsb-a")],
+                ..Trial::default()
+            };
+            Plan::new(trial.settled(4).unwrap(), 1).unwrap()
+        };
+        let plan = planned(&["ext4:state=loaded:3", "xfs:state=loaded:3"]);
+        let warned = |verdict: Outcome, rounds: u32| {
+            let contrast = ContrastState { verdict, ..ContrastState::between("xfs", "ext4", "ycsb-a") };
+            let verdicts = vec![VerdictReport { contrast, unequal_durability: None }];
+            let workloads = vec![WorkloadReport { verdicts, ..WorkloadReport::default() }];
+            loads_warning(&plan, rounds, &Document { workloads, ..Document::default() })
+        };
+        assert!(warned(Outcome::Faster, 2).unwrap().starts_with("verdicts are about the 2 loads"));
+        assert!(warned(Outcome::Equivalent, 9).unwrap().starts_with("verdicts are about the 3 loads"));
+        assert_eq!(warned(Outcome::Undecided, 9), None);
+        assert_eq!(mixed_loads_warning(&plan), None);
+        let mixed = mixed_loads_warning(&planned(&["ext4:state=loaded:3", "b=ext4"])).unwrap();
+        assert!(mixed.contains("runs of b load their own first"), "{mixed}");
     }
 
     #[test]

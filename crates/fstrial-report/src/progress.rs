@@ -333,7 +333,7 @@ impl Listener for Progress {
             Event::StatePreparing { arm, state } => self.current = format!("preparing {state} for {arm}"),
             Event::StatePrepared { arms, figures } => {
                 self.current = "looking at the arms".into();
-                self.say(&format!("prepared once for {}: {}", arms.join(", "), figures.describe()));
+                self.say(&format!("prepared for {}: {}", arms.join(", "), figures.describe()));
             }
             Event::StageProgress { stage, done, total } => {
                 let far = how_far(self.stage_began.elapsed(), *done, *total);

@@ -26,7 +26,6 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
                 false => of_arms("checkpoints in a run", cells(), |cell| cell.checkpoints.map(count)),
             },
             of_arms("compactions in a run", cells(), |cell| cell.compactions.map(count)),
-            by_load(cells()),
         ];
         let kinds = of_kinds(cells());
         let said = said.into_iter().flatten().chain(kinds).collect::<Vec<_>>().join("; ");
@@ -34,9 +33,10 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let phase = served.data.as_ref().map(|_| workload.phase.clone()).filter(|phase| !phase.is_empty());
         let of: Vec<String> = phase.into_iter().chain(level).collect();
         let level = if of.is_empty() { String::new() } else { format!("{}: ", of.join(", ")) };
-        (!said.is_empty()).then(|| format!("{level}{said}"))
+        let lines = [Some(said).filter(|said| !said.is_empty()), by_load(cells())];
+        lines.into_iter().flatten().map(|line| format!("{level}{line}")).collect::<Vec<_>>()
     };
-    kept.into_iter().chain(levels.iter().copied().filter_map(of_level)).collect()
+    kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
 }
 
 /// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any;

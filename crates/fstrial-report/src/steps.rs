@@ -13,6 +13,7 @@ use fstrial_model::{
 };
 use fstrial_run::{
     forecast::{Forecast, POWER},
+    kernels,
     look::Looks,
     place::reach::{self, Reach},
     plan::{Plan, threads_in_words},
@@ -38,7 +39,7 @@ pub fn render(
         let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place, reaches));
     }
     if plan.uses_its_device() {
-        let _ = writeln!(out, "Device\n{}", device(plan));
+        let _ = writeln!(out, "Device\n{}", device(plan, plan.is_here()));
     }
     if let Some(round) = precondition {
         let _ = writeln!(
@@ -148,24 +149,22 @@ fn states(plan: &Plan) -> String {
                 ("share the image's blocks with the file, to see that it can", "share them again")
             }
         };
-        let loads: Vec<String> = alike
-            .iter()
-            .filter_map(|shared| shared.load.as_ref())
-            .map(|load| plan.load_in_words(load))
-            .collect();
-        let (times, build, state) = match loads.as_slice() {
-            [] => (
-                "Once",
+        let loads = || alike.iter().filter_map(|shared| shared.load.as_ref());
+        let mut loaded: Vec<String> = loads().map(|load| plan.loaded_workloads(load)).collect();
+        loaded.dedup();
+        let (times, build, state) = match loads().count() {
+            0 => (
+                "Once".to_owned(),
                 format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
                 match alike[0].state.is_fresh() {
                     true => "leave it as it is, because the others are put back too".into(),
                     false => format!("make the state {} in the folder `state`, sync", alike[0].state),
                 },
             ),
-            loads => (
-                "Once for each load",
+            count => (
+                format!("Once for each of {count} loads"),
                 format!("{blank}, build it as below with mkfs"),
-                format!("{}; sync", loads.join(", or ")),
+                format!("load the data of {}; sync", loaded.join(", or those of ")),
             ),
         };
         let _ = writeln!(out, "\n{times}, for {}", arms.join(", "));
@@ -281,9 +280,13 @@ fn looked_at(looks: &Looks) -> String {
 
 /// How a place is opened.
 fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
-    let device = place.device.is_some().then(|| device(&plan.at(place)));
+    let device = place.device.is_some().then(|| device(&plan.at(place), place.is_here()));
     if place.is_here() {
         return device.unwrap_or_default();
+    }
+    if let Some(kernel) = &place.kernel {
+        let (what, undo) = kernels::step(kernel);
+        return format!("   1. {what}\n      undo: {undo}");
     }
     let command = reach::find(reaches, &place.name)
         .map_or_else(|| format!("the command of --place {}=…", place.name), |reach| format!("`{reach}`"));
@@ -295,8 +298,13 @@ fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     )
 }
 
-fn device(plan: &Plan) -> String {
-    let (what, undo) = plan.trial.device.making(plan.device_size);
+/// `is_here`: it is made by this command, and not by an agent.
+fn device(plan: &Plan, is_here: bool) -> String {
+    let mut device = plan.trial.device.clone();
+    if !is_here {
+        device.path.get_or_insert("the home of the agent".into());
+    }
+    let (what, undo) = device.making(plan.device_size);
     let undo = undo.map_or(String::new(), |undo| format!("\n      undo: {undo}"));
     format!("   1. {what}{undo}")
 }

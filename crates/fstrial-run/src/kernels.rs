@@ -8,11 +8,17 @@
 //! Packages come through apt with sources, lists and a cache of their own: what the system has installed or knows of stays as it is,
 //! and apt verifies them as it always does.
 
-use crate::error::ExpectedError;
-use fstrial_model::{place, problem::did_you_mean, units::Nanos};
+use crate::{error::ExpectedError, place::modelled::for_hypervisor, plan::Plan};
+use fstrial_device::serve::Offer;
+use fstrial_model::{
+    place,
+    problem::did_you_mean,
+    units::{Bytes, Nanos},
+};
 use fstrial_stack::{
     StackError,
     command::{Program, find, how_to_install},
+    isolation,
 };
 use fstrial_vm::{
     guest::{self, Guest},
@@ -21,20 +27,23 @@ use fstrial_vm::{
     machine::{Machine, QEMU},
     modules::{self, Modules},
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::{FdFlags, fcntl_setfd},
+};
 use serde::Serialize;
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
     os::{
-        fd::AsRawFd,
+        fd::{AsFd, AsRawFd},
         unix::{fs::DirBuilderExt, process::CommandExt},
     },
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// Kernels of the distribution, with the suite that has them. The last one is called by its version when it is there.
+/// Kernels of the distribution, with the suite that has them.
 pub const SUITES: [(&str, &str); 4] =
     [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), (CURRENT, "sid")];
 /// The newest one.
@@ -51,6 +60,8 @@ const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 const MEMORY_MIB: u32 = 512;
 const DISK_BYTES: u64 = 8 << 30;
 pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
+/// QEMU's package, by apt, dnf, zypper and pacman.
+const QEMU_PACKAGES: [&str; 4] = ["qemu-system-x86", "qemu-system-x86-core", "qemu-x86", "qemu-system-x86"];
 /// What to do where none can be fetched, and where what was fetched is not as expected.
 const OWN: &str = "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`";
 const BY_HAND: &str = "fetch one by hand, and take it with `fstrial kernels add`";
@@ -98,19 +109,33 @@ impl Kernels {
     pub fn list(&self) -> Vec<Kernel> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut all: Vec<Kernel> =
-            entries.filter_map(|entry| self.find(entry.file_name().to_str()?)).collect();
+            entries.filter_map(|entry| self.named(entry.file_name().to_str()?)).collect();
         all.sort_by(|a, b| version(&a.name).cmp(&version(&b.name)).then_with(|| a.name.cmp(&b.name)));
         all
     }
 
-    /// The one of this name, if it is there.
+    /// The one of this name, or else of this version, if it is there.
     pub fn find(&self, name: &str) -> Option<Kernel> {
-        if place::name_problem(name).is_some() || name.starts_with('.') {
+        let is_version = |kernel: &Kernel| kernel.release.starts_with(&format!("{name}."));
+        self.named(name).or_else(|| self.list().into_iter().rfind(is_version))
+    }
+
+    fn named(&self, name: &str) -> Option<Kernel> {
+        if name_problem(name).is_some() {
             return None;
         }
         let folder = self.folder.join(name);
         let release = fs::read_to_string(folder.join("release")).ok()?.trim().to_owned();
         folder.join("vmlinux").exists().then_some(Kernel { name: name.to_owned(), release, folder })
+    }
+
+    /// Names of kernels that are there, and of those that can be fetched.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.list().into_iter().map(|kernel| kernel.name).collect();
+        names.extend(SUITES.map(|(name, _)| name.to_owned()));
+        names.sort_by_key(|name| version(name));
+        names.dedup();
+        names
     }
 
     /// Whether a word is a kernel: one that is there, or that can be fetched.
@@ -144,7 +169,12 @@ impl Kernels {
             return Err(ExpectedError::usage(format!("no suite is known to have the kernel {name}"), hint));
         };
         require_depmod()?;
+        let is_new = self.named(name).is_none();
         let work = Work::begin(&self.folder)?;
+        if let Some(kernel) = self.named(name).filter(|_| is_new) {
+            // Another command was faster.
+            return Ok(kernel);
+        }
         let apt = Apt::of(&work, suite)?;
         tell(&format!("reading what {suite} has"));
         apt.update()?;
@@ -155,7 +185,7 @@ impl Kernels {
         }
         tell("unpacking");
         let (image, modules) = parts_of(&apt.tree())?;
-        work.keep(self, (name != CURRENT).then_some(name), &image, &modules)
+        work.keep(self, name, &image, &modules)
     }
 
     /// Takes a kernel of one's own: an image, and the folder of its modules, called like its release.
@@ -163,7 +193,7 @@ impl Kernels {
     /// # Errors
     /// One of them is not what it is taken for, or cannot be copied.
     pub fn add(&self, name: &str, image: &Path, modules: &Path) -> Result<Kernel, ExpectedError> {
-        if let Some(problem) = place::name_problem(name) {
+        if let Some(problem) = name_problem(name) {
             return Err(ExpectedError::usage(format!("`{name}` cannot name a kernel"), problem));
         }
         require_depmod()?;
@@ -172,18 +202,57 @@ impl Kernels {
         let copy = work.folder.join("tree").join(modules.file_name().unwrap_or_default());
         fs::create_dir_all(work.folder.join("tree")).map_err(failed("make", &work.folder))?;
         let [from, to] = [&modules, &copy].map(|path| path.display().to_string());
-        Program::new("cp").args(["-a", "--", &from, &to]).deadline(DOWNLOAD).run()?;
-        work.keep(self, Some(name), image, &copy)
+        let copying = ["-a", "--no-preserve=ownership", "--", &from, &to];
+        Program::new("cp").args(copying).deadline(DOWNLOAD).run()?;
+        work.keep(self, name, image, &copy)
     }
 
     /// Removes one.
     ///
     /// # Errors
-    /// It is not there, or cannot be removed.
+    /// It is not there, a guest runs under it, or it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), ExpectedError> {
-        let kernel = self.required(name)?;
-        fs::remove_dir_all(&kernel.folder).map_err(failed("remove", &kernel.folder))
+        let work = Work::begin(&self.folder)?;
+        work.take(&self.required(name)?)
     }
+}
+
+/// Where QEMU is.
+///
+/// # Errors
+/// It is not installed.
+pub fn require_qemu() -> Result<PathBuf, ExpectedError> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(unable("guests take an x86-64 machine", "compare machines with --place"));
+    }
+    find(QEMU).ok_or_else(|| {
+        let hint = format!("install it: {}", how_to_install(QEMU_PACKAGES));
+        unable(&format!("{QEMU} is not installed, which runs guests"), &hint)
+    })
+}
+
+/// The modelled device of the arms of a plan, as a host serves it to their guest.
+pub fn device_of(plan: &Plan) -> Option<Offer> {
+    let spec = &plan.trial.device;
+    Some(Offer {
+        model: spec.modelled()?,
+        size: plan.device_size,
+        folder: spec.path.clone(),
+        name: "model".into(),
+        to_hypervisor: true,
+    })
+}
+
+/// A guest under a kernel as a step of a dry run, with its undo.
+pub fn step(kernel: &str) -> (String, &'static str) {
+    (
+        format!(
+            "boot a guest under the kernel {kernel} ({QEMU}: 1 emulated processor, {MEMORY_MIB} MiB of memory, the host's files to read, \
+             a disk of {} in a nameless file of the home), which makes the device there",
+            Bytes(DISK_BYTES)
+        ),
+        "it powers off when its input ends, and its disk goes with it",
+    )
 }
 
 /// Before anything is fetched or copied.
@@ -192,6 +261,13 @@ fn require_depmod() -> Result<(), ExpectedError> {
         let hint = format!("install it: {}", how_to_install(["kmod"; 4]));
         unable("depmod is not installed: it writes down which modules need which", &hint)
     })
+}
+
+/// Why a word cannot name a kernel, if it cannot.
+fn name_problem(name: &str) -> Option<String> {
+    let is_hidden =
+        name.starts_with('.').then(|| "a name begins with a letter, a digit, a dash or an underscore".into());
+    place::name_problem(name).or(is_hidden)
 }
 
 /// `6.12` as [6, 12], for the order of a list; other names come last.
@@ -224,18 +300,28 @@ impl Work {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Unpacks the image, has the modules' dependencies written down, and gives it its name: that of its version, if it has none.
+    /// Takes a kernel out of the list, in one step; it is removed with this folder.
+    fn take(&self, kernel: &Kernel) -> Result<(), ExpectedError> {
+        let lock = File::open(&kernel.folder).map_err(failed("open", &kernel.folder))?;
+        lock.try_lock().map_err(|_| {
+            unable(
+                &format!("a guest runs under the kernel {}", kernel.name),
+                "try again when its trial has ended",
+            )
+        })?;
+        fs::rename(&kernel.folder, self.folder.join("old")).map_err(failed("move", &kernel.folder))
+    }
+
+    /// Unpacks the image, has the modules' dependencies written down, and gives the kernel its name.
     fn keep(
         &self,
         kernels: &Kernels,
-        name: Option<&str>,
+        name: &str,
         image: &Path,
         modules: &Path,
     ) -> Result<Kernel, ExpectedError> {
         let whole = self.folder.join("kernel");
         let release = modules.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        let by_version = || release.split('.').take(2).collect::<Vec<_>>().join(".");
-        let name = name.map_or_else(by_version, str::to_owned);
         // Before the modules are moved, next to which it may lie.
         let bytes = fs::read(image).map_err(failed("read", image))?;
         let kernel = image::vmlinux(&bytes).map_err(|error| {
@@ -255,12 +341,12 @@ impl Work {
         };
         write("vmlinux", &kernel)?;
         write("release", release.as_bytes())?;
-        let place = kernels.folder.join(&name);
-        if let Some(old) = kernels.find(&name) {
-            fs::remove_dir_all(&old.folder).map_err(failed("remove", &old.folder))?;
+        let folder = kernels.folder.join(name);
+        if let Some(old) = kernels.named(name) {
+            self.take(&old)?;
         }
-        fs::rename(&whole, &place).map_err(failed("move", &whole))?;
-        Ok(Kernel { name, release, folder: place })
+        fs::rename(&whole, &folder).map_err(failed("move", &whole))?;
+        Ok(Kernel { name: name.to_owned(), release, folder })
     }
 }
 
@@ -286,28 +372,43 @@ impl Apt {
         let line = format!("deb [signed-by={KEYRING}] {} {suite} main\n", mirror()?);
         fs::write(&sources, line).map_err(failed("write", &sources))?;
         fs::write(folder.join("status"), "").map_err(failed("write", &folder))?;
-        Ok(Self { folder })
+        let apt = Self { folder };
+        let settings = apt.settings();
+        fs::write(settings, apt.configuration()).map_err(failed("write", &apt.folder))?;
+        Ok(apt)
     }
 
     fn tree(&self) -> PathBuf {
         self.folder.join("tree")
     }
 
-    /// The options that keep it away from the system's.
-    fn options(&self) -> Vec<String> {
-        let at = |name: &str| self.folder.join(name).display().to_string();
-        let options = [
-            format!("Dir::Etc::sourcelist={}", at("sources.list")),
-            "Dir::Etc::sourceparts=/dev/null".into(),
-            format!("Dir::State={}", at("state")),
-            format!("Dir::State::Lists={}", at("lists")),
-            format!("Dir::State::status={}", at("status")),
-            format!("Dir::Cache={}", at("cache")),
-            "APT::Architecture=amd64".into(),
-            "APT::Sandbox::User=".into(),
-            "Acquire::Languages=none".into(),
-        ];
-        options.into_iter().flat_map(|option| ["-o".into(), option]).collect()
+    fn settings(&self) -> PathBuf {
+        self.folder.join("apt.conf")
+    }
+
+    /// Of the system's configuration, which is read first, proxies and the like stay; what names its files, prefers packages or
+    /// starts commands does not.
+    fn configuration(&self) -> String {
+        let folder = self.folder.display();
+        format!(
+            "#clear APT::Update;\n#clear APT::NeverAutoRemove;\n\
+             APT::Default-Release \"\";\n\
+             APT::Architecture \"amd64\";\n\
+             APT::Sandbox::User \"\";\n\
+             Acquire::Languages \"none\";\n\
+             Dir::Etc::sourcelist \"{folder}/sources.list\";\n\
+             Dir::Etc::sourceparts \"/dev/null\";\n\
+             Dir::Etc::preferences \"/dev/null\";\n\
+             Dir::Etc::preferencesparts \"/dev/null\";\n\
+             Dir::State \"{folder}/state\";\n\
+             Dir::State::Lists \"{folder}/lists\";\n\
+             Dir::State::status \"{folder}/status\";\n\
+             Dir::Cache \"{folder}/cache\";\n"
+        )
+    }
+
+    fn options(&self) -> [String; 2] {
+        ["-c".into(), self.settings().display().to_string()]
     }
 
     fn update(&self) -> Result<(), ExpectedError> {
@@ -355,10 +456,16 @@ fn mirror() -> Result<String, ExpectedError> {
             OWN,
         ));
     }
-    let words = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
-    let said = Program::new("apt-get").args(words).run()?.stdout;
+    let uris = |filters: &[&str]| -> Result<String, ExpectedError> {
+        let words = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+        Ok(Program::new("apt-get").args(words).args(filters.iter().copied()).run()?.stdout)
+    };
     let is_main = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
-    said.lines().find(is_main).map(str::to_owned).ok_or_else(|| unable("apt has no mirror of Debian", OWN))
+    // Origins are known after the first update only.
+    let known = uris(&["Origin: Debian", "Label: Debian"])?;
+    let all = uris(&[])?;
+    let mirror = known.lines().next().or_else(|| all.lines().find(is_main));
+    mirror.map(str::to_owned).ok_or_else(|| unable("apt has no mirror of Debian", OWN))
 }
 
 /// The image and the modules in what packages unpack to: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.
@@ -375,17 +482,31 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
     parts.ok_or_else(|| unable("the packages hold no kernel with modules", BY_HAND))
 }
 
-/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output.
+/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `device`: the
+/// offer of a modelled device, as JSON, that this host serves to it.
 ///
 /// # Errors
-/// The kernel lacks what a guest needs, or QEMU cannot be started.
-pub fn become_guest(kernel: &Kernel) -> Result<(), ExpectedError> {
-    let missing = || StackError::MissingProgram { program: QEMU.into(), filesystem: None };
-    let program = find(QEMU).ok_or_else(missing)?;
+/// The kernel lacks what a guest needs, QEMU cannot be started, or the device cannot be served.
+pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), ExpectedError> {
+    let device: Option<Offer> = device
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| ExpectedError::usage(error.to_string(), "fstrial itself boots guests"))?;
+    isolation::die_with_parent()?;
+    // QEMU inherits it: as long as a guest runs, its kernel is neither removed nor replaced.
+    let lock = File::open(&kernel.folder).map_err(failed("open", &kernel.folder))?;
+    lock.lock_shared().map_err(failed("lock", &kernel.folder))?;
+    inherited(&lock)?;
+    if !kernel.modules().exists() {
+        return Err(unable("the kernel was removed or replaced just now", "try again"));
+    }
+    let program = require_qemu()?;
     let initramfs = nameless(&kernel.folder)?;
     first_files(kernel, &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
+    let device = device.as_ref().map(for_hypervisor).transpose()?;
+    device.iter().flatten().try_for_each(inherited)?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let machine = Machine {
         kernel: kernel.folder.join("vmlinux"),
@@ -395,10 +516,17 @@ pub fn become_guest(kernel: &Kernel) -> Result<(), ExpectedError> {
         disk: at(&disk),
         memory: MEMORY_MIB,
         cpus: 1,
+        device: device.as_ref().map(|[disk, port]| [disk.as_raw_fd(), port.as_raw_fd()]),
     };
     #[expect(clippy::disallowed_methods, reason = "becomes the guest: no part of this process lives on")]
     let error = Command::new(&program).args(machine.words()).exec();
     Err(StackError::io("start", program, error).into())
+}
+
+/// QEMU has it too.
+fn inherited(descriptor: &impl AsFd) -> Result<(), ExpectedError> {
+    fcntl_setfd(descriptor, FdFlags::empty())
+        .map_err(|error| StackError::io("keep", "an open file", error).into())
 }
 
 /// A file that goes with the last process that has it open, and that QEMU inherits.
@@ -435,7 +563,8 @@ fn first_files(kernel: &Kernel, out: &File) -> Result<(), ExpectedError> {
         archive.file(guest::FIRST_MODULES, 0o644, names.as_bytes())?;
         let home = format!("--home={}/home", guest::DISK);
         let command = vec![own.display().to_string(), "agent".into(), home];
-        let orders = Guest { modules: kernel.modules(), command };
+        // The guest has other roots for links on the way.
+        let orders = Guest { modules: fs::canonicalize(kernel.modules())?, command };
         archive.file(guest::ORDERS, 0o644, orders.text().as_bytes())?;
         archive.finish()?.flush()
     };

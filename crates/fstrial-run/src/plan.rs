@@ -403,10 +403,6 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                     Some(_) if is_base(a) => (b, a),
                     Some(_) => continue,
                 };
-                let is_emulated = plan.trial.is_emulated(&plan.trial.arms[plan.cells[a].arm]);
-                if is_emulated && !metric.is_counted() {
-                    continue;
-                }
                 let decides = settings.decide_on.contains(&metric);
                 let both = plan.comparable(a, b, metric);
                 contrasts.extend(both.into_iter().map(|(result_a, result_b)| {
@@ -514,6 +510,9 @@ impl Plan {
 
     /// The results of two cells that can be compared on a metric.
     pub(crate) fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
+        if [a, b].iter().any(|cell| !self.trial.can_judge(&self.trial.arms[self.cells[*cell].arm], metric)) {
+            return Vec::new();
+        }
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
         let both = |(n, m): &(usize, usize)| metric.is_of(&kinds(a)[*n]) && metric.is_of(&kinds(b)[*m]);
         comparable(kinds(a), kinds(b)).into_iter().filter(both).collect()
@@ -545,6 +544,7 @@ mod tests {
     use super::*;
     use fstrial_model::{
         arm::Arm,
+        place::Place,
         trial::Settings,
         units::Percent,
         workload::{DataKind, Entry},
@@ -576,6 +576,22 @@ mod tests {
         assert_eq!(deciding(&[Metric::Throughput]), "transactions");
         assert_eq!(deciding(&[Metric::Throughput, Metric::P99]), "latency-p99 transactions");
         assert_eq!(deciding(&[Metric::P95]), "latency-p95");
+    }
+
+    #[test]
+    fn times_of_guests_are_not_compared() {
+        let mut trial = trial(&["ext4@6.1", "xfs@6.1"], &["append-fsync"]);
+        trial.places = vec![Place::guest("6.1")];
+        trial.trial.decide_on = vec![Metric::DeviceBytes];
+        let plan = planned(&trial, 1, 1);
+        let metrics: Vec<Metric> = plan.contrasts.iter().map(|contrast| contrast.metric).collect();
+        assert_eq!(metrics, [Metric::DeviceBytes]);
+        for (metric, count) in
+            [(Metric::Throughput, 0), (Metric::P99, 0), (Metric::CpuTime, 0), (Metric::DeviceBytes, 1)]
+        {
+            assert_eq!(plan.comparable(0, 1, metric).len(), count, "{metric:?}");
+            assert_eq!(plan.comparable(0, 0, metric).len(), count, "a trend of one arm");
+        }
     }
 
     fn described(plan: &Plan) -> String {

@@ -82,11 +82,16 @@ fn loads_on(plan: &Plan, arms: &[usize], loads: u32) -> Vec<SharedLoad> {
 impl Plan {
     /// `load 2 of ycsb-a and ycsb-c`.
     pub fn load_in_words(&self, load: &SharedLoad) -> String {
+        format!("load {} of {}", load.number + 1, self.loaded_workloads(load))
+    }
+
+    /// `ycsb-a and ycsb-c`.
+    pub fn loaded_workloads(&self, load: &SharedLoad) -> String {
         // Cells are ordered by workload.
         let workload = |cell: &usize| self.workloads[self.cells[*cell].workload].name.as_str();
         let mut names: Vec<&str> = load.cells.iter().map(workload).collect();
         names.dedup();
-        format!("load {} of {}", load.number + 1, names.join(" and "))
+        names.join(" and ")
     }
 }
 

@@ -6,10 +6,10 @@
 //! ```
 //! The kernel loads further modules itself: the host's `modprobe` finds them where [`Guest::modules`] says.
 
-use crate::machine::{HOST_FILES, PORT};
+use crate::machine::{DEVICE_PORT, HOST_FILES, PORT};
 use rustix::{
     io::Errno,
-    mount::{MountFlags, mount, mount_move},
+    mount::{MountFlags, mount, mount_bind, mount_move},
     system::RebootCommand,
 };
 use std::{
@@ -17,7 +17,6 @@ use std::{
     ffi::CStr,
     fs::{self, File},
     io::{self, Write},
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -72,7 +71,7 @@ pub fn run() -> io::Result<Infallible> {
         // The console may be gone as well.
         let _ = writeln!(io::stderr(), "fstrial: the guest could not do its work: {error}");
     }
-    rustix::fs::sync();
+    // What is on its disk goes with it.
     rustix::system::reboot(RebootCommand::PowerOff)?;
     Err(io::Error::other("it is still on"))
 }
@@ -87,7 +86,7 @@ fn attend() -> io::Result<()> {
         load(path)?;
     }
     rustix::system::sethostname(b"guest")?;
-    let port = port()?;
+    let port = when_there("the port to the host", || port(PORT))?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     become_host(&guest, &release)?;
     let mut command = guest.command.iter();
@@ -134,16 +133,19 @@ fn when_there<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
     }
 }
 
-/// The port to the host: its number varies.
-fn port() -> io::Result<File> {
+/// A port to the host: its number varies.
+fn port(name: &str) -> Option<File> {
     let is_it = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+        fs::read_to_string(entry.path().join("name")).is_ok_and(|found| found.trim() == name)
     };
-    let look = || {
-        let found = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find(is_it)?;
-        File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
-    };
-    when_there("the port to the host", look)
+    let found = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find(is_it)?;
+    File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
+}
+
+/// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, in a guest without
+/// one, and while somebody has it open.
+pub fn served() -> Option<(File, PathBuf)> {
+    Some((port(DEVICE_PORT)?, "/dev/vdb".into()))
 }
 
 /// Makes the host's files the root, with memory above them, and the guest's own disk.
@@ -160,9 +162,12 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     fs::create_dir_all("/memory/work")?;
     let layers = c"lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
     attach("root", "overlay", "/root", MountFlags::empty(), layers)?;
-    for (kind, folder) in
-        [("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev"), ("tmpfs", "tmp"), ("tmpfs", "run")]
-    {
+    // The host may have modules of the same release.
+    let at = format!("/root/lib/modules/{release}");
+    fs::create_dir_all(&at)?;
+    let from = format!("/host{}", guest.modules.display());
+    mount_bind(&from, &at).map_err(|error| io::Error::other(format!("could not bind {from}: {error}")))?;
+    for (kind, folder) in [("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev"), ("tmpfs", "run")] {
         attach(kind, kind, &format!("/root/{folder}"), MountFlags::empty(), c"")?;
     }
     std::env::set_current_dir("/root")?;
@@ -173,11 +178,6 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     attach("tmpfs", "tmpfs", "/dev/shm", MountFlags::empty(), c"")?;
     // Not there in every kernel.
     let _ = attach("cgroup2", "cgroup2", "/sys/fs/cgroup", MountFlags::empty(), c"");
-    fs::create_dir_all("/lib/modules")?;
-    match symlink(&guest.modules, Path::new("/lib/modules").join(release)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
     let disk = when_there("its disk", || Path::new("/dev/vda").exists().then_some("/dev/vda"))?;
     run_once("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", disk])?;
     attach(disk, "ext4", DISK, MountFlags::empty(), c"")

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The name of the port on which host and guest speak.
 pub const PORT: &str = "fstrial.0";
+/// The name of the port for orders to the modelled device.
+pub const DEVICE_PORT: &str = "fstrial.device";
 /// The tag of the host's files.
 pub const HOST_FILES: &str = "host";
 
@@ -24,6 +26,8 @@ pub struct Machine {
     pub memory: u32,
     /// Its processors.
     pub cpus: u16,
+    /// A modelled device: the descriptors of the sockets of its NBD server and of the port for orders.
+    pub device: Option<[i32; 2]>,
 }
 
 impl Machine {
@@ -60,7 +64,19 @@ impl Machine {
                 "virtio-blk-pci,drive=disk",
             ],
         ];
-        words.concat().into_iter().map(str::to_owned).collect()
+        let device = self.device.into_iter().flat_map(|[disk, port]| {
+            [
+                "-chardev".into(),
+                format!("socket,id=orders,fd={port}"),
+                "-device".into(),
+                format!("virtserialport,chardev=orders,name={DEVICE_PORT}"),
+                "-blockdev".into(),
+                format!("driver=nbd,node-name=model,server.type=fd,server.str={disk},discard=unmap"),
+                "-device".into(),
+                "virtio-blk-pci,drive=model".into(),
+            ]
+        });
+        words.concat().into_iter().map(str::to_owned).chain(device).collect()
     }
 }
 
@@ -77,6 +93,7 @@ mod tests {
             disk: "/a,b".into(),
             memory: 512,
             cpus: 2,
+            device: Some([7, 8]),
         };
         let line = machine.words().join(" ");
         for part in [
@@ -85,6 +102,8 @@ mod tests {
             "stdio,id=port,signal=off -device virtserialport,chardev=port,name=fstrial.0 ",
             "path=/,mount_tag=host,security_model=none,readonly=on",
             "driver=file,filename=/a,,b,node-name=disk",
+            "socket,id=orders,fd=8 -device virtserialport,chardev=orders,name=fstrial.device",
+            "driver=nbd,node-name=model,server.type=fd,server.str=7",
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }

@@ -4,6 +4,7 @@
 use super::{Compare, Trial, can_run};
 use crate::{
     arm::{Arm, Switch},
+    claim::{ClaimQuestion, Part},
     device::DeviceKind,
     filesystem::Filesystem,
     memory,
@@ -46,8 +47,26 @@ impl Trial {
                 let hint = "leave out compare; its expectations say what is compared";
                 return Some(problem(&["trial", "compare"], "a claim compares what it says", hint));
             }
-            claim.parts(&self.arms, &workloads, 1).err()
+            match claim.parts(&self.arms, &workloads, 1) {
+                Ok(parts) => self.emulated_part_problem(&parts),
+                Err(found) => Some(found),
+            }
         })
+    }
+
+    /// A claim about time in a guest.
+    fn emulated_part_problem(&self, parts: &[Part]) -> Option<Problem> {
+        let is_known = |part: &&Part| matches!(part.asked, ClaimQuestion::Works(_) | ClaimQuestion::Fails(_));
+        let can_judge = |part: &&Part| self.arms.iter().all(|arm| self.can_judge(arm, part.metric));
+        let part = parts.iter().find(|part| !is_known(part) && !can_judge(part))?;
+        Some(problem(
+            &["claim", "expect", &part.expectation.to_string()],
+            format!(
+                "{} of an arm in a guest, whose processors are emulated, is the emulator's",
+                part.metric.row().words
+            ),
+            "expect something of device-bytes, or that an arm works or fails, or use a modelled device",
+        ))
     }
 
     /// Arms that there must be at least: a claim may be about one.
@@ -239,19 +258,22 @@ impl Trial {
         None
     }
 
-    /// Where processors are emulated, no time says anything, and nothing is compared with a machine.
+    /// In guests, whose processors are emulated, only counts decide, and arms are compared with arms in guests.
     fn emulation_problem(&self) -> Option<Problem> {
         if !self.arms.iter().any(|arm| self.is_emulated(arm)) {
             return None;
         }
-        if let Some(metric) = self.trial.decide_on.iter().find(|metric| !metric.is_counted()) {
+        // A claim says itself what decides.
+        let deciding = self.trial.decide_on.iter().filter(|_| self.claim.is_none());
+        let can_judge = |metric: Metric| self.arms.iter().all(|arm| self.can_judge(arm, metric));
+        if let Some(metric) = deciding.into_iter().find(|metric| !can_judge(**metric)) {
             return Some(problem(
                 &["trial", "decide_on"],
                 format!(
-                    "under a kernel in a guest, whose processors are emulated, {} says nothing",
+                    "{} of an arm in a guest, whose processors are emulated, is the emulator's",
                     metric.row().words
                 ),
-                "decide on what is counted: --decide-on device-bytes",
+                "decide on a count, --decide-on device-bytes, or use a modelled device that takes far longer: --device slow",
             ));
         }
         let machine = self.arms.iter().position(|arm| !self.is_emulated(arm))?;
@@ -413,7 +435,7 @@ impl Trial {
             format!(
                 "rounds = {rounds} is too few for the state loaded:{first}: some loads would have no round"
             ),
-            format!("write state = \"loaded:{rounds}\", or more rounds"),
+            format!("use {first} rounds or more, or the state loaded:{rounds}"),
         ))
     }
 
@@ -634,7 +656,9 @@ impl Trial {
             if let Some(found) = self.too_little_memory(workload, most) {
                 return Some(found);
             }
-            if let Some(found) = self.load_problem(workload, &at, most) {
+            if let Some(found) =
+                self.load_problem(workload, &at, most).or_else(|| self.emulated_work_problem(workload, &at))
+            {
                 return Some(found);
             }
             if let Some(found) = self.room_problem(workload, &at, most) {
@@ -644,16 +668,46 @@ impl Trial {
         None
     }
 
+    /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages.
+    fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
+        let is_free = |arm: &Arm| self.is_emulated(arm) && !self.is_held_to_its_device(arm);
+        (self.arms.iter().any(is_free) && !workload.is_self_clocked()).then(|| {
+            problem(
+                &["workload", at, "use"],
+                format!(
+                    "bytes per operation of `{}` in a guest depend on the emulator's speed: it runs for a time, and its writes wait for \
+                     the kernel's timers",
+                    workload.name
+                ),
+                "use a workload that syncs each request or file, such as append-fsync or create-files, or one with a fixed amount of \
+                 work, such as postmark",
+            )
+        })
+    }
+
     /// With the state `loaded` a workload must have data that can be loaded.
     fn load_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
         let is_asked =
             workload.loaded(threads).is_none() && self.arms.iter().any(|arm| self.loads(arm).is_some());
+        let hint = || {
+            match workload.ycsb() {
+            Some(ycsb) => format!(
+                "use a workload without a phase that loads, on the same engine: ycsb-a with --engine {}",
+                ycsb.engine.name()
+            ),
+            None => "leave the state out, or use a workload with data: ycsb-a, postgresql-tpcb, mariadb-oltp-rw; one of your own with \
+                     load in [server], or prepare in [program]"
+                .into(),
+        }
+        };
         is_asked.then(|| {
             problem(
                 &["workload", at, "use"],
-                format!("the state loaded with `{}`, which loads no data before the clock starts", workload.name),
-                "leave one of them out: it is for records (ycsb) that no phase of its own loads, servers with load, and programs \
-                 with prepare",
+                format!(
+                    "the state loaded with `{}`, which loads no data before the clock starts",
+                    workload.name
+                ),
+                hint(),
             )
         })
     }
@@ -677,7 +731,7 @@ impl Trial {
                 ),
                 format!(
                     "use a device of {} at least, smaller files, or a state with more room",
-                    least.human()
+                    Bytes(least.0.next_multiple_of(1 << 20))
                 ),
             ));
         }

@@ -1,6 +1,6 @@
 //! What a reader wants to know of a workload before running it: what it makes durable, and what its files hold.
 
-use super::{Data, Group, Phase, Workload};
+use super::{Data, Group, Phase, Until, Workload};
 use std::fmt;
 
 /// When what is written is made durable, from never to always.
@@ -77,6 +77,17 @@ impl Workload {
         self.phases().iter().flat_map(of_phase).collect()
     }
 
+    /// Whether its own syncs or its fixed amount of work, and no timer of the kernel, decide what it writes to the device for each
+    /// operation.
+    pub fn is_self_clocked(&self) -> bool {
+        let is_synced = |group: &Group| {
+            matches!(group.durability(), Durability::ReadsOnly | Durability::PerFile | Durability::PerRequest)
+        };
+        let is_fixed = |phase: &Phase| phase.until == Until::Done || phase.groups.iter().all(is_synced);
+        let has_time = self.program().is_some_and(|timed| timed.program.told_time(timed.duration).is_some());
+        !has_time && self.phases().iter().all(is_fixed)
+    }
+
     /// What the files hold, each sort once; none where the device decides. Empty for a program.
     pub fn contents(&self) -> Vec<Option<String>> {
         let mut contents = Vec::new();
@@ -126,6 +137,25 @@ mod tests {
             assert_eq!(of(preset), expected, "{preset}");
         }
         assert!(of("real-fio").is_empty());
+    }
+
+    #[test]
+    fn timers_of_the_kernel_decide_about_what_is_not_synced() {
+        for (preset, expected) in [
+            ("append-fsync", true),
+            ("create-files", true),
+            ("random-write", false),
+            ("small-files", false),
+            ("closson-dd", true),
+            ("postmark", true),
+            ("innodb-flush", false),
+            ("ycsb-a", true),
+            ("ycsb-a-wiredtiger", false),
+            ("real-postmark", true),
+            ("postgresql-tpcb", false),
+        ] {
+            assert_eq!(Entry::of_preset(preset).resolve(4).unwrap().is_self_clocked(), expected, "{preset}");
+        }
     }
 
     #[test]

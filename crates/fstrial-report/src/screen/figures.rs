@@ -60,6 +60,8 @@ struct Case<'a> {
     workload: &'a WorkloadReport,
     threads: u16,
     metric: Metric,
+    /// It is the first of its workload's metrics.
+    is_first: bool,
 }
 
 /// Workloads that follow each other and have one unit; with one that decides what is told with it.
@@ -100,11 +102,21 @@ fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'
 /// The rows of a workload: what decides, and every other metric that was asked for.
 fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     let is_asked = |metric: Metric| {
-        let mut states = workload.states();
-        metric == Metric::Throughput || states.any(|state| state.metric == metric && state.holds_open)
+        let is_throughput = metric == Metric::Throughput;
+        let mut of_it = workload.states().filter(|state| state.metric == metric);
+        of_it.any(|state| is_throughput || state.holds_open)
+            || is_throughput && workload.states().next().is_none()
     };
     let metrics: Vec<Metric> = Metric::all().filter(|metric| is_asked(*metric)).collect();
-    let of_level = |threads| metrics.iter().map(move |metric| Case { workload, threads, metric: *metric });
+    let of_level = |threads| {
+        let case = move |(index, metric): (usize, &Metric)| Case {
+            workload,
+            threads,
+            metric: *metric,
+            is_first: index == 0,
+        };
+        metrics.iter().enumerate().map(case)
+    };
     workload.levels().into_iter().flat_map(of_level).collect()
 }
 
@@ -169,7 +181,7 @@ impl<'a> Case<'a> {
     /// What it is called: of a further metric, or of what is told with a workload, only that.
     fn name(&self, unit: &str) -> String {
         let name = match (self.metric, self.workload.secondary) {
-            (Metric::Throughput, false) => self.workload.title().replace("highest rate with", "rate at"),
+            (_, false) if self.is_first => self.workload.title().replace("highest rate with", "rate at"),
             (Metric::Throughput, true) => format!("  {}", self.workload.phase),
             (metric, _) => format!("  {}", metric.row().words),
         };
@@ -275,10 +287,18 @@ impl<'a> Block<'a> {
         self.arms.iter().copied().filter(|arm| Some(*arm) != self.reference)
     }
 
+    /// The unit of the rates, or the metric of figures that are not rates.
+    fn heading(&self) -> &'a str {
+        match self.cases.iter().find(|case| case.is_first).filter(|case| case.metric != Metric::Throughput) {
+            Some(case) => case.metric.row().words,
+            None => unit::heading(self.unit),
+        }
+    }
+
     fn table(&self, form: Form) -> Table<'a> {
         let mut levels: Vec<u16> = self.cases.iter().map(|case| case.threads).collect();
         levels.dedup();
-        let unit = unit::heading(self.unit);
+        let unit = self.heading();
         let mut table = Table::default();
         match levels[..] {
             [] => return table,
@@ -381,7 +401,7 @@ impl<'a> Row<'a> {
 
     /// Whether they stay together: they are one, or one of them is a figure that is told with the other's.
     fn is_with(&self, other: &Row<'_>) -> bool {
-        let is_along = |row: &Row<'_>| row.of.workload.secondary || row.of.metric != Metric::Throughput;
+        let is_along = |row: &Row<'_>| row.of.workload.secondary || !row.of.is_first;
         let are_of_one = self.of.threads == other.of.threads
             && self.of.workload.name == other.of.workload.name
             && self.arm == other.arm;

@@ -261,7 +261,7 @@ impl Model {
             Event::RunStarted { .. } | Event::StatePreparing { .. } => now = Some(current.to_owned()),
             Event::StatePrepared { arms, figures } => {
                 now = Some(current.to_owned());
-                self.say(&format!("prepared once for {}: {}", arms.join(", "), figures.describe()));
+                self.say(&format!("prepared for {}: {}", arms.join(", "), figures.describe()));
             }
             Event::RunStage { stage } => now = Some(format!("{current} · {stage}")),
             Event::StageProgress { stage, done, total } => {

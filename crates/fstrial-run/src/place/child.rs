@@ -16,7 +16,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -48,7 +48,7 @@ fn lost(stage: Stage, what: impl Into<String>, hint: &str) -> RunFailure {
 }
 
 /// The lines that a process of ours says, as they come; no more when it is gone.
-pub(super) fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+pub(super) fn lines_of(stdout: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {

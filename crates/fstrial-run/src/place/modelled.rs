@@ -12,6 +12,7 @@ use crate::{
 };
 use fstrial_device::{
     fuse::Fuse,
+    nbd::Nbd,
     serve::{self, Command as Order, Offer, Reply},
     server::Counts,
 };
@@ -30,17 +31,18 @@ use fstrial_stack::{
     ledger::Ledger,
     loopdev::{self, LoopDevice},
 };
+use fstrial_vm::guest;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::{
     cell::{Cell, RefCell},
     fs::File,
-    io::{self, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::process::CommandExt,
+        unix::{net::UnixStream, process::CommandExt},
     },
     path::PathBuf,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -102,8 +104,9 @@ pub struct Modelled {
 
 /// The process that serves it.
 struct Serving {
-    child: Child,
-    orders: ChildStdin,
+    /// None: it is on the host of this guest.
+    child: Option<Child>,
+    orders: Box<dyn Write>,
     answers: mpsc::Receiver<String>,
     /// It was silent for too long, and ended for it.
     was_silent: Arc<AtomicBool>,
@@ -132,11 +135,17 @@ impl Modelled {
             let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
             return Err(unable(what, "use a smaller device (its size)").into());
         }
-        require_room(folder.as_deref(), size, "a modelled device")?;
+        let served = guest::served();
+        if served.is_none() {
+            require_room(folder.as_deref(), size, "a modelled device")?;
+        }
         // Loop devices are found by the name of their file, so no two files may have the same.
         let name = format!("fstrial-{}", host::unique_name());
-        let offer = Offer { model, size, folder, name };
-        let (serving, file) = Serving::start(&offer)?;
+        let offer = Offer { model, size, folder, name, to_hypervisor: false };
+        let (serving, file) = match served {
+            Some((port, disk)) => Serving::on_host(port, disk, size)?,
+            None => Serving::start(&offer)?,
+        };
         let mut device = Self {
             offer,
             file: RefCell::new(file.into()),
@@ -227,6 +236,12 @@ impl Modelled {
     fn start_again(&self) -> Result<(), StackError> {
         // First the end of the old one, which may live and not answer: there is memory for one of them.
         self.serving.borrow_mut().end();
+        if self.serving.borrow().child.is_none() {
+            return Err(unable(
+                "the process on the host that serves the modelled device is gone",
+                "resume the trial",
+            ));
+        }
         let (serving, file) = Serving::start(&self.offer)?;
         let mut held = self.file.borrow_mut();
         rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
@@ -263,20 +278,38 @@ impl Serving {
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(failed)?;
+        let id = child.id();
         let orders = child.stdin.take().expect("asked for above");
         let stdout = child.stdout.take().expect("asked for above");
         let was_silent = Arc::new(AtomicBool::new(false));
-        let answers = watched(&child, lines_of(stdout), Arc::clone(&was_silent)).map_err(failed)?;
-        let mut serving = Self { child, orders, answers, was_silent };
+        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let process = process.map_err(|error| failed(error.into()))?;
+        let answers = watched(Some(process), lines_of(stdout), Arc::clone(&was_silent));
+        let mut serving = Self { child: Some(child), orders: Box::new(orders), answers, was_silent };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
             Reply::Ready { descriptor } => {
-                let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", serving.child.id()));
+                let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", id));
                 let file = File::options().read(true).write(true).open(&path);
                 Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// The one that the host of this guest has started with it: orders go through a port, and the device is a disk.
+    fn on_host(port: File, disk: PathBuf, size: Bytes) -> Result<(Self, File), StackError> {
+        let failed = |error| StackError::io("open", &disk, error);
+        let mut file = File::options().read(true).write(true).open(&disk).map_err(failed)?;
+        let found = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);
+        if found != size {
+            let what = format!("the host serves a modelled device of {found}, and the trial asks for {size}");
+            return Err(unable(what, "please report it"));
+        }
+        let was_silent = Arc::new(AtomicBool::new(false));
+        let listening = port.try_clone().map_err(failed)?;
+        let answers = watched(None, lines_of(listening), Arc::clone(&was_silent));
+        Ok((Self { child: None, orders: Box::new(port), answers, was_silent }, file))
     }
 
     fn order(&mut self, order: &Order) -> Result<Reply, StackError> {
@@ -309,7 +342,7 @@ impl Serving {
                 "was it stopped (SIGSTOP, a frozen control group), or has this machine far too much to do?",
             );
         }
-        let how = self.child.try_wait().ok().flatten();
+        let how = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
         let how = how.map_or_else(|| "does not answer".into(), |status| format!("has died ({status})"));
         unable(
             format!("the process that serves the modelled device {how}"),
@@ -319,23 +352,23 @@ impl Serving {
 
     /// Anyone who uses the device gets EIO and does not hang.
     fn end(&mut self) {
-        let _ = self.child.kill();
+        let Some(child) = &mut self.child else { return };
+        let _ = child.kill();
         // One that waits in the kernel for the disk that its data are on is not waited for.
         let until = Instant::now() + END_DEADLINE;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
             thread::park_timeout(Duration::from_millis(2));
         }
     }
 }
 
-/// Passes on what a process answers, and ends it when it is silent: by a thread of its own, because everything else may
-/// be waiting for the device.
+/// Passes on what a process answers, and ends it, if it can be, when it is silent: by a thread of its own, because everything else
+/// may be waiting for the device.
 fn watched(
-    child: &Child,
+    process: Option<OwnedFd>,
     lines: mpsc::Receiver<String>,
     was_silent: Arc<AtomicBool>,
-) -> io::Result<mpsc::Receiver<String>> {
-    let process = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+) -> mpsc::Receiver<String> {
     let alive = serde_json::to_string(&Reply::Alive).expect("an answer is plain data");
     let (sender, answers) = mpsc::channel();
     thread::spawn(move || {
@@ -354,14 +387,15 @@ fn watched(
                     missed += 1;
                     if PULSE * missed >= SILENCE {
                         was_silent.store(true, Ordering::Relaxed);
-                        let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                        let kill = |process| rustix::process::pidfd_send_signal(process, Signal::KILL);
+                        let _ = process.as_ref().map(kill);
                         break;
                     }
                 }
             }
         }
     });
-    Ok(answers)
+    answers
 }
 
 impl Drop for Serving {
@@ -513,7 +547,6 @@ impl Device for Modelled {
 /// What it is told cannot be read, or it may not have a mount namespace.
 pub fn serve() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
-    isolation::unshare_mounts()?;
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
         ExpectedError::usage(
@@ -521,28 +554,87 @@ pub fn serve() -> Result<u8, ExpectedError> {
             "`fstrial device-server` is started by fstrial itself",
         )
     })?;
-    let say = |said: Reply| {
-        let line = serde_json::to_string(&said).expect("an answer is plain data");
+    let (input, output) =
+        (io::stdin().as_fd().try_clone_to_owned(), io::stdout().as_fd().try_clone_to_owned());
+    let failed = |error| StackError::io("copy", "standard input and output", error);
+    let (input, output) = (input.map_err(failed)?, output.map_err(failed)?);
+    // For a hypervisor the input is a socket in both directions, and the output is the device's.
+    let (answers, socket) = if offer.to_hypervisor { (input, Some(output)) } else { (output, None) };
+    let answers = Arc::new(File::from(answers));
+    let say = move |said: &Reply| {
+        let line = serde_json::to_string(said).expect("an answer is plain data");
         // If nobody listens, this process ends in a moment.
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let _ = (&*answers).write_all(format!("{line}\n").as_bytes());
     };
+    let pulse = say.clone();
     thread::spawn(move || {
         loop {
-            say(Reply::Alive);
+            pulse(&Reply::Alive);
             thread::park_timeout(PULSE);
         }
     });
     let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
-    let served = match isolation::mount_point() {
-        Ok(point) => {
-            let front = Fuse { folder: &point };
-            serve::serve(offer, &front, &mut orders, &mut { say }).map_err(|e| e.to_string())
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    if let Err(why) = served {
-        say(Reply::Failed { why });
+    if let Err(why) = shown(offer, socket, &mut orders, &mut |said| say(&said)) {
+        say(&Reply::Failed { why });
     }
     Ok(exit_code::VERDICT)
+}
+
+/// Serves a device to a hypervisor at the other end of a socket, or to the kernel.
+fn shown(
+    offer: Offer,
+    socket: Option<OwnedFd>,
+    orders: &mut dyn Iterator<Item = Order>,
+    say: &mut dyn FnMut(Reply),
+) -> Result<(), String> {
+    let in_words = |error: StackError| error.to_string();
+    if let Some(socket) = socket {
+        return serve::serve(offer, &Nbd::on(socket), orders, say).map_err(|error| error.to_string());
+    }
+    isolation::unshare_mounts().map_err(in_words)?;
+    let point = isolation::mount_point().map_err(in_words)?;
+    serve::serve(offer, &Fuse { folder: &point }, orders, say).map_err(|error| error.to_string())
+}
+
+/// A line, and no part of the next.
+fn line_of(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while from.read(&mut byte)? == 1 && byte != *b"\n" {
+        line.extend(byte);
+    }
+    Ok(line)
+}
+
+/// The device of a guest, served by a process that ends with this one or what it becomes: the sockets of the hypervisor's disk and
+/// of the port for orders.
+///
+/// # Errors
+/// There is no memory or space for it.
+pub fn for_hypervisor(offer: &Offer) -> Result<[OwnedFd; 2], ExpectedError> {
+    let failed = |error| StackError::io("start", "the process that serves the device", error);
+    require_room(offer.folder.as_deref(), offer.size, "a modelled device")?;
+    let (disk, theirs) = UnixStream::pair().map_err(failed)?;
+    let (mut port, orders) = UnixStream::pair().map_err(failed)?;
+    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+    Command::new("/proc/self/exe")
+        .arg("device-server")
+        .process_group(0)
+        .stdin(OwnedFd::from(orders))
+        .stdout(OwnedFd::from(theirs))
+        .spawn()
+        .map_err(failed)?;
+    let line = serde_json::to_string(offer).expect("an offer is plain data");
+    writeln!(port, "{line}").map_err(failed)?;
+    // Answers after the first are for the guest.
+    loop {
+        match serde_json::from_slice(&line_of(&port).map_err(failed)?) {
+            Ok(Reply::Alive) => {}
+            Ok(Reply::Ready { .. }) => break,
+            Ok(other) => return Err(unexpected(&other).into()),
+            Err(_) => {
+                return Err(unable("the process that serves the modelled device is gone", "try again").into());
+            }
+        }
+    }
+    Ok([disk.into(), port.into()])
 }

@@ -5,6 +5,7 @@
 
 use super::Spec;
 use crate::{error::ExpectedError, plan::Plan};
+use fstrial_device::serve::Offer;
 use fstrial_model::{place::name_problem, problem::did_you_mean};
 use std::{fmt, str::FromStr};
 
@@ -28,11 +29,18 @@ impl Reach {
         &self.place
     }
 
-    /// The guest of a kernel of a home: this very program boots it.
-    pub fn guest(place: &str, kernel: &str, home: &std::path::Path) -> std::io::Result<Self> {
+    /// The guest of a kernel of a home, with the modelled device that this host serves to it, if any: this very program boots it.
+    pub fn guest(
+        place: &str,
+        kernel: &str,
+        home: &std::path::Path,
+        device: Option<&Offer>,
+    ) -> std::io::Result<Self> {
         let program = std::env::current_exe()?.display().to_string();
         let home = format!("--home={}", home.display());
-        let words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
+        let mut words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
+        let device = device.map(|offer| serde_json::to_string(offer).expect("an offer is plain data"));
+        words.extend(device.map(|offer| format!("--device={offer}")));
         Ok(Self { place: place.to_owned(), program, words, boots: true })
     }
 
@@ -122,13 +130,22 @@ pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
 /// # Errors
 /// The first one.
 pub fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
-    for (index, Reach { place, .. }) in all.iter().enumerate() {
-        let elsewhere = places.iter().filter(|spec| !spec.is_here()).map(|spec| spec.name.as_str());
+    for (index, Reach { place, .. }) in all.iter().enumerate().filter(|(_, reach)| !reach.boots) {
+        let is_elsewhere = |spec: &&Spec| !spec.is_here() && spec.kernel.is_none();
+        let elsewhere = places.iter().filter(is_elsewhere).map(|spec| spec.name.as_str());
         if !elsewhere.clone().any(|name| name == place) {
-            if places.iter().any(|spec| spec.name == *place) {
-                let message = format!("the place `{place}` is a device of this host");
-                let hint = "give it agent = true in the trial file, or leave its --place out";
-                return Err(ExpectedError::usage(message, hint));
+            if let Some(spec) = places.iter().find(|spec| spec.name == *place) {
+                let (is, hint) = match &spec.kernel {
+                    Some(kernel) => (
+                        format!("a guest under the kernel {kernel}, which fstrial boots"),
+                        "leave its --place out, or give the place another name",
+                    ),
+                    None => (
+                        "a device of this host".to_owned(),
+                        "give it agent = true in the trial file, or leave its --place out",
+                    ),
+                };
+                return Err(ExpectedError::usage(format!("the place `{place}` is {is}"), hint));
             }
             let hint = did_you_mean(place, elsewhere)
                 .unwrap_or_else(|| "leave its --place out; the trial has no place on another host".into());
@@ -165,6 +182,8 @@ mod tests {
         assert_eq!(of(&commands, "node").unwrap(), &node);
         let missing = of(&commands, "other").unwrap_err();
         assert!(missing.hint().unwrap().contains("--place other='ssh"), "{missing}");
+        let guest = known_and_single(&["6.1=ssh host".parse().unwrap()], &[Spec::guest("6.1")]).unwrap_err();
+        assert!(guest.to_string().contains("is a guest under the kernel 6.1"), "{guest}");
         let unknown = known_and_single(&["nod=ssh".parse().unwrap()], &places).unwrap_err();
         assert!(unknown.hint().unwrap().contains("did you mean `node`?"), "{unknown}");
         assert!(

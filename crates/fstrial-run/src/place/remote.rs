@@ -34,7 +34,9 @@ use std::{
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// For a sign of life.
+    /// For the first sign of life.
+    first: Duration,
+    /// For another one.
     silence: Duration,
     /// For the devices, since they came on.
     opening: Duration,
@@ -49,6 +51,7 @@ struct Patience {
 }
 
 const PATIENCE: Patience = Patience {
+    first: SILENCE,
     silence: SILENCE,
     opening: Duration::from_secs(300),
     farewell: Duration::from_secs(150),
@@ -64,7 +67,7 @@ const _: () = assert!(
     PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
     "a trial that waits for another agent finds that the old one is gone"
 );
-/// The longest silence of a guest, which has to boot: 3 to 15 s where nothing else is done.
+/// For the first sign of life of a guest, which has to boot: 3 to 15 s on an idle machine.
 const BOOTING: Duration = Duration::from_secs(100);
 /// The longest stage that is believed.
 const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
@@ -107,6 +110,8 @@ struct Link {
     answers: mpsc::Receiver<Result<Answer, String>>,
     /// When the agent was told to interrupt.
     told: Option<Instant>,
+    /// It has given a sign of life.
+    is_up: bool,
     patience: Patience,
 }
 
@@ -156,7 +161,7 @@ impl Link {
     fn over(transport: Transport, patience: Patience) -> std::io::Result<Self> {
         let voice = Voice::to(transport.socket()?, || Order::Alive);
         let answers = wire::receive(transport.socket()?);
-        Ok(Self { transport, voice, answers, told: None, patience })
+        Ok(Self { transport, voice, answers, told: None, is_up: false, patience })
     }
 
     /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
@@ -176,7 +181,10 @@ impl Link {
             if began.elapsed() > limit {
                 return Err(Gone::Ended("it hangs: nothing was done in time".into()));
             }
-            match self.answers.recv_timeout(POLL) {
+            let answer = self.answers.recv_timeout(POLL);
+            self.is_up |= matches!(answer, Ok(Ok(_)));
+            let silence = if self.is_up { self.patience.silence } else { self.patience.first };
+            match answer {
                 Ok(Ok(Answer::Alive)) => heard = Instant::now(),
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(text)) => return Err(Gone::Gibberish(text)),
@@ -186,10 +194,9 @@ impl Link {
                 {
                     return Err(Gone::Ended(String::new()));
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < self.patience.silence => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < silence => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let silence = self.patience.silence.as_secs();
-                    return Err(Gone::Ended(format!("it said nothing for {silence} s")));
+                    return Err(Gone::Ended(format!("it said nothing for {} s", silence.as_secs())));
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Gone::Ended(String::new())),
             }
@@ -266,8 +273,8 @@ impl Remote {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
         let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
-        let silence = if reach.boots { BOOTING } else { PATIENCE.silence };
-        Self::with(reach, open, interrupt, Patience { silence, ..PATIENCE }, tell)
+        let first = if reach.boots { BOOTING } else { PATIENCE.first };
+        Self::with(reach, open, interrupt, Patience { first, ..PATIENCE }, tell)
     }
 
     fn with(
@@ -330,7 +337,14 @@ impl Remote {
                     let what = gone.or(words).what(name);
                     return Err(ExpectedError::usage(
                         what,
-                        "the command of a place must run `fstrial agent` there and print nothing else",
+                        match self.reach.boots {
+                            true => {
+                                "the last messages of its kernel are above; `fstrial kernels` lists others"
+                            }
+                            false => {
+                                "the command of a place must run `fstrial agent` there and print nothing else"
+                            }
+                        },
                     ));
                 }
             }
@@ -507,6 +521,7 @@ mod tests {
     use fstrial_model::{arm::Arm, job::PROTOCOL};
 
     const SHORT: Patience = Patience {
+        first: Duration::from_secs(20),
         silence: Duration::from_secs(20),
         opening: Duration::from_secs(2),
         farewell: Duration::from_secs(2),

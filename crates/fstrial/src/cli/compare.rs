@@ -27,6 +27,20 @@ use fstrial_model::{
 use fstrial_run::{environment, error::ExpectedError, exit_code, kernels::Kernels, look::LOOK, place::reach};
 use std::path::{Path, PathBuf};
 
+/// Neither a kernel nor a place with a command.
+fn unknown_place(name: &str, kernels: &Kernels) -> ExpectedError {
+    let names = kernels.names();
+    let near = did_you_mean(name, names.iter().map(String::as_str)).unwrap_or_default();
+    ExpectedError::usage(
+        format!("`{name}` is neither a kernel nor a place"),
+        format!(
+            "{near} kernels are {} (`fstrial kernels`); to reach a place: --place {name}='ssh -o BatchMode=yes HOST fstrial agent'",
+            names.join(", ")
+        )
+        .trim_start(),
+    )
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fstrial compare ext4 xfs btrfs
@@ -45,7 +59,8 @@ Examples:
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=, rotational=,
 /// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on the log device (--set log_device.kind=image), state= says what
 /// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
-/// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
+/// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place), FILESYSTEM@KERNEL under
+/// a kernel of `fstrial kernels`, in a guest.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -312,18 +327,19 @@ impl CompareArgs {
         let default = if is_directories { "directory" } else { "image" };
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
-            // Where some place has a command, the name may be misspelt: the trial's own check sees that.
+            // With --place the name may be misspelt: the trial's own check finds that.
             let kernels = Kernels::of_home(&self.home.folder()?);
             let mut places: Vec<Place> =
                 self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
-                if kernels.knows(name) && places.iter().all(|place| place.name != name) {
-                    places.push(Place::guest(name));
+                if places.iter().any(|place| place.name == name) {
+                    continue;
                 }
-            }
-            let mut names = self.arms.iter().filter_map(|arm| arm.place.as_deref());
-            if let Some(name) = names.find(|_| places.is_empty()) {
-                reach::of(&[], name)?;
+                if kernels.knows(name) {
+                    places.push(Place::guest(name));
+                } else if self.conduct.places.is_empty() {
+                    return Err(unknown_place(name, &kernels));
+                }
             }
             return Ok((device, places, self.arms.clone()));
         };

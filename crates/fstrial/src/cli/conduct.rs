@@ -25,7 +25,7 @@ use fstrial_run::{
     exit_code,
     forecast::{self, Forecast},
     interrupt::Interrupt,
-    kernels::Kernels,
+    kernels::{self, Kernels, require_qemu},
     look::Looks,
     numbers,
     place::{
@@ -73,7 +73,7 @@ pub(crate) fn conduct(
         let mut shown = trial.clone();
         // The pilot was when it began.
         shown.trial.pilot = trial.trial.pilot.filter(|_| resume.is_none());
-        let DryRun { steps, budget, missing } = dry_run(&shown, &args.places, args.precondition)?;
+        let DryRun { steps, budget, missing } = dry_run(&shown, &args.places, args.precondition, home)?;
         if args.json {
             json_lines::print(&serde_json::json!({
                 "event": "dry-run", "budget": budget, "steps": steps, "missing": missing,
@@ -129,6 +129,7 @@ pub(crate) fn dry_run(
     trial: &Trial,
     places: &[Reach],
     precondition: Option<Nanos>,
+    home: &Home,
 ) -> Result<DryRun, ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed))?;
@@ -138,21 +139,24 @@ pub(crate) fn dry_run(
     let budget = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
     let mut steps = steps::render(&plan, places, precondition, looks.as_ref(), &budget);
     let mut missing = lacking::of_trial(&plan.trial, environment::cpus());
+    missing.extend(lacking::of_guests(&plan.trial, &Kernels::of_home(&home.folder()?)));
     missing.extend(lacking::of_device(&plan));
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
 }
 
 /// How places are reached: by the commands that were given, and guests by their kernels.
-fn reaches(given: &[Reach], trial: &Trial, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
+fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
+    let trial = &plan.trial;
     let mut all = given.to_vec();
     for place in &trial.places {
-        let Some(kernel) = place.kernel.as_ref().filter(|_| reach::find(given, &place.name).is_none()) else {
-            continue;
-        };
+        let Some(kernel) = &place.kernel else { continue };
+        require_qemu()?;
         let folder = home.folder()?;
         Kernels::of_home(&folder).required(kernel)?;
-        let guest = std::path::absolute(&folder).and_then(|home| Reach::guest(&place.name, kernel, &home));
+        let device = kernels::device_of(&plan.at(place));
+        let guest = std::path::absolute(&folder)
+            .and_then(|home| Reach::guest(&place.name, kernel, &home, device.as_ref()));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     Ok(all)
@@ -184,7 +188,7 @@ pub(crate) fn measure(
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
     let plan = Plan::new(settled, seed)?;
-    let reaches = reaches(&args.places, &plan.trial, home)?;
+    let reaches = reaches(&args.places, &plan, home)?;
     reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
@@ -406,7 +410,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
             .iter()
             .filter(|workload| !workload.secondary)
             .flat_map(|workload| &workload.verdicts)
-            .filter(|v| v.contrast.metric == Metric::Throughput)
+            .filter(|v| v.contrast.metric == Metric::Throughput || v.contrast.holds_open)
     };
     let any = |outcome: Outcome| verdicts().any(|verdict| verdict.contrast.verdict == outcome);
     let met = match fail_if {

@@ -11,7 +11,12 @@ use fstrial_model::{
 };
 use fstrial_report::json_lines;
 use fstrial_run::{
-    environment::Environment, error::ExpectedError, exit_code, interrupt::Interrupt, numbers, program,
+    environment::Environment,
+    error::ExpectedError,
+    exit_code,
+    interrupt::Interrupt,
+    kernels::{Kernels, require_qemu},
+    numbers, program,
 };
 use fstrial_stack::{
     StackError,
@@ -93,7 +98,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         schema_version: 2,
         environment: Environment::of_this_machine(),
         root,
-        checks: checks(),
+        checks: checks(&Kernels::of_home(&args.home.folder()?)),
         filesystems: FILESYSTEMS.iter().map(filesystem).collect(),
         engine: fstrial_engine::measure_overhead().ok(),
         noise: Vec::new(),
@@ -156,7 +161,7 @@ fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
     }
 }
 
-fn checks() -> Vec<Check> {
+fn checks(kernels: &Kernels) -> Vec<Check> {
     let exists = |path: &str| Path::new(path).exists();
     let schedulers = std::fs::read_dir("/sys/block")
         .ok()
@@ -211,6 +216,7 @@ fn checks() -> Vec<Check> {
     ];
     checks.extend(SERVERS.map(server));
     checks.push(engines());
+    checks.push(guests(kernels));
     checks
 }
 
@@ -253,6 +259,17 @@ fn engines() -> Check {
         })
     });
     Check { name: "engines", ok, found: format!("{linked}; {} (--engine)", of_helpers.join("; ")) }
+}
+
+/// What arms under kernels of their own need, and the kernels that are here.
+fn guests(kernels: &Kernels) -> Check {
+    let names: Vec<String> = kernels.list().into_iter().map(|kernel| kernel.name).collect();
+    let found = match require_qemu() {
+        Err(error) => error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")),
+        Ok(_) if names.is_empty() => "QEMU; get a kernel: `fstrial kernels get 6.12`".into(),
+        Ok(_) => format!("QEMU; kernels {} (`fstrial kernels`)", names.join(", ")),
+    };
+    Check { name: "guests", ok: require_qemu().is_ok(), found }
 }
 
 /// The programs that presets run.

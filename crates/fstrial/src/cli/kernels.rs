@@ -71,6 +71,9 @@ Examples:
     Boot {
         /// Its name.
         name: String,
+        /// The modelled device that is served to it.
+        #[arg(long, value_name = "JSON")]
+        device: Option<String>,
     },
 }
 
@@ -85,7 +88,7 @@ pub(crate) fn exec(args: &KernelsArgs) -> Result<u8, ExpectedError> {
         }
         KernelsCommand::Add { name, vmlinuz, modules } => is_there(&kernels.add(name, vmlinuz, modules)?),
         KernelsCommand::Remove { name } => kernels.remove(name)?,
-        KernelsCommand::Boot { name } => become_guest(&kernels.required(name)?)?,
+        KernelsCommand::Boot { name, device } => become_guest(&kernels.required(name)?, device.as_deref())?,
     }
     Ok(exit_code::VERDICT)
 }

@@ -12,7 +12,12 @@ use fstrial_model::{
     workload::Workload,
 };
 use fstrial_report::summary::listed;
-use fstrial_run::{error::ExpectedError, plan::Plan, program::install};
+use fstrial_run::{
+    error::ExpectedError,
+    kernels::{Kernels, require_qemu},
+    plan::Plan,
+    program::install,
+};
 use fstrial_stack::{StackError, command, device, host};
 
 /// What a filesystem needs and this host has not.
@@ -21,23 +26,43 @@ pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
     // Where the kernel cannot be asked, it may have it.
     let is_known = host::has_filesystem(row).unwrap_or(true);
     let kernel = (!is_known).then(|| unknown.to_string());
-    kernel.or_else(|| command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs)))
+    kernel.or_else(|| of_mkfs(row))
+}
+
+fn of_mkfs(row: &'static Filesystem) -> Option<String> {
+    command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs))
 }
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
     let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
+    // Guests have the tools of this host, but kernels of their own.
+    let guests = || trial.arms.iter().filter(|arm| trial.is_emulated(arm));
+    let tools = guests().filter_map(|arm| arm.row()).filter_map(of_mkfs);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
-    let programs = workloads.iter().filter(|_| here().next().is_some()).flat_map(missing_programs);
+    let has_programs = here().chain(guests()).next().is_some();
+    let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);
     let programs = programs.map(|program| format!("{program} is not installed; {}", install(program)));
     let mut missing = Vec::new();
-    for line in filesystems.chain(programs) {
+    for line in filesystems.chain(tools).chain(programs) {
         if !missing.contains(&line) {
             missing.push(line);
         }
     }
     missing
+}
+
+/// What guests of a trial need and this host has not.
+pub(super) fn of_guests(trial: &Trial, kernels: &Kernels) -> Vec<String> {
+    let guests = || trial.places.iter().filter_map(|place| place.kernel.as_ref());
+    let qemu = guests().next().and_then(|_| require_qemu().err());
+    let missing = guests().filter_map(|kernel| kernels.required(kernel).err());
+    qemu.into_iter().chain(missing).map(|error| with_hint(&error)).collect()
+}
+
+fn with_hint(error: &ExpectedError) -> String {
+    error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
 }
 
 /// The program that a preset's engine is in, where it is not here.
@@ -80,8 +105,7 @@ pub(super) fn of_device(plan: &Plan) -> Option<String> {
     };
     let members = u64::from(spec.members.unwrap_or(1));
     let room = device::require_room(folder, Bytes(plan.device_size.0.saturating_mul(members)), what);
-    let error = room.err()?;
-    Some(error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))
+    room.err().map(|error| with_hint(&error.into()))
 }
 
 /// Refuses a plan that can run none of its workloads, for programs that are not installed here, before anything is made for it.

@@ -7,6 +7,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Where kernels that were fetched stay between runs of the tests.
@@ -75,6 +76,9 @@ fn two_kernels_are_compared_by_what_is_counted() {
         .map(|verdict| &verdict["metric"])
         .collect();
     assert_eq!(metrics, ["device-bytes"], "no verdict on time");
+    let cell = &document["workloads"][0]["cells"][0];
+    assert!(cell["rate"].is_null() && cell["latency_ns"].is_null(), "{cell}");
+    assert!(cell["device_bytes_per_operation"].as_f64().unwrap() > 0.0, "{cell}");
     assert!(document["warnings"].to_string().contains("PROCESSORS ARE EMULATED"), "{document}");
     assert_eq!(guests(&lab), Vec::<String>::new());
     lab.assert_nothing_left("after guests");
@@ -84,20 +88,74 @@ fn two_kernels_are_compared_by_what_is_counted() {
 fn what_says_nothing_under_emulation_is_refused() {
     let Some(lab) = lab("what_says_nothing_under_emulation_is_refused", &["6.1"]) else { return };
     for (arms, more, said) in [
-        ("ext4@6.1 xfs@6.1", "", "throughput says nothing"),
-        ("ext4@6.1 xfs@6.1", "--decide-on p99", "p99 says nothing"),
+        ("ext4@6.1 xfs@6.1", "", "throughput of an arm in a guest"),
+        ("ext4@6.1 xfs@6.1", "--decide-on p99", "p99 of an arm in a guest"),
         ("ext4@6.1 ext4", "--decide-on device-bytes", "is built on a machine"),
-        ("ext4@6.1 ext4@5.99", "--decide-on device-bytes", "there is no place `5.99`"),
+        ("ext4@6.1 ext4@6.l", "--decide-on device-bytes", "`6.l` is neither a kernel nor a place"),
+        ("ext4@6.1 xfs@6.1", "--decide-on device-bytes -w random-write", "depend on the emulator's speed"),
     ] {
         let refused = compared(&lab, arms, more);
         assert_eq!(refused.code(), 2, "{refused:?}");
         assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
     }
-    let missing = lab.run("kernels boot mine");
-    assert!(missing.stderr.contains("there is no kernel `mine`"), "{}", missing.stderr);
-    let wrong = lab.run("kernels add mine --vmlinuz /etc/hostname --modules /proc/self/fd");
-    assert_ne!(wrong.code(), 0, "{wrong:?}");
     assert_eq!(guests(&lab), Vec::<String>::new());
+}
+
+/// A home of its own: nothing may happen to kernels that other tests use.
+#[test]
+fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
+    let test = "a_kernel_of_ones_own_is_taken_replaced_and_removed";
+    let Some(cached) = lab(test, &["6.1"]) else { return };
+    let lab = Lab::new();
+    let kernel = cached.home().join("kernels/6.1");
+    let release = fs::read_to_string(kernel.join("release")).unwrap();
+    let modules = kernel.join("lib/modules").join(&release);
+    let adding = |name: &str, image: &Path, modules: &Path| {
+        let (image, modules) = (image.display(), modules.display());
+        lab.run(&format!("kernels add {name} --vmlinuz {image} --modules {modules}"))
+    };
+    for (name, image, modules, said) in [
+        (".mine", &kernel.join("vmlinux"), &modules, "cannot name a kernel"),
+        ("mine", &PathBuf::from("/etc/hostname"), &modules, "name the vmlinuz or bzImage"),
+        ("mine", &kernel.join("vmlinux"), &PathBuf::from("/nonexistent"), "/nonexistent"),
+    ] {
+        let refused = adding(name, image, modules);
+        assert_ne!(refused.code(), 0, "{refused:?}");
+        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    }
+    let listed = || lab.run("kernels list --json").json()[0]["kernels"].to_string();
+    assert_eq!(listed(), "[]");
+    for _ in 0..2 {
+        let added = adding("mine", &kernel.join("vmlinux"), &modules);
+        assert_eq!(added.stdout, format!("mine is {release}\n"), "{}", added.stderr);
+    }
+    assert_eq!(listed(), format!(r#"[{{"name":"mine","release":"{release}"}}]"#));
+
+    let dry = |arms: &str| lab.run(&format!("compare {arms} {WORDS} --decide-on device-bytes --dry-run"));
+    let steps = dry("a=ext4@mine b=ext4@6.12").stdout;
+    assert!(steps.contains("boot a guest under the kernel mine"), "{steps}");
+    assert!(
+        steps.contains("This cannot run here: there is no kernel `6.12`; get it: `fstrial kernels get 6.12`"),
+        "{steps}"
+    );
+    assert!(!steps.contains("current folder") && !steps.contains("--place"), "{steps}");
+
+    let mut running =
+        lab.start(&format!("compare a=ext4@6.1 b=xfs@6.1 {WORDS} --decide-on device-bytes --json"));
+    assert!(running.wait_for("run-started"), "a kernel is found by its version");
+    let refused = lab.run("kernels remove mine");
+    assert!(refused.stderr.contains("a guest runs under the kernel mine"), "{}", refused.stderr);
+    running.signal(Signal::INT);
+    assert_eq!(running.end(PATIENCE).code(), 130);
+    let ended = lab.run("report 1 --format text");
+    assert!(
+        ended.stdout.contains("fstrial resume 1") && !ended.stdout.contains("--place"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(lab.run("kernels remove mine").code(), 0);
+    assert_eq!(listed(), "[]");
+    lab.assert_nothing_left("after a kernel of one's own");
 }
 
 /// The guest hears that nobody is left on its port, and powers off.
@@ -113,6 +171,13 @@ fn a_guest_goes_with_its_trial() {
         assert!(running.end(PATIENCE).is_killed());
         assert!(support::eventually(PATIENCE, || guests(&lab).is_empty()), "killed at {event}");
     }
+    let running =
+        lab.start(&format!("compare a=ext4@6.1 b=ext4@6.1 {WORDS} --decide-on device-bytes --json"));
+    assert!(support::eventually(PATIENCE, || guests(&lab).len() == 1));
+    running.signal(Signal::KILL);
+    assert!(running.end(PATIENCE).is_killed());
+    // Its kernel boots, and does not hear that nobody is left.
+    assert!(support::eventually(Duration::from_secs(2), || guests(&lab).is_empty()), "killed while it boots");
     lab.clean();
     lab.assert_nothing_left("after guests that were left alone");
 }

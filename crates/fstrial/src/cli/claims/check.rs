@@ -148,7 +148,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if args.dry_run {
         for PendingCheck { trial, ready, .. } in &planned {
             let text = match ready {
-                Ready::Yes => conduct::dry_run(trial, &args.places, None)?.steps,
+                Ready::Yes => conduct::dry_run(trial, &args.places, None, home)?.steps,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
             crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));

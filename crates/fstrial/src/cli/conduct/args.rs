@@ -68,7 +68,8 @@ pub(crate) struct ConductArgs {
     #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
     pub(super) watch: bool,
 
-    /// Exit with code 4 if any decided throughput comparison has this result: slower, faster, or different (either).
+    /// Exit with code 4 if a comparison of throughput, or of a metric of --decide-on, has this result: slower, faster, or
+    /// different (either).
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true, hide_possible_values = true)]
     pub(super) fail_if: Option<FailIf>,
 
