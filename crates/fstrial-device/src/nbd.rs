@@ -12,6 +12,7 @@ use std::{
     cell::RefCell,
     fs::File,
     io::{self, BufReader, Read, Write},
+    net::Shutdown,
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -24,8 +25,11 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
 /// Fixed newstyle, and no zeroes after the answer to an old option.
 const HANDSHAKE_FLAGS: u16 = 0b11;
-/// Flags are there; flushes, discards and zeroes may be sent.
-const EXPORT_FLAGS: u16 = 1 | 1 << 2 | 1 << 5 | 1 << 6;
+/// Flags are there; flushes and zeroes may be sent.
+const EXPORT_FLAGS: u16 = 1 | 1 << 2 | 1 << 6;
+/// Discards, too.
+const SEND_TRIM: u16 = 1 << 5;
+const NO_ZEROES: u32 = 0b10;
 const OPTION_EXPORT_NAME: u32 = 1;
 const OPTION_ABORT: u32 = 2;
 const OPTION_INFO: u32 = 6;
@@ -40,6 +44,8 @@ const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
+/// Of `WRITE_ZEROES`: not by a discard.
+const NO_HOLE: u16 = 0b10;
 /// The largest option and the largest request that are believed; QEMU sends at most 32 MiB.
 const MAX_OPTION: u32 = 4096;
 const MAX_LENGTH: u32 = 32 << 20;
@@ -62,11 +68,21 @@ impl FrontEnd for Nbd {
         let socket = self.socket.take().ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
         let shown = File::from(OwnedFd::from(socket.try_clone().map_err(failed)?));
         let serving = move || {
-            // The client has gone, or is none: it sees the end of the socket.
+            // However it ends, the client must not wait for answers: others have the socket open, too.
+            let _end = HangUp(socket.try_clone().ok());
             let _ = serve(&server, socket);
         };
         thread::Builder::new().name("nbd".into()).spawn(serving).map_err(failed)?;
         Ok(ExposedDevice::new(shown, ()))
+    }
+}
+
+/// Ends a connection when it is dropped.
+struct HangUp(Option<UnixStream>);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        let _ = self.0.as_ref().map(|socket| socket.shutdown(Shutdown::Both));
     }
 }
 
@@ -95,7 +111,8 @@ fn wrong(what: &str) -> io::Error {
 fn serve(server: &Arc<Server>, socket: UnixStream) -> io::Result<()> {
     let mut from = BufReader::with_capacity(1 << 17, socket.try_clone()?);
     let mut to = socket;
-    if !negotiate(server.size(), &mut from, &mut to)? {
+    let flags = EXPORT_FLAGS | if server.takes_discards() { SEND_TRIM } else { 0 };
+    if !negotiate(server.size(), flags, &mut from, &mut to)? {
         return Ok(());
     }
     let replies = Replies(Arc::new(Mutex::new(to)));
@@ -104,13 +121,17 @@ fn serve(server: &Arc<Server>, socket: UnixStream) -> io::Result<()> {
 }
 
 /// Whether the client goes on to requests.
-fn negotiate(size: u64, from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
+fn negotiate(size: u64, flags: u16, from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
     to.write_all(
         &[&SERVER_MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &HANDSHAKE_FLAGS.to_be_bytes()]
             .concat(),
     )?;
-    let has_zeroes = u32_of(from)? & u32::from(HANDSHAKE_FLAGS) >> 1 << 1 == 0;
-    let export = [&size.to_be_bytes()[..], &EXPORT_FLAGS.to_be_bytes()].concat();
+    let flags_of_client = u32_of(from)?;
+    if flags_of_client & !u32::from(HANDSHAKE_FLAGS) != 0 {
+        return Err(wrong("unknown flags"));
+    }
+    let has_zeroes = flags_of_client & NO_ZEROES == 0;
+    let export = [&size.to_be_bytes()[..], &flags.to_be_bytes()].concat();
     loop {
         if u64_of(from)? != OPTION_MAGIC {
             return Err(wrong("not an option"));
@@ -171,7 +192,7 @@ fn transmit(server: &Arc<Server>, from: &mut impl Read, replies: &Replies) -> io
     if u32_of(from)? != REQUEST_MAGIC {
         return Err(wrong("not a request"));
     }
-    let (_flags, kind) = (u16_of(from)?, u16_of(from)?);
+    let (flags, kind) = (u16_of(from)?, u16_of(from)?);
     let (cookie, offset, length) = (u64_of(from)?, u64_of(from)?, u32_of(from)?);
     if length > MAX_LENGTH && kind != TRIM && kind != WRITE_ZEROES {
         return Err(wrong("a request of more than 32 MiB"));
@@ -195,7 +216,7 @@ fn transmit(server: &Arc<Server>, from: &mut impl Read, replies: &Replies) -> io
         DISCONNECT => return Ok(false),
         FLUSH => Ok(Server::flush()),
         TRIM => server.discard(offset, length.into()),
-        WRITE_ZEROES => server.write_zeroes(offset, length.into()),
+        WRITE_ZEROES => server.write_zeroes(offset, length.into(), flags & NO_HOLE == 0),
         _ => Err(Errno::INVAL.into()),
     };
     match request {
@@ -212,10 +233,10 @@ mod tests {
     use fstrial_model::{device_model::DeviceModel, units::Bytes};
 
     /// A client in the middle of an exchange, as QEMU has it: `NBD_OPT_STRUCTURED_REPLY` first, then `NBD_OPT_GO`.
-    fn connected() -> (Arc<Server>, UnixStream) {
+    fn connected() -> (Arc<Server>, ExposedDevice, UnixStream) {
         let server = Server::start(DeviceModel::default(), Backing::in_memory(Bytes::mib(1)).unwrap());
         let (mut client, theirs) = UnixStream::pair().unwrap();
-        let _shown = Nbd::on(theirs.into()).show(Arc::clone(&server), "a device").unwrap();
+        let shown = Nbd::on(theirs.into()).show(Arc::clone(&server), "a device").unwrap();
         assert_eq!(&number::<8>(&mut client).unwrap(), b"NBDMAGIC");
         assert_eq!(&number::<8>(&mut client).unwrap(), b"IHAVEOPT");
         assert_eq!(u16_of(&mut client).unwrap(), 3);
@@ -240,7 +261,7 @@ mod tests {
         assert_eq!((option, kind), (7, 3));
         assert_eq!(data[..10], [&[0, 0][..], &(1_u64 << 20).to_be_bytes()].concat()[..]);
         assert_eq!(answer(&mut client), (7, 1, vec![]));
-        (server, client)
+        (server, shown, client)
     }
 
     /// The error and the data of an answer.
@@ -265,7 +286,7 @@ mod tests {
 
     #[test]
     fn requests_of_every_kind_are_done_and_counted() {
-        let (server, mut client) = connected();
+        let (server, _shown, mut client) = connected();
         let none = (0, Vec::new());
         assert_eq!(asked(&mut client, WRITE, 4096, 4, b"data", 0), none);
         assert_eq!(asked(&mut client, FLUSH, 0, 0, &[], 0), none);
@@ -288,10 +309,10 @@ mod tests {
 
     #[test]
     fn nonsense_ends_the_connection() {
-        let (_server, mut client) = connected();
+        let (_server, _shown, mut client) = connected();
         client.write_all(&[0xff; 28]).unwrap();
         assert_ended(&mut client);
-        let (_server, mut client) = connected();
+        let (_server, _shown, mut client) = connected();
         let head = [&0x2560_9513_u32.to_be_bytes()[..], &0_u16.to_be_bytes(), &WRITE.to_be_bytes()].concat();
         client.write_all(&[&head[..], &[0; 16], &u32::MAX.to_be_bytes()].concat()).unwrap();
         // Four gibibytes are not allocated.

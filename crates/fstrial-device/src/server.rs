@@ -132,6 +132,11 @@ impl Server {
         self.backing.size()
     }
 
+    /// Whether discards mean something to it.
+    pub fn takes_discards(&self) -> bool {
+        self.model.discard.is_some()
+    }
+
     /// Reads this many bytes; gives them, and the request to [`submit`](Self::submit).
     ///
     /// # Errors
@@ -167,13 +172,13 @@ impl Server {
         self.backing.discard(offset, length).map(|()| request)
     }
 
-    /// Makes a range read as zeroes, by a discard if the device takes any, else by a write; gives the request to
+    /// Makes a range read as zeroes, by a discard if that may be and the device takes any, else by a write; gives the request to
     /// [`submit`](Self::submit).
     ///
     /// # Errors
     /// `ENOSPC` beyond the end, and those of a file on a disk.
-    pub fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<Request> {
-        if self.model.discard.is_some() {
+    pub fn write_zeroes(&self, offset: u64, length: u64, may_discard: bool) -> io::Result<Request> {
+        if may_discard && self.takes_discards() {
             return self.discard(offset, length);
         }
         let request = self.inside(Kind::Write, offset, length, Errno::NOSPC)?;

@@ -494,7 +494,6 @@ pub const MODELS: &[(&str, &str)] = &[
     ("hdd-7200", include_str!("../../../models/hdd-7200.toml")),
     ("raid10-bbwc", include_str!("../../../models/raid10-bbwc.toml")),
     ("raid10-hdd", include_str!("../../../models/raid10-hdd.toml")),
-    ("slow", include_str!("../../../models/slow.toml")),
 ];
 
 /// The model of this name that ships.

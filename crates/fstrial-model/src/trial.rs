@@ -364,18 +364,9 @@ impl Trial {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
 
-    /// Whether a metric of an arm is a property of its configuration: times in a guest are the emulator's, unless its device takes far
-    /// longer than the emulator, which is looked at in every run.
+    /// Whether a metric of an arm is a property of its configuration: times in a guest are the emulator's.
     pub fn can_judge(&self, arm: &Arm, metric: Metric) -> bool {
-        let is_of_device = metric != Metric::CpuTime && self.is_held_to_its_device(arm);
-        metric.is_counted() || !self.is_emulated(arm) || is_of_device
-    }
-
-    /// Whether runs of an arm are held to the limit of what the emulated processor may take of their time.
-    pub fn is_held_to_its_device(&self, arm: &Arm) -> bool {
-        let mut deciding = self.trial.decide_on.iter();
-        let is_on_time = self.claim.is_some() || deciding.any(|metric| !metric.is_counted());
-        self.is_emulated(arm) && is_on_time && self.device_of(arm).kind.is_modelled()
+        metric.is_counted() || !self.is_emulated(arm)
     }
 
     /// Whether an arm runs in a guest, whose processors are emulated, so that its times are the emulator's.

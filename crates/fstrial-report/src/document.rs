@@ -261,6 +261,8 @@ impl CellReport {
         self.bytes_per_second = None;
         self.latency_ns = None;
         self.latency_of_kinds_ns.clear();
+        self.cpu_per_operation_ns = None;
+        self.load_cpu_per_operation_ns = None;
         self.rate_by_load.clear();
         self.at_limit = false;
         self.generator_share = 0.0;
@@ -413,17 +415,10 @@ pub fn document(
 
 /// What the figures of guests are worth.
 fn emulation_warning(plan: &Plan) -> Option<String> {
-    let arm = plan.trial.arms.iter().find(|arm| plan.trial.is_emulated(arm))?;
-    let what = match plan.trial.is_held_to_its_device(arm) {
-        true => {
-            "rates and latencies are those of the modelled device, as the processor was busy for 5 % of the time at most in every \
-             run; no CPU time is shown"
-        }
-        false => {
-            "rates, latencies and CPU time are the emulator's; none is shown, and verdicts are on counts"
-        }
-    };
-    Some(format!("PROCESSORS ARE EMULATED: {what}"))
+    let is_any = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
+    is_any.then(|| {
+        "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into()
+    })
 }
 
 /// What verdicts are about where data were loaded before the first round.
@@ -783,9 +778,6 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     };
-    if plan.trial.is_emulated(arm) {
-        (report.cpu_per_operation_ns, report.load_cpu_per_operation_ns) = (None, None);
-    }
     if !plan.trial.can_judge(arm, Metric::Throughput) {
         report.leave_out_times();
     }

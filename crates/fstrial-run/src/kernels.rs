@@ -37,7 +37,10 @@ use std::{
     io::{self, BufWriter, Write},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::{fs::DirBuilderExt, process::CommandExt},
+        unix::{
+            fs::{DirBuilderExt, MetadataExt},
+            process::CommandExt,
+        },
     },
     path::{Path, PathBuf},
     process::Command,
@@ -373,6 +376,10 @@ impl Apt {
         fs::write(&sources, line).map_err(failed("write", &sources))?;
         fs::write(folder.join("status"), "").map_err(failed("write", &folder))?;
         let apt = Self { folder };
+        if apt.folder.display().to_string().contains(|c: char| ['"', '\\'].contains(&c) || c.is_control()) {
+            let what = format!("{} cannot be written into apt's configuration", apt.folder.display());
+            return Err(unable(&what, "use a --home without quotes and backslashes"));
+        }
         let settings = apt.settings();
         fs::write(settings, apt.configuration()).map_err(failed("write", &apt.folder))?;
         Ok(apt)
@@ -393,6 +400,9 @@ impl Apt {
         format!(
             "#clear APT::Update;\n#clear APT::NeverAutoRemove;\n\
              APT::Default-Release \"\";\n\
+             APT::Get::AllowUnauthenticated \"false\";\n\
+             Acquire::AllowInsecureRepositories \"false\";\n\
+             Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
              APT::Architecture \"amd64\";\n\
              APT::Sandbox::User \"\";\n\
              Acquire::Languages \"none\";\n\
@@ -494,19 +504,13 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), Expecte
         .map_err(|error| ExpectedError::usage(error.to_string(), "fstrial itself boots guests"))?;
     isolation::die_with_parent()?;
     // QEMU inherits it: as long as a guest runs, its kernel is neither removed nor replaced.
-    let lock = File::open(&kernel.folder).map_err(failed("open", &kernel.folder))?;
-    lock.lock_shared().map_err(failed("lock", &kernel.folder))?;
-    inherited(&lock)?;
-    if !kernel.modules().exists() {
-        return Err(unable("the kernel was removed or replaced just now", "try again"));
-    }
+    let lock = locked(&kernel.folder)?;
     let program = require_qemu()?;
     let initramfs = nameless(&kernel.folder)?;
-    first_files(kernel, &initramfs)?;
+    first_files(kernel, device.is_some(), &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
     let device = device.as_ref().map(for_hypervisor).transpose()?;
-    device.iter().flatten().try_for_each(inherited)?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let machine = Machine {
         kernel: kernel.folder.join("vmlinux"),
@@ -518,9 +522,22 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), Expecte
         cpus: 1,
         device: device.as_ref().map(|[disk, port]| [disk.as_raw_fd(), port.as_raw_fd()]),
     };
+    [&lock, &initramfs, &disk].into_iter().try_for_each(inherited)?;
+    device.iter().flatten().try_for_each(inherited)?;
     #[expect(clippy::disallowed_methods, reason = "becomes the guest: no part of this process lives on")]
     let error = Command::new(&program).args(machine.words()).exec();
     Err(StackError::io("start", program, error).into())
+}
+
+/// A lock on the kernel in a folder, which another command may have replaced since it was found.
+fn locked(folder: &Path) -> Result<File, ExpectedError> {
+    let lock = File::open(folder).map_err(failed("open", folder))?;
+    lock.lock_shared().map_err(failed("lock", folder))?;
+    let inode = |found: io::Result<fs::Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
+    match inode(lock.metadata()) == inode(fs::metadata(folder)) {
+        true => Ok(lock),
+        false => Err(unable("the kernel was removed or replaced just now", "try again")),
+    }
 }
 
 /// QEMU has it too.
@@ -531,13 +548,13 @@ fn inherited(descriptor: &impl AsFd) -> Result<(), ExpectedError> {
 
 /// A file that goes with the last process that has it open, and that QEMU inherits.
 fn nameless(folder: &Path) -> Result<File, ExpectedError> {
-    let flags = OFlags::RDWR | OFlags::TMPFILE;
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
         .map(File::from)
         .map_err(|error| failed("make a file in", folder)(error.into()))
 }
 
-fn first_files(kernel: &Kernel, out: &File) -> Result<(), ExpectedError> {
+fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), ExpectedError> {
     let own = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     let write = || -> io::Result<()> {
         let mut archive = Archive::new(BufWriter::new(out));
@@ -564,7 +581,7 @@ fn first_files(kernel: &Kernel, out: &File) -> Result<(), ExpectedError> {
         let home = format!("--home={}/home", guest::DISK);
         let command = vec![own.display().to_string(), "agent".into(), home];
         // The guest has other roots for links on the way.
-        let orders = Guest { modules: fs::canonicalize(kernel.modules())?, command };
+        let orders = Guest { modules: fs::canonicalize(kernel.modules())?, is_served, command };
         archive.file(guest::ORDERS, 0o644, orders.text().as_bytes())?;
         archive.finish()?.flush()
     };

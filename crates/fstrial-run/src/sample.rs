@@ -2,8 +2,7 @@
 
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
-    job::{FailureKind, RunFailure},
-    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading},
     metric::{Amount, Metric, MetricSource},
     units::Nanos,
     workload::Figure,
@@ -289,55 +288,6 @@ impl Plan {
             samples.iter_mut().for_each(|sample| sample.tool = Some(tool.clone()));
         }
         Ok(samples)
-    }
-}
-
-/// Share of a run's time that the emulated processor of a guest may be busy, for its times to be the device's.
-const EMULATOR_SHARE: f64 = 0.05;
-
-impl Plan {
-    /// Refuses times of a guest that the emulator had a noticeable part in.
-    ///
-    /// # Errors
-    /// The share, and how much slower a device would do.
-    #[expect(clippy::cast_precision_loss, reason = "times of a run")]
-    pub fn require_device_bound(&self, cell: usize, measurement: &Measurement) -> Result<(), RunFailure> {
-        let arm = &self.trial.arms[self.cells[cell].arm];
-        if !self.trial.is_held_to_its_device(arm) {
-            return Ok(());
-        }
-        let busy = |result: &PhaseResult| match &result.reading {
-            Reading::Load(_, load) => {
-                Some(result.counters.get(Counter::CpuMachine)? as f64 / load.duration.0 as f64)
-            }
-            Reading::Value(_) => None,
-        };
-        let refused = |share: String, hint: String| RunFailure {
-            kind: FailureKind::Cannot,
-            stage: Stage::Load,
-            what: format!("its times are the emulator's: {share}"),
-            hint: Some(hint),
-        };
-        let shares: Option<Vec<f64>> = measurement.results.iter().map(busy).collect();
-        let Some(share) = shares.map(|all| all.into_iter().fold(0.0, f64::max)) else {
-            let hint = "use a workload of fstrial's own";
-            return Err(refused("how busy the processor was is not known of a program".into(), hint.into()));
-        };
-        if share <= EMULATOR_SHARE {
-            return Ok(());
-        }
-        let device = self.trial.device_of(arm);
-        let model = device.modelled().map(|model| model.name).unwrap_or_default();
-        Err(refused(
-            format!(
-                "the guest's processor was busy for {:.0} % of the time on {model}, and may be for {:.0} %; a device that takes {:.0} times \
-                 as long would do, such as slow",
-                share * 100.0,
-                EMULATOR_SHARE * 100.0,
-                (share / EMULATOR_SHARE).ceil()
-            ),
-            "use --device slow, or decide on device-bytes".into(),
-        ))
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //! The kernel loads further modules itself: the host's `modprobe` finds them where [`Guest::modules`] says.
 
-use crate::machine::{DEVICE_PORT, HOST_FILES, PORT};
+use crate::machine::{DEVICE_PORT, DEVICE_SERIAL, HOST_FILES, PORT};
 use rustix::{
     io::Errno,
     mount::{MountFlags, mount, mount_bind, mount_move},
@@ -37,6 +37,8 @@ const APPEARING: Duration = Duration::from_secs(10);
 pub struct Guest {
     /// The modules of its kernel on the host, the folder called like its release.
     pub modules: PathBuf,
+    /// The host serves a modelled device to it.
+    pub is_served: bool,
     /// The program and its arguments, on the host's files.
     pub command: Vec<String>,
 }
@@ -44,16 +46,16 @@ pub struct Guest {
 impl Guest {
     /// As a file of the first files; see [`Guest::parse`].
     pub fn text(&self) -> String {
-        let modules = self.modules.display().to_string();
-        std::iter::once(&modules).chain(&self.command).map(|line| format!("{line}\n")).collect()
+        let first = [self.modules.display().to_string(), self.is_served.to_string()];
+        first.iter().chain(&self.command).map(|line| format!("{line}\n")).collect()
     }
 
     /// Reads what [`Guest::text`] has written.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::to_owned);
-        let modules = lines.next()?.into();
+        let (modules, is_served) = (lines.next()?.into(), lines.next()?.parse().ok()?);
         let command: Vec<String> = lines.collect();
-        (!command.is_empty()).then_some(Self { modules, command })
+        (!command.is_empty()).then_some(Self { modules, is_served, command })
     }
 }
 
@@ -98,6 +100,7 @@ fn attend() -> io::Result<()> {
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("LC_ALL", "C.UTF-8")
         .env("TMPDIR", "/tmp")
+        .envs(guest.is_served.then_some((SERVED, "1")))
         .stdin(Stdio::from(port.try_clone()?))
         .stdout(Stdio::from(port))
         .spawn()
@@ -142,10 +145,25 @@ fn port(name: &str) -> Option<File> {
     File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
 }
 
-/// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, in a guest without
-/// one, and while somebody has it open.
-pub fn served() -> Option<(File, PathBuf)> {
-    Some((port(DEVICE_PORT)?, "/dev/vdb".into()))
+/// Set for the program in a guest to which the host serves a modelled device.
+const SERVED: &str = "FSTRIAL_SERVED";
+
+/// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, and in a guest without
+/// one.
+///
+/// # Errors
+/// One of them does not show, or is in use.
+pub fn served() -> io::Result<Option<(File, PathBuf)>> {
+    if std::env::var_os(SERVED).is_none() {
+        return Ok(None);
+    }
+    let port = when_there("the port of the modelled device", || port(DEVICE_PORT))?;
+    let is_it = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("serial")).is_ok_and(|serial| serial.trim() == DEVICE_SERIAL)
+    };
+    let look = || fs::read_dir("/sys/block").ok()?.flatten().find(is_it);
+    let disk = when_there("the disk of the modelled device", look)?;
+    Ok(Some((port, Path::new("/dev").join(disk.file_name()))))
 }
 
 /// Makes the host's files the root, with memory above them, and the guest's own disk.
@@ -204,9 +222,10 @@ mod tests {
     fn orders_read_back() {
         let guest = Guest {
             modules: "/cache/6.1/lib/modules/6.1.0-51-amd64".into(),
+            is_served: true,
             command: vec!["/usr/bin/fstrial".into(), "agent".into(), "--home".into(), DISK.into()],
         };
         assert_eq!(Guest::parse(&guest.text()), Some(guest.clone()));
-        assert_eq!(Guest::parse("/modules\n"), None, "there is no program");
+        assert_eq!(Guest::parse("/modules\nfalse\n"), None, "there is no program");
     }
 }

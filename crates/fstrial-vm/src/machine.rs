@@ -8,6 +8,8 @@ pub const QEMU: &str = "qemu-system-x86_64";
 pub const PORT: &str = "fstrial.0";
 /// The name of the port for orders to the modelled device.
 pub const DEVICE_PORT: &str = "fstrial.device";
+/// The serial number of its disk.
+pub const DEVICE_SERIAL: &str = "model";
 /// The tag of the host's files.
 pub const HOST_FILES: &str = "host";
 
@@ -34,7 +36,7 @@ impl Machine {
     /// The arguments. The port is the program's standard input and output.
     ///
     /// q35, as `microvm` without KVM has no timer to calibrate against and hangs at random; `panic=-1` and `-no-reboot` turn a panic
-    /// into an end.
+    /// into an end. An emulated processor has nothing to mitigate.
     pub fn words(&self) -> Vec<String> {
         let file = |path: &PathBuf| path.display().to_string().replace(',', ",,");
         let words: [&[&str]; 9] = [
@@ -43,7 +45,7 @@ impl Machine {
             &["-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()],
             &["-kernel", &self.kernel.display().to_string()],
             &["-initrd", &self.initramfs.display().to_string()],
-            &["-append", "console=ttyS0 quiet panic=-1"],
+            &["-append", "console=ttyS0 quiet panic=-1 mitigations=off"],
             &["-serial", &format!("file:{}", self.console.display())],
             &[
                 "-device",
@@ -70,10 +72,12 @@ impl Machine {
                 format!("socket,id=orders,fd={port}"),
                 "-device".into(),
                 format!("virtserialport,chardev=orders,name={DEVICE_PORT}"),
+                "-object".into(),
+                "iothread,id=model-thread".into(),
                 "-blockdev".into(),
                 format!("driver=nbd,node-name=model,server.type=fd,server.str={disk},discard=unmap"),
                 "-device".into(),
-                "virtio-blk-pci,drive=model".into(),
+                format!("virtio-blk-pci,drive=model,serial={DEVICE_SERIAL},request-merging=off,iothread=model-thread"),
             ]
         });
         words.concat().into_iter().map(str::to_owned).chain(device).collect()

@@ -65,7 +65,7 @@ impl Trial {
                 "{} of an arm in a guest, whose processors are emulated, is the emulator's",
                 part.metric.row().words
             ),
-            "expect something of device-bytes, or that an arm works or fails, or use a modelled device",
+            "expect something of device-bytes, or that an arm works or fails",
         ))
     }
 
@@ -273,7 +273,7 @@ impl Trial {
                     "{} of an arm in a guest, whose processors are emulated, is the emulator's",
                     metric.row().words
                 ),
-                "decide on a count, --decide-on device-bytes, or use a modelled device that takes far longer: --device slow",
+                "decide on a count: --decide-on device-bytes",
             ));
         }
         let machine = self.arms.iter().position(|arm| !self.is_emulated(arm))?;
@@ -670,8 +670,7 @@ impl Trial {
 
     /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
-        let is_free = |arm: &Arm| self.is_emulated(arm) && !self.is_held_to_its_device(arm);
-        (self.arms.iter().any(is_free) && !workload.is_self_clocked()).then(|| {
+        (self.arms.iter().any(|arm| self.is_emulated(arm)) && !workload.is_self_clocked()).then(|| {
             problem(
                 &["workload", at, "use"],
                 format!(

@@ -110,6 +110,8 @@ struct Serving {
     answers: mpsc::Receiver<String>,
     /// It was silent for too long, and ended for it.
     was_silent: Arc<AtomicBool>,
+    /// An answer may still come that nobody waits for.
+    is_lost: bool,
 }
 
 fn unable(what: impl Into<String>, hint: impl Into<String>) -> StackError {
@@ -135,7 +137,8 @@ impl Modelled {
             let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
             return Err(unable(what, "use a smaller device (its size)").into());
         }
-        let served = guest::served();
+        let served =
+            guest::served().map_err(|error| StackError::io("open", "the host's modelled device", error))?;
         if served.is_none() {
             require_room(folder.as_deref(), size, "a modelled device")?;
         }
@@ -285,7 +288,8 @@ impl Serving {
         let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let process = process.map_err(|error| failed(error.into()))?;
         let answers = watched(Some(process), lines_of(stdout), Arc::clone(&was_silent));
-        let mut serving = Self { child: Some(child), orders: Box::new(orders), answers, was_silent };
+        let mut serving =
+            Self { child: Some(child), orders: Box::new(orders), answers, was_silent, is_lost: false };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
             Reply::Ready { descriptor } => {
@@ -309,7 +313,7 @@ impl Serving {
         let was_silent = Arc::new(AtomicBool::new(false));
         let listening = port.try_clone().map_err(failed)?;
         let answers = watched(None, lines_of(listening), Arc::clone(&was_silent));
-        Ok((Self { child: None, orders: Box::new(port), answers, was_silent }, file))
+        Ok((Self { child: None, orders: Box::new(port), answers, was_silent, is_lost: false }, file))
     }
 
     fn order(&mut self, order: &Order) -> Result<Reply, StackError> {
@@ -318,6 +322,9 @@ impl Serving {
     }
 
     fn say(&mut self, line: &str) -> Result<(), StackError> {
+        if self.is_lost {
+            return Err(self.gone());
+        }
         writeln!(self.orders, "{line}").map_err(|_| self.gone())
     }
 
@@ -336,7 +343,7 @@ impl Serving {
         if self.was_silent.load(Ordering::Relaxed) {
             return unable(
                 format!(
-                    "the process that serves the modelled device said nothing for {} s and was ended",
+                    "the process that serves the modelled device said nothing for {} s and was given up",
                     SILENCE.as_secs()
                 ),
                 "was it stopped (SIGSTOP, a frozen control group), or has this machine far too much to do?",
@@ -352,6 +359,7 @@ impl Serving {
 
     /// Anyone who uses the device gets EIO and does not hang.
     fn end(&mut self) {
+        self.is_lost = true;
         let Some(child) = &mut self.child else { return };
         let _ = child.kill();
         // One that waits in the kernel for the disk that its data are on is not waited for.
@@ -416,9 +424,10 @@ impl Modelled {
 
 impl Device for Modelled {
     fn describe(&self) -> String {
+        let whose = if self.serving.borrow().child.is_none() { " of the guest's host" } else { "" };
         let place = match &self.offer.folder {
-            None => "memory".to_owned(),
-            Some(folder) => format!("a sparse file in {}", folder.display()),
+            None => format!("memory{whose}"),
+            Some(folder) => format!("a sparse file in {}{whose}", folder.display()),
         };
         format!(
             "modelled: {} ({}), {} in {place}",

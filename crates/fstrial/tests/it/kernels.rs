@@ -42,12 +42,20 @@ fn lab(test: &str, names: &[&str]) -> Option<Lab> {
     Some(lab)
 }
 
-/// The command lines of guests of a lab.
-fn guests(lab: &Lab) -> Vec<String> {
+/// The processes that are guests of a lab.
+fn guest_processes(lab: &Lab) -> Vec<u32> {
+    let root = lab.root().display().to_string();
+    let is_guest = |pid: &u32| {
+        let line = support::command_line(*pid);
+        line.contains("qemu") && line.contains(&root)
+    };
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let lines =
-        processes.filter_map(|entry| Some(support::command_line(entry.file_name().to_str()?.parse().ok()?)));
-    lines.filter(|line| line.contains("qemu") && line.contains(&lab.root().display().to_string())).collect()
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_guest).collect()
+}
+
+/// Their command lines.
+fn guests(lab: &Lab) -> Vec<String> {
+    guest_processes(lab).into_iter().map(support::command_line).collect()
 }
 
 const WORDS: &str = "-w create-files --threads 1 --duration 500ms --set workload.warmup=100ms --set device.size=512MiB --device image";
@@ -156,6 +164,43 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     assert_eq!(lab.run("kernels remove mine").code(), 0);
     assert_eq!(listed(), "[]");
     lab.assert_nothing_left("after a kernel of one's own");
+}
+
+/// The host serves it: its model's numbers come back, and its process goes with the guest.
+#[test]
+fn a_modelled_device_of_a_guest_is_served_by_the_host() {
+    let Some(lab) = lab("a_modelled_device_of_a_guest_is_served_by_the_host", &["6.1"]) else { return };
+    let words = "-w append-fsync --threads 1 --duration 500ms --set workload.warmup=100ms --set workload.file_size=16MiB --set device.size=512MiB \
+                 --device sata-ssd --decide-on device-bytes --json";
+    let ended = lab.run(&format!("compare ext4@6.1 xfs@6.1 {words} --rounds 1"));
+    assert_eq!(ended.code(), 3, "{}", ended.stderr);
+    let document = ended.document();
+    assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
+    let device = document["places"][0]["device"].as_str().unwrap();
+    assert!(
+        device.contains("modelled: sata-ssd") && device.ends_with("in memory of the guest's host"),
+        "{device}"
+    );
+    for cell in document["workloads"][0]["cells"].as_array().unwrap() {
+        // 4 KiB of data, and a journal or log.
+        assert!(cell["device_bytes_per_operation"].as_f64().unwrap() > 4096.0, "{cell}");
+    }
+    let mut running = lab.start(&format!("compare ext4@6.1 xfs@6.1 {words}"));
+    assert!(running.wait_for("run-started"));
+    let [guest] = guest_processes(&lab)[..] else { panic!("one guest") };
+    let servers: Vec<u32> = support::children_of(guest)
+        .into_iter()
+        .filter(|pid| support::command_line(*pid).contains("device-server"))
+        .collect();
+    let [server] = servers[..] else { panic!("{servers:?}") };
+    support::kill(server);
+    // Nobody answers the guest any more: the run is lost, or the agent; and nothing hangs.
+    running.wait_for("run-ended");
+    running.signal(Signal::INT);
+    running.end(PATIENCE);
+    assert_eq!(guests(&lab), Vec::<String>::new());
+    lab.clean();
+    lab.assert_nothing_left("after a modelled device of a guest");
 }
 
 /// The guest hears that nobody is left on its port, and powers off.
