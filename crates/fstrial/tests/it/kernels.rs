@@ -166,6 +166,56 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     lab.assert_nothing_left("after a kernel of one's own");
 }
 
+/// Filesystems that Debian's kernels have, each with its mkfs.
+const FILESYSTEMS: [(&str, &str); 12] = [
+    ("ext2", "mkfs.ext2"),
+    ("ext3", "mkfs.ext3"),
+    ("ext4", "mkfs.ext4"),
+    ("xfs", "mkfs.xfs"),
+    ("btrfs", "mkfs.btrfs"),
+    ("jfs", "mkfs.jfs"),
+    ("reiserfs", "mkfs.reiserfs"),
+    ("f2fs", "mkfs.f2fs"),
+    ("nilfs2", "mkfs.nilfs2"),
+    ("exfat", "mkfs.exfat"),
+    ("udf", "mkfs.udf"),
+    ("vfat", "mkfs.vfat"),
+];
+
+/// Made, mounted, loaded and checked, also those that this host's kernel has not.
+#[test]
+fn every_filesystem_runs_under_kernels_that_have_it() {
+    let test = "every_filesystem_runs_under_kernels_that_have_it";
+    let kernels = ["6.1", "6.12"];
+    let Some(lab) = lab(test, &kernels) else { return };
+    let is_here = |(_, mkfs): &&(&str, &str)| fstrial_stack::command::find(mkfs).is_some();
+    let (here, missing): (Vec<_>, Vec<_>) = FILESYSTEMS.iter().partition(is_here);
+    for (name, mkfs) in missing {
+        skip(test, &format!("{name} needs {mkfs}"));
+    }
+    for kernel in kernels {
+        let arms: Vec<String> = here.iter().map(|(name, _)| format!("{name}={name}@{kernel}")).collect();
+        let ended = compared(
+            &lab,
+            &arms.join(" "),
+            "--decide-on device-bytes --rounds 1 --baseline ext4 --budget 10m",
+        );
+        assert_eq!(ended.code(), 3, "{kernel}: {}", ended.stderr);
+        let document = ended.document();
+        assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
+        let cells = document["workloads"][0]["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), here.len());
+        for cell in cells {
+            assert!(cell["runs"] == 1 && cell["device_bytes_per_operation"].as_f64() > Some(0.0), "{cell}");
+        }
+        for arm in document["arms"].as_array().unwrap() {
+            let barriers = if arm["name"] == "jfs" { "OFF" } else { "on" };
+            assert_eq!(arm["facts"]["facts"]["barriers"], barriers, "{arm}");
+        }
+    }
+    lab.assert_nothing_left("after every filesystem");
+}
+
 /// The host serves it: its model's numbers come back, and its process goes with the guest.
 #[test]
 fn a_modelled_device_of_a_guest_is_served_by_the_host() {
