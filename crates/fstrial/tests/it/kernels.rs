@@ -166,6 +166,30 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     lab.assert_nothing_left("after a kernel of one's own");
 }
 
+#[test]
+fn guests_need_no_root() {
+    let test = "guests_need_no_root";
+    let Some(cached) = lab(test, &["6.1"]) else { return };
+    let kernel = cached.home().join("kernels/6.1");
+    let release = fs::read_to_string(kernel.join("release")).unwrap();
+    let lab = Lab::new();
+    let (image, modules) = (kernel.join("vmlinux"), kernel.join("lib/modules").join(release));
+    let adding = format!("kernels add own --vmlinuz {} --modules {}", image.display(), modules.display());
+    let added = match lab.run_as_nobody(&adding) {
+        Ok(added) => added,
+        Err(reason) => return skip(test, &reason),
+    };
+    assert_eq!(added.code(), 0, "{added:?}");
+    let words = format!("compare ext4@own xfs@own {WORDS} --decide-on device-bytes --rounds 1 --json");
+    let ended = lab.run_as_nobody(&words).unwrap();
+    assert_eq!(ended.code(), 3, "{}", ended.stderr);
+    for cell in ended.document()["workloads"][0]["cells"].as_array().unwrap() {
+        assert!(cell["device_bytes_per_operation"].as_f64() > Some(0.0), "{cell}");
+    }
+    assert_eq!(guests(&lab), Vec::<String>::new());
+    lab.assert_nothing_left("after a guest of a user");
+}
+
 /// Filesystems that Debian's kernels have, each with its mkfs.
 const FILESYSTEMS: [(&str, &str); 12] = [
     ("ext2", "mkfs.ext2"),
