@@ -135,7 +135,8 @@ impl StackError {
             Self::Deadline { .. } => Some("look for a hung device in the kernel log (dmesg)".into()),
             Self::Io { what, source, .. } => io_hint(what, source),
             Self::UnknownToKernel { filesystem } => Some(format!(
-                "boot a kernel with {filesystem}, or leave this arm out; `fstrial doctor` lists what can run"
+                "use a kernel that has it, such as {filesystem}@6.12 in a guest (`fstrial kernels`), or leave this arm out; `fstrial doctor` lists \
+                 what can run"
             )),
             Self::Refused { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
             Self::Untrusted { .. } => Some(
