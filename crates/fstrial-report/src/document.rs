@@ -521,7 +521,9 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
         true => "more rounds would hardly find them here, longer runs might",
         false => "more rounds (--budget) find them here",
     };
-    (is_file && spread > NOISY).then(|| {
+    // It is a spread of rates, which are the emulator's in a guest.
+    let is_emulated = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
+    (is_file && !is_emulated && spread > NOISY).then(|| {
         format!(
             "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
              where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \

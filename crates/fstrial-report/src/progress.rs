@@ -40,6 +40,8 @@ pub struct Progress {
     /// When the stage that runs began.
     stage_began: Instant,
     counts: Counts,
+    /// The number of rounds that was asked for, if any was.
+    most: Option<u32>,
     /// The first round of this session, and when it had ended.
     first_ended: Option<(u32, Instant)>,
     /// When a line about rounds was last said, where there is no terminal.
@@ -95,6 +97,7 @@ impl Progress {
             current: String::new(),
             stage_began: Instant::now(),
             counts: Counts::default(),
+            most: None,
             first_ended: None,
             said: None,
         }
@@ -148,7 +151,8 @@ impl Progress {
         let more @ 1.. = self.round.saturating_sub(first) else { return String::new() };
         let each = ended.elapsed().as_secs_f64() / f64::from(more);
         // What is decided meanwhile makes rounds shorter: there may be room for one although this says none.
-        match (self.seconds_left() / each).floor() {
+        let asked = self.most.map_or(f64::INFINITY, |most| f64::from(most.saturating_sub(self.round)));
+        match (self.seconds_left() / each).floor().min(asked) {
             more if more >= 1.0 => format!(", room for {more:.0} more"),
             _ => String::new(),
         }
@@ -315,6 +319,7 @@ impl Listener for Progress {
             Event::FirstRoundTimed { asked, fit, round_seconds, left, warning, .. } => {
                 let gone = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0);
                 self.budget = Nanos(left.0.saturating_add(gone));
+                self.most = *asked;
                 budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, .. } => {
@@ -370,6 +375,9 @@ mod tests {
         assert_eq!(of(21, 25).rounds_left(), ", room for 4 more");
         let late = Progress { budget: Nanos(110_000_000_000), ..of(1, 5) };
         assert_eq!(late.rounds_left(), "");
+        let limited = Progress { most: Some(6), ..of(1, 5) };
+        assert_eq!(limited.rounds_left(), ", room for 1 more");
+        assert_eq!(Progress { most: Some(5), ..of(1, 5) }.rounds_left(), "");
     }
 
     #[test]

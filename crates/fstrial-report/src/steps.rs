@@ -80,18 +80,22 @@ pub fn render(
     let all = plan.contrasts.len();
     let _ = writeln!(
         out,
-        "\nRounds until {} or {} have passed{}.",
+        "\nRounds until {}{} or {} have passed{}.",
         match holding {
             1 => "1 question is decided".to_owned(),
             _ => format!("{holding} questions are decided"),
         },
+        settings
+            .rounds
+            .map_or_else(String::new, |most| format!(", {} were run", rounds_in_words(most as usize))),
         settings.budget,
         match all.checked_sub(holding) {
             None | Some(0) => String::new(),
-            Some(others) => format!("; {others} more, which nothing waits for, are judged with them"),
+            Some(1) => "; another one, which nothing waits for, is judged with them".to_owned(),
+            Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
         }
     );
-    out += &budget(forecast);
+    out += &budget(forecast, plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm)));
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -99,14 +103,15 @@ pub fn render(
 }
 
 /// What the budget can show, before anything is known of the device.
-fn budget(forecast: &Forecast) -> String {
+fn budget(forecast: &Forecast, is_emulated: bool) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
         seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
         _ => String::new(),
     };
+    let guests = if is_emulated { "; in guests all of it takes longer, up to ten times" } else { "" };
     let mut out = format!(
-        "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}.\n",
+        "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}{guests}.\n",
         wait(forecast.round_seconds),
         wait(forecast.preparation_seconds),
         rounds_in_words(rounds as usize)

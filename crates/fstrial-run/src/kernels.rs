@@ -199,8 +199,18 @@ impl Kernels {
         if let Some(problem) = name_problem(name) {
             return Err(ExpectedError::usage(format!("`{name}` cannot name a kernel"), problem));
         }
+        if SUITES.iter().any(|(known, _)| *known == name) {
+            let hint = format!("call yours something else, such as my-{name}");
+            return Err(ExpectedError::usage(format!("`{name}` is the distribution's"), hint));
+        }
         require_depmod()?;
         let modules = fs::canonicalize(modules).map_err(failed("open", modules))?;
+        if !modules.join("kernel").is_dir() {
+            return Err(ExpectedError::usage(
+                format!("{} is not the folder of a kernel's modules", modules.display()),
+                "name the folder of one release, such as lib/modules/6.18.0-rc3 below what `make modules_install` wrote",
+            ));
+        }
         let work = Work::begin(&self.folder)?;
         let copy = work.folder.join("tree").join(modules.file_name().unwrap_or_default());
         fs::create_dir_all(work.folder.join("tree")).map_err(failed("make", &work.folder))?;
@@ -216,7 +226,11 @@ impl Kernels {
     /// It is not there, a guest runs under it, or it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), ExpectedError> {
         let work = Work::begin(&self.folder)?;
-        work.take(&self.required(name)?)
+        let missing = || {
+            let hint = "`fstrial kernels` lists those that are there";
+            ExpectedError::usage(format!("there is no kernel `{name}`"), hint)
+        };
+        work.take(&self.named(name).ok_or_else(missing)?)
     }
 }
 
@@ -270,7 +284,7 @@ fn require_depmod() -> Result<(), ExpectedError> {
 fn name_problem(name: &str) -> Option<String> {
     let is_hidden =
         name.starts_with('.').then(|| "a name begins with a letter, a digit, a dash or an underscore".into());
-    place::name_problem(name).or(is_hidden)
+    place::name_problem(name).map(|problem| problem.replace("a place", "a kernel")).or(is_hidden)
 }
 
 /// `6.12` as [6, 12], for the order of a list; other names come last.
@@ -333,6 +347,13 @@ impl Work {
                 "name the vmlinuz or bzImage of a kernel",
             )
         })?;
+        let version = format!("Linux version {release} ");
+        if !kernel.windows(version.len()).any(|part| part == version.as_bytes()) {
+            return Err(ExpectedError::usage(
+                format!("{} is not the kernel of the modules of {release}", image.display()),
+                "name the image and the modules of one build",
+            ));
+        }
         let all = whole.join("lib/modules");
         fs::create_dir_all(&all).map_err(failed("make", &all))?;
         fs::rename(modules, all.join(&release)).map_err(failed("move", modules))?;

@@ -273,7 +273,7 @@ impl Trial {
                     "{} of an arm in a guest, whose processors are emulated, is the emulator's",
                     metric.row().words
                 ),
-                "decide on a count: --decide-on device-bytes",
+                "decide on a count, with workloads that sync: --decide-on device-bytes --workload append-fsync,create-files",
             ));
         }
         let machine = self.arms.iter().position(|arm| !self.is_emulated(arm))?;
@@ -719,6 +719,10 @@ impl Trial {
             && least > size
             && let Some(state) = self.state_of(arm).filter(|state| !state.is_fresh())
         {
+            let less = match workload.ycsb().is_some() {
+                true => "or fewer records (--set workload.ycsb.records=N)",
+                false => "smaller files, or a state with more room",
+            };
             return Some(problem(
                 &["workload", at, "file_size"],
                 format!(
@@ -729,7 +733,7 @@ impl Trial {
                     size.human()
                 ),
                 format!(
-                    "use a device of {} at least, smaller files, or a state with more room",
+                    "use a device of {} at least (--set device.size={0}), {less}",
                     Bytes(least.0.next_multiple_of(1 << 20))
                 ),
             ));

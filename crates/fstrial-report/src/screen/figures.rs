@@ -101,11 +101,15 @@ fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'
 
 /// The rows of a workload: what decides, and every other metric that was asked for.
 fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
+    let mut cells = workload.cells.iter();
+    let has_rates = cells.all(|cell| cell.rate.is_some() || cell.device_bytes_per_operation.is_none());
     let is_asked = |metric: Metric| {
         let is_throughput = metric == Metric::Throughput;
         let mut of_it = workload.states().filter(|state| state.metric == metric);
+        // Before anything can be compared, the figures that there are.
+        let alone = if has_rates { Metric::Throughput } else { Metric::DeviceBytes };
         of_it.any(|state| is_throughput || state.holds_open)
-            || is_throughput && workload.states().next().is_none()
+            || metric == alone && workload.states().next().is_none()
     };
     let metrics: Vec<Metric> = Metric::all().filter(|metric| is_asked(*metric)).collect();
     let of_level = |threads| {

@@ -274,6 +274,9 @@ impl Remote {
     ) -> Result<Self, ExpectedError> {
         let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
         let first = if reach.boots { BOOTING } else { PATIENCE.first };
+        if reach.boots {
+            tell(&Event::Preparing { line: &format!("booting the guest {}", reach.place()) });
+        }
         Self::with(reach, open, interrupt, Patience { first, ..PATIENCE }, tell)
     }
 

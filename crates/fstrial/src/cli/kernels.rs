@@ -87,7 +87,10 @@ pub(crate) fn exec(args: &KernelsArgs) -> Result<u8, ExpectedError> {
             is_there(&kernels.get(name, &mut |line| super::say(&format!("{line}\n")))?);
         }
         KernelsCommand::Add { name, vmlinuz, modules } => is_there(&kernels.add(name, vmlinuz, modules)?),
-        KernelsCommand::Remove { name } => kernels.remove(name)?,
+        KernelsCommand::Remove { name } => {
+            kernels.remove(name)?;
+            super::say(&format!("{name} is removed\n"));
+        }
         KernelsCommand::Boot { name, device } => become_guest(&kernels.required(name)?, device.as_deref())?,
     }
     Ok(exit_code::VERDICT)

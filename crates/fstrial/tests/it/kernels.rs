@@ -113,9 +113,9 @@ fn what_says_nothing_under_emulation_is_refused() {
 #[test]
 fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     let test = "a_kernel_of_ones_own_is_taken_replaced_and_removed";
-    let Some(cached) = lab(test, &["6.1"]) else { return };
+    let Some(cached) = lab(test, &["6.1", "6.12"]) else { return };
     let lab = Lab::new();
-    let kernel = cached.home().join("kernels/6.1");
+    let [kernel, other] = ["kernels/6.1", "kernels/6.12"].map(|name| cached.home().join(name));
     let release = fs::read_to_string(kernel.join("release")).unwrap();
     let modules = kernel.join("lib/modules").join(&release);
     let adding = |name: &str, image: &Path, modules: &Path| {
@@ -124,6 +124,10 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     };
     for (name, image, modules, said) in [
         (".mine", &kernel.join("vmlinux"), &modules, "cannot name a kernel"),
+        ("../mine", &kernel.join("vmlinux"), &modules, "the name of a kernel is"),
+        ("6.12", &kernel.join("vmlinux"), &modules, "is the distribution's"),
+        ("mine", &kernel.join("vmlinux"), &kernel.join("lib/modules"), "such as lib/modules/"),
+        ("mine", &other.join("vmlinux"), &modules, "is not the kernel of the modules"),
         ("mine", &PathBuf::from("/etc/hostname"), &modules, "name the vmlinuz or bzImage"),
         ("mine", &kernel.join("vmlinux"), &PathBuf::from("/nonexistent"), "/nonexistent"),
     ] {
