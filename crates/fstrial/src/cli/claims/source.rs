@@ -158,7 +158,7 @@ fn missing(need: &Need, machine: &Machine) -> Option<String> {
             "it takes evidence from the kernel about {what}, which this version of fstrial does not gather"
         )),
         Need::Kernel(what) => {
-            Some(format!("it takes {what}; this version of fstrial runs on the host's kernel only"))
+            Some(format!("it takes {what}; a claim about no times can name a kernel as a place"))
         }
         Need::KernelBefore(version) => {
             (machine.kernel >= *version).then(|| format!("it takes a kernel before {version}"))
