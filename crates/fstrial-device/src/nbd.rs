@@ -1,6 +1,5 @@
 //! Shows a served device to a hypervisor, over a socket that is connected already: the server of the NBD protocol (fixed newstyle
-//! negotiation, simple replies; <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>). Flushes of the guest come as
-//! flushes.
+//! negotiation, simple replies; <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>). A flush comes as a flush.
 
 use crate::{
     error::DeviceError,
@@ -67,9 +66,10 @@ impl FrontEnd for Nbd {
         let failed = |error: io::Error| DeviceError::io("serve", name, error);
         let socket = self.socket.take().ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
         let shown = File::from(OwnedFd::from(socket.try_clone().map_err(failed)?));
+        let end = HangUp(socket.try_clone().map_err(failed)?);
         let serving = move || {
             // However it ends, the client must not wait for answers: others have the socket open, too.
-            let _end = HangUp(socket.try_clone().ok());
+            let _end = end;
             let _ = serve(&server, socket);
         };
         thread::Builder::new().name("nbd".into()).spawn(serving).map_err(failed)?;
@@ -78,11 +78,11 @@ impl FrontEnd for Nbd {
 }
 
 /// Ends a connection when it is dropped.
-struct HangUp(Option<UnixStream>);
+struct HangUp(UnixStream);
 
 impl Drop for HangUp {
     fn drop(&mut self) {
-        let _ = self.0.as_ref().map(|socket| socket.shutdown(Shutdown::Both));
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
@@ -120,7 +120,7 @@ fn serve(server: &Arc<Server>, socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the client goes on to requests.
+/// Agrees on the options; false if the client gives up.
 fn negotiate(size: u64, flags: u16, from: &mut impl Read, to: &mut impl Write) -> io::Result<bool> {
     to.write_all(
         &[&SERVER_MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &HANDSHAKE_FLAGS.to_be_bytes()]

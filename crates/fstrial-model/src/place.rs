@@ -53,6 +53,11 @@ impl Place {
         Self { device: self.device.as_ref().map(Device::settled), ..self.clone() }
     }
 
+    /// Whether a command reaches it: it is on another host.
+    pub fn takes_command(&self) -> bool {
+        !self.is_here() && self.kernel.is_none()
+    }
+
     /// Whether it is a device of the host where fstrial was started.
     pub fn is_here(&self) -> bool {
         self.device.is_some() && !self.agent && self.kernel.is_none()

@@ -369,6 +369,11 @@ impl Trial {
         metric.is_counted() || !self.is_emulated(arm)
     }
 
+    /// Whether any arm runs in a guest.
+    pub fn has_guests(&self) -> bool {
+        self.arms.iter().any(|arm| self.is_emulated(arm))
+    }
+
     /// Whether an arm runs in a guest, whose processors are emulated, so that its times are the emulator's.
     pub fn is_emulated(&self, arm: &Arm) -> bool {
         let is_guest =

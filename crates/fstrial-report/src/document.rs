@@ -415,18 +415,15 @@ pub fn document(
 
 /// What the figures of guests are worth.
 fn emulation_warning(plan: &Plan) -> Option<String> {
-    let is_any = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
-    is_any.then(|| {
+    plan.trial.has_guests().then(|| {
         "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into()
     })
 }
 
 /// What verdicts are about where data were loaded before the first round.
 fn loads_warning(plan: &Plan, rounds: u32, document: &Document) -> Option<String> {
-    let is_decided = |state: &ContrastState| {
-        state.near || matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
-    };
-    document.workloads.iter().flat_map(WorkloadReport::states).find(|state| is_decided(state))?;
+    let mut states = document.workloads.iter().flat_map(WorkloadReport::states);
+    states.find(|state| state.near || state.verdict.is_decided())?;
     let arm = plan.trial.arms.iter().position(|arm| plan.trial.loads(arm).is_some())?;
     let used: BTreeSet<u32> = (1..=rounds).filter_map(|round| plan.load_of(arm, round)).collect();
     let loads = counted(used.len(), "load");
@@ -453,7 +450,7 @@ fn mixed_loads_warning(plan: &Plan) -> Option<String> {
 
 /// Words that say again how places on other hosts are reached.
 fn places_again(plan: &Plan) -> String {
-    let elsewhere = plan.trial.places.iter().filter(|place| !place.is_here() && place.kernel.is_none());
+    let elsewhere = plan.trial.places.iter().filter(|place| place.takes_command());
     elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
 }
 
@@ -522,8 +519,7 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
         false => "more rounds (--budget) find them here",
     };
     // It is a spread of rates, which are the emulator's in a guest.
-    let is_emulated = plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm));
-    (is_file && !is_emulated && spread > NOISY).then(|| {
+    (is_file && !plan.trial.has_guests() && spread > NOISY).then(|| {
         format!(
             "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
              where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \

@@ -95,7 +95,7 @@ pub fn render(
             Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
         }
     );
-    out += &budget(forecast, plan.trial.arms.iter().any(|arm| plan.trial.is_emulated(arm)));
+    out += &budget(forecast, plan.trial.has_guests());
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -103,13 +103,13 @@ pub fn render(
 }
 
 /// What the budget can show, before anything is known of the device.
-fn budget(forecast: &Forecast, is_emulated: bool) -> String {
+fn budget(forecast: &Forecast, has_guests: bool) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
         seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
         _ => String::new(),
     };
-    let guests = if is_emulated { "; in guests all of it takes longer, up to ten times" } else { "" };
+    let guests = if has_guests { "; in guests all of it takes longer, up to ten times" } else { "" };
     let mut out = format!(
         "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}{guests}.\n",
         wait(forecast.round_seconds),

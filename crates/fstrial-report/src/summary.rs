@@ -120,8 +120,7 @@ pub fn lines(document: &Document) -> Vec<String> {
 fn asked(document: &Document) -> Vec<String> {
     let is_told = |report: &&VerdictReport| {
         let state = &report.contrast;
-        let is_decided = matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent);
-        state.holds_open && state.metric != Metric::Throughput && is_decided
+        state.holds_open && state.metric != Metric::Throughput && state.verdict.is_decided()
     };
     in_full(document, |workload| workload.verdicts.iter().filter(is_told).collect())
 }

@@ -124,7 +124,7 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
 /// where there is no verdict.
 pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Option<String> {
     let is_decided = |state: &&ContrastState| {
-        (state.near || matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent))
+        (state.near || state.verdict.is_decided())
             && state.metric.quantile().is_none()
             && state.control.is_none()
     };

@@ -175,6 +175,13 @@ pub enum Outcome {
     Cannot,
 }
 
+impl Outcome {
+    /// Whether it says on which side `a` is of `b`, or that the difference does not matter.
+    pub const fn is_decided(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower | Self::Equivalent)
+    }
+}
+
 /// Whether two arms that were shown to lie within this fraction of each other are near enough for either to do, where
 /// differences up to `band` do not matter.
 pub(super) fn is_near(within: f64, band: f64) -> bool {

@@ -65,6 +65,11 @@ const DISK_BYTES: u64 = 8 << 30;
 pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
 /// QEMU's package, by apt, dnf, zypper and pacman.
 const QEMU_PACKAGES: [&str; 4] = ["qemu-system-x86", "qemu-system-x86-core", "qemu-x86", "qemu-system-x86"];
+/// The suite that has a kernel of the distribution.
+fn suite_of(name: &str) -> Option<&'static str> {
+    SUITES.iter().find(|(known, _)| *known == name).map(|(_, suite)| *suite)
+}
+
 /// What to do where none can be fetched, and where what was fetched is not as expected.
 const OWN: &str = "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`";
 const BY_HAND: &str = "fetch one by hand, and take it with `fstrial kernels add`";
@@ -143,7 +148,7 @@ impl Kernels {
 
     /// Whether a word is a kernel: one that is there, or that can be fetched.
     pub fn knows(&self, name: &str) -> bool {
-        SUITES.iter().any(|(known, _)| *known == name) || self.find(name).is_some()
+        suite_of(name).is_some() || self.find(name).is_some()
     }
 
     /// The one of this name.
@@ -152,7 +157,7 @@ impl Kernels {
     /// It is not there; says how to get it.
     pub fn required(&self, name: &str) -> Result<Kernel, ExpectedError> {
         self.find(name).ok_or_else(|| {
-            let hint = match SUITES.iter().any(|(known, _)| *known == name) {
+            let hint = match suite_of(name).is_some() {
                 true => format!("get it: `fstrial kernels get {name}`"),
                 false => did_you_mean(name, self.list().iter().map(|kernel| kernel.name.as_str()))
                     .unwrap_or_else(|| "`fstrial kernels` lists those that are there".into()),
@@ -166,7 +171,7 @@ impl Kernels {
     /// # Errors
     /// The kernel is unknown, apt is missing or fails, or the disk is full.
     pub fn get(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Kernel, ExpectedError> {
-        let Some((_, suite)) = SUITES.iter().find(|(known, _)| *known == name) else {
+        let Some(suite) = suite_of(name) else {
             let known = SUITES.map(|(known, _)| known);
             let hint = format!("there are {}; `fstrial kernels add` takes one of your own", known.join(", "));
             return Err(ExpectedError::usage(format!("no suite is known to have the kernel {name}"), hint));
@@ -199,7 +204,7 @@ impl Kernels {
         if let Some(problem) = name_problem(name) {
             return Err(ExpectedError::usage(format!("`{name}` cannot name a kernel"), problem));
         }
-        if SUITES.iter().any(|(known, _)| *known == name) {
+        if suite_of(name).is_some() {
             let hint = format!("call yours something else, such as my-{name}");
             return Err(ExpectedError::usage(format!("`{name}` is the distribution's"), hint));
         }
@@ -493,10 +498,11 @@ fn mirror() -> Result<String, ExpectedError> {
     };
     let is_main = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
     // Origins are known after the first update only.
-    let known = uris(&["Origin: Debian", "Label: Debian"])?;
-    let all = uris(&[])?;
-    let mirror = known.lines().next().or_else(|| all.lines().find(is_main));
-    mirror.map(str::to_owned).ok_or_else(|| unable("apt has no mirror of Debian", OWN))
+    if let Some(mirror) = uris(&["Origin: Debian", "Label: Debian"])?.lines().next() {
+        return Ok(mirror.to_owned());
+    }
+    let mirror = uris(&[])?.lines().find(is_main).map(str::to_owned);
+    mirror.ok_or_else(|| unable("apt has no mirror of Debian", OWN))
 }
 
 /// The image and the modules in what packages unpack to: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.

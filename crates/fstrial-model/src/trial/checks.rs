@@ -61,10 +61,7 @@ impl Trial {
         let part = parts.iter().find(|part| !is_known(part) && !can_judge(part))?;
         Some(problem(
             &["claim", "expect", &part.expectation.to_string()],
-            format!(
-                "{} of an arm in a guest, whose processors are emulated, is the emulator's",
-                part.metric.row().words
-            ),
+            emulated(part.metric),
             "expect something of device-bytes, or that an arm works or fails",
         ))
     }
@@ -260,19 +257,15 @@ impl Trial {
 
     /// In guests, whose processors are emulated, only counts decide, and arms are compared with arms in guests.
     fn emulation_problem(&self) -> Option<Problem> {
-        if !self.arms.iter().any(|arm| self.is_emulated(arm)) {
+        if !self.has_guests() {
             return None;
         }
         // A claim says itself what decides.
-        let deciding = self.trial.decide_on.iter().filter(|_| self.claim.is_none());
-        let can_judge = |metric: Metric| self.arms.iter().all(|arm| self.can_judge(arm, metric));
-        if let Some(metric) = deciding.into_iter().find(|metric| !can_judge(**metric)) {
+        let mut deciding = self.trial.decide_on.iter().filter(|_| self.claim.is_none());
+        if let Some(metric) = deciding.find(|metric| !metric.is_counted()) {
             return Some(problem(
                 &["trial", "decide_on"],
-                format!(
-                    "{} of an arm in a guest, whose processors are emulated, is the emulator's",
-                    metric.row().words
-                ),
+                emulated(*metric),
                 "decide on a count, with workloads that sync: --decide-on device-bytes --workload append-fsync,create-files",
             ));
         }
@@ -670,7 +663,7 @@ impl Trial {
 
     /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
-        (self.arms.iter().any(|arm| self.is_emulated(arm)) && !workload.is_self_clocked()).then(|| {
+        (self.has_guests() && !workload.is_self_clocked()).then(|| {
             problem(
                 &["workload", at, "use"],
                 format!(
@@ -688,17 +681,6 @@ impl Trial {
     fn load_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
         let is_asked =
             workload.loaded(threads).is_none() && self.arms.iter().any(|arm| self.loads(arm).is_some());
-        let hint = || {
-            match workload.ycsb() {
-            Some(ycsb) => format!(
-                "use a workload without a phase that loads, on the same engine: ycsb-a with --engine {}",
-                ycsb.engine.name()
-            ),
-            None => "leave the state out, or use a workload with data: ycsb-a, postgresql-tpcb, mariadb-oltp-rw; one of your own with \
-                     load in [server], or prepare in [program]"
-                .into(),
-        }
-        };
         is_asked.then(|| {
             problem(
                 &["workload", at, "use"],
@@ -706,7 +688,15 @@ impl Trial {
                     "the state loaded with `{}`, which loads no data before the clock starts",
                     workload.name
                 ),
-                hint(),
+                match workload.ycsb() {
+                    Some(ycsb) => format!(
+                        "use a workload without a phase that loads, on the same engine: ycsb-a with --engine {}",
+                        ycsb.engine.name()
+                    ),
+                    None => "leave the state out, or use a workload with data: ycsb-a, postgresql-tpcb, mariadb-oltp-rw; one of your own \
+                             with load in [server], or prepare in [program]"
+                        .into(),
+                },
             )
         })
     }
@@ -751,6 +741,11 @@ impl Trial {
             )
         })
     }
+}
+
+/// Why a metric of an arm in a guest decides nothing.
+fn emulated(metric: Metric) -> String {
+    format!("{} of an arm in a guest, whose processors are emulated, is the emulator's", metric.row().words)
 }
 
 /// Whether anything can be compared between workloads.

@@ -249,10 +249,6 @@ impl Judged {
         Self { ratio: self.ratio.recip(), interval: self.interval.map(inverse), verdict }
     }
 
-    fn is_decided(&self) -> bool {
-        matches!(self.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
-    }
-
     /// The ratio, its interval and the verdict: `1.42× [1.31, 1.55], faster`.
     pub(super) fn words(&self, less_is_better: bool) -> String {
         let interval = self.interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
@@ -278,7 +274,7 @@ impl Judged {
             figure: self.words(less_is_better),
             value: self.ratio,
             interval: self.interval,
-            is_sure: self.is_decided(),
+            is_sure: self.verdict.is_decided(),
         }
     }
 }

@@ -110,7 +110,7 @@ struct Serving {
     answers: mpsc::Receiver<String>,
     /// It was silent for too long, and ended for it.
     was_silent: Arc<AtomicBool>,
-    /// An answer may still come that nobody waits for.
+    /// A late answer may still arrive.
     is_lost: bool,
 }
 
@@ -268,14 +268,19 @@ fn unexpected(said: &Reply) -> StackError {
     }
 }
 
+/// The process that serves a device.
+fn device_server() -> Command {
+    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+    let mut command = Command::new("/proc/self/exe");
+    // Ctrl-C is for us: we end it when the last worker is gone.
+    command.arg("device-server").process_group(0);
+    command
+}
+
 impl Serving {
     fn start(offer: &Offer) -> Result<(Self, File), StackError> {
         let failed = |e| StackError::io("start", "the process that serves the device", e);
-        #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
-        let mut child = Command::new("/proc/self/exe")
-            .arg("device-server")
-            // Ctrl-C is for us: we end it when the last worker is gone.
-            .process_group(0)
+        let mut child = device_server()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -293,7 +298,7 @@ impl Serving {
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
             Reply::Ready { descriptor } => {
-                let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", id));
+                let path = PathBuf::from(format!("/proc/{id}/fd/{descriptor}"));
                 let file = File::options().read(true).write(true).open(&path);
                 Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
             }
@@ -618,20 +623,13 @@ fn line_of(mut from: impl Read) -> io::Result<Vec<u8>> {
 /// of the port for orders.
 ///
 /// # Errors
-/// There is no memory or space for it.
+/// Not enough memory or space.
 pub fn for_hypervisor(offer: &Offer) -> Result<[OwnedFd; 2], ExpectedError> {
     let failed = |error| StackError::io("start", "the process that serves the device", error);
     require_room(offer.folder.as_deref(), offer.size, "a modelled device")?;
     let (disk, theirs) = UnixStream::pair().map_err(failed)?;
     let (mut port, orders) = UnixStream::pair().map_err(failed)?;
-    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
-    Command::new("/proc/self/exe")
-        .arg("device-server")
-        .process_group(0)
-        .stdin(OwnedFd::from(orders))
-        .stdout(OwnedFd::from(theirs))
-        .spawn()
-        .map_err(failed)?;
+    device_server().stdin(OwnedFd::from(orders)).stdout(OwnedFd::from(theirs)).spawn().map_err(failed)?;
     let line = serde_json::to_string(offer).expect("an offer is plain data");
     writeln!(port, "{line}").map_err(failed)?;
     // Answers after the first are for the guest.

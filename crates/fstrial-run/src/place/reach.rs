@@ -131,8 +131,7 @@ pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
 /// The first one.
 pub fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
     for (index, Reach { place, .. }) in all.iter().enumerate().filter(|(_, reach)| !reach.boots) {
-        let is_elsewhere = |spec: &&Spec| !spec.is_here() && spec.kernel.is_none();
-        let elsewhere = places.iter().filter(is_elsewhere).map(|spec| spec.name.as_str());
+        let elsewhere = places.iter().filter(|spec| spec.takes_command()).map(|spec| spec.name.as_str());
         if !elsewhere.clone().any(|name| name == place) {
             if let Some(spec) = places.iter().find(|spec| spec.name == *place) {
                 let (is, hint) = match &spec.kernel {

@@ -1,6 +1,6 @@
 //! `fstrial doctor`: what can run here, what to install for the rest, what the instrument costs, how noisy it is.
 
-use super::{Home, conduct, noise};
+use super::{Home, conduct, lacking, noise};
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use fstrial_model::{
@@ -265,7 +265,7 @@ fn engines() -> Check {
 fn guests(kernels: &Kernels) -> Check {
     let names: Vec<String> = kernels.list().into_iter().map(|kernel| kernel.name).collect();
     let found = match require_qemu() {
-        Err(error) => error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")),
+        Err(error) => lacking::with_hint(&error),
         Ok(_) if names.is_empty() => "QEMU; get a kernel: `fstrial kernels get 6.12`".into(),
         Ok(_) => format!("QEMU; kernels {} (`fstrial kernels`)", names.join(", ")),
     };

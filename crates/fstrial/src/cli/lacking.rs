@@ -61,7 +61,8 @@ pub(super) fn of_guests(trial: &Trial, kernels: &Kernels) -> Vec<String> {
     qemu.into_iter().chain(missing).map(|error| with_hint(&error)).collect()
 }
 
-fn with_hint(error: &ExpectedError) -> String {
+/// An error with its remedy, on one line.
+pub(super) fn with_hint(error: &ExpectedError) -> String {
     error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
 }
 
