@@ -86,7 +86,7 @@ const ISLANDS: [&str; 12] = [
 const PROGRAM: [&str; 3] = ["crates/fstrial/src/", "crates/fstrial-run/src/", "crates/fstrial-report/src/"];
 /// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
-const OPENERS: [&str; 14] = [
+const OPENERS: [&str; 15] = [
     "crates/fstrial/src/cli/doctor.rs",
     "crates/fstrial/src/cli/in_file.rs",
     "crates/fstrial/src/cli/mod.rs",
@@ -94,6 +94,7 @@ const OPENERS: [&str; 14] = [
     "crates/fstrial/src/cli/results/export.rs",
     "crates/fstrial-run/src/environment.rs",
     "crates/fstrial-run/src/kernels.rs",
+    "crates/fstrial-run/src/kvm.rs",
     "crates/fstrial-run/src/place/modelled.rs",
     "crates/fstrial-run/src/operation/fill.rs",
     "crates/fstrial-run/src/operation/files.rs",

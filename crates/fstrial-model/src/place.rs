@@ -22,6 +22,9 @@ pub struct Place {
     /// It is a guest under this kernel, one of `fstrial kernels`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// The guest runs on the host's own processors, by KVM; otherwise they are emulated, and only counts are compared.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub kvm: bool,
     /// Its device is made by an agent, on another host. A place without a device is always reached so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub agent: bool,
@@ -39,7 +42,7 @@ pub fn name_problem(name: &str) -> Option<String> {
 impl Place {
     /// Another host.
     pub fn elsewhere(name: &str) -> Self {
-        Self { name: name.to_owned(), device: None, kernel: None, agent: false }
+        Self { name: name.to_owned(), device: None, kernel: None, kvm: false, agent: false }
     }
 
     /// A guest under a kernel of this name.
@@ -74,6 +77,9 @@ impl Place {
                 "that is not the name of a kernel".into(),
                 "`fstrial kernels` lists them",
             ));
+        }
+        if self.kvm && self.kernel.is_none() {
+            return Some(("kvm", "only a guest runs by KVM".into(), "name its kernel, or leave kvm out"));
         }
         let device = self.device.as_ref().filter(|device| !device.kind.is_made())?;
         Some((

@@ -369,16 +369,20 @@ impl Trial {
         metric.is_counted() || !self.is_emulated(arm)
     }
 
-    /// Whether any arm runs in a guest.
-    pub fn has_guests(&self) -> bool {
+    /// Whether the processors of any arm are emulated.
+    pub fn has_emulated(&self) -> bool {
         self.arms.iter().any(|arm| self.is_emulated(arm))
     }
 
-    /// Whether an arm runs in a guest, whose processors are emulated, so that its times are the emulator's.
+    /// Whether an arm runs in a guest whose processors are emulated, so that its times are the emulator's.
     pub fn is_emulated(&self, arm: &Arm) -> bool {
-        let is_guest =
-            |name: &String| self.places.iter().any(|place| place.name == *name && place.kernel.is_some());
-        arm.place.as_ref().is_some_and(is_guest)
+        self.guest_of(arm).is_some_and(|place| !place.kvm)
+    }
+
+    /// The guest that an arm runs in.
+    pub fn guest_of(&self, arm: &Arm) -> Option<&Place> {
+        let is_its = |place: &&Place| Some(&place.name) == arm.place.as_ref();
+        self.places.iter().find(is_its).filter(|place| place.kernel.is_some())
     }
 
     /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every

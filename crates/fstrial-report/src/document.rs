@@ -415,8 +415,10 @@ pub fn document(
 
 /// What the figures of guests are worth.
 fn emulation_warning(plan: &Plan) -> Option<String> {
-    plan.trial.has_guests().then(|| {
-        "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into()
+    let guest = plan.trial.arms.iter().find_map(|arm| plan.trial.guest_of(arm))?;
+    Some(match guest.kvm {
+        true => "ARMS RAN IN GUESTS: rates and latencies are those of virtual machines under QEMU, with its virtual disks".into(),
+        false => "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into(),
     })
 }
 
@@ -519,7 +521,7 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
         false => "more rounds (--budget) find them here",
     };
     // It is a spread of rates, which are the emulator's in a guest.
-    (is_file && !plan.trial.has_guests() && spread > NOISY).then(|| {
+    (is_file && !plan.trial.has_emulated() && spread > NOISY).then(|| {
         format!(
             "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
              where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \

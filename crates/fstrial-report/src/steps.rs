@@ -95,7 +95,7 @@ pub fn render(
             Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
         }
     );
-    out += &budget(forecast, plan.trial.has_guests());
+    out += &budget(forecast, plan.trial.has_emulated());
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -103,13 +103,13 @@ pub fn render(
 }
 
 /// What the budget can show, before anything is known of the device.
-fn budget(forecast: &Forecast, has_guests: bool) -> String {
+fn budget(forecast: &Forecast, has_emulated: bool) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
         seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
         _ => String::new(),
     };
-    let guests = if has_guests { "; in guests all of it takes longer, up to ten times" } else { "" };
+    let guests = if has_emulated { "; in guests all of it takes longer, up to ten times" } else { "" };
     let mut out = format!(
         "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}{guests}.\n",
         wait(forecast.round_seconds),
@@ -289,14 +289,14 @@ fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     if place.is_here() {
         return device.unwrap_or_default();
     }
+    let which = if device.is_some() { "its device" } else { "the device below" };
+    let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
     if let Some(kernel) = &place.kernel {
-        let (what, undo) = kernels::step(kernel);
-        return format!("   1. {what}\n      undo: {undo}");
+        let (what, undo) = kernels::step(kernel, place.kvm);
+        return format!("   1. {what}, which makes {which} there\n      undo: {undo}{own}");
     }
     let command = reach::find(reaches, &place.name)
         .map_or_else(|| format!("the command of --place {}=…", place.name), |reach| format!("`{reach}`"));
-    let which = if device.is_some() { "its device" } else { "the device below" };
-    let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
     format!(
         "   1. run {command}, which makes {which} in the home of its agent\n      undo: its input ends, and it takes everything \
          down{own}"

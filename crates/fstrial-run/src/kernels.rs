@@ -11,6 +11,8 @@
 use crate::{error::ExpectedError, place::modelled::for_hypervisor, plan::Plan};
 use fstrial_device::serve::Offer;
 use fstrial_model::{
+    job::{FailureKind, RunFailure},
+    measurement::Stage,
     place,
     problem::did_you_mean,
     units::{Bytes, Nanos},
@@ -24,7 +26,7 @@ use fstrial_vm::{
     guest::{self, Guest},
     image,
     initramfs::Archive,
-    machine::{Machine, QEMU},
+    machine::{Kvm, Machine, QEMU},
     modules::{self, Modules},
 };
 use rustix::{
@@ -56,7 +58,8 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The longest that a download may take.
 const DOWNLOAD: Nanos = Nanos::secs(1800);
 /// Modules that a guest must have before it sees the host's files; what it loads by their help comes later.
-const FIRST: [&str; 6] = ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay"];
+const FIRST: [&str; 7] =
+    ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay", "ext4"];
 /// Modules that the kernel cannot load on demand: nothing refers to them by an alias.
 const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 /// Memory and size of the disk of a guest.
@@ -100,6 +103,13 @@ impl Kernel {
 
 fn unable(what: &str, hint: &str) -> ExpectedError {
     StackError::Unable { what: what.into(), hint: hint.into() }.into()
+}
+
+/// What guests need and this host has not.
+pub fn lacks(what: &str, hint: &str) -> ExpectedError {
+    let (kind, stage) = (FailureKind::HostLacks, Stage::Attach);
+    let failure = RunFailure { kind, stage, what: what.into(), hint: Some(hint.into()) };
+    ExpectedError::Run { context: "guests".into(), failure }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ExpectedError {
@@ -245,11 +255,11 @@ impl Kernels {
 /// It is not installed.
 pub fn require_qemu() -> Result<PathBuf, ExpectedError> {
     if !cfg!(target_arch = "x86_64") {
-        return Err(unable("guests take an x86-64 machine", "compare machines with --place"));
+        return Err(lacks("they take an x86-64 machine", "compare machines with --place"));
     }
     find(QEMU).ok_or_else(|| {
         let hint = format!("install it: {}", how_to_install(QEMU_PACKAGES));
-        unable(&format!("{QEMU} is not installed, which runs guests"), &hint)
+        lacks(&format!("{QEMU} is not installed, which runs them"), &hint)
     })
 }
 
@@ -265,12 +275,13 @@ pub fn device_of(plan: &Plan) -> Option<Offer> {
     })
 }
 
-/// A guest under a kernel as a step of a dry run, with its undo.
-pub fn step(kernel: &str) -> (String, &'static str) {
+/// A guest under a kernel, by KVM or not, as a step of a dry run, with its undo.
+pub fn step(kernel: &str, kvm: bool) -> (String, &'static str) {
     (
         format!(
-            "boot a guest under the kernel {kernel} ({QEMU}: 1 emulated processor, {MEMORY_MIB} MiB of memory, the host's files to read, \
-             a disk of {} in a nameless file of the home), which makes the device there",
+            "boot a guest under the kernel {kernel} ({QEMU}: {}, {MEMORY_MIB} MiB of memory, the host's files to read, a disk of {} in a \
+             nameless file of the home)",
+            if kvm { "this machine's processors by KVM" } else { "1 emulated processor" },
             Bytes(DISK_BYTES)
         ),
         "it powers off when its input ends, and its disk goes with it",
@@ -520,11 +531,11 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
 }
 
 /// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `device`: the
-/// offer of a modelled device, as JSON, that this host serves to it.
+/// offer of a modelled device, as JSON, that this host serves to it. `kvm`: on this machine's processors, all of them.
 ///
 /// # Errors
 /// The kernel lacks what a guest needs, QEMU cannot be started, or the device cannot be served.
-pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), ExpectedError> {
+pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<(), ExpectedError> {
     let device: Option<Offer> = device
         .map(serde_json::from_str)
         .transpose()
@@ -537,6 +548,10 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), Expecte
     first_files(kernel, device.is_some(), &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
+    // Here, where it takes no emulated time.
+    let path = format!("/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd());
+    let without_journal = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard", &path];
+    Program::new("mkfs.ext4").args(without_journal).run()?;
     let device = device.as_ref().map(for_hypervisor).transpose()?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let machine = Machine {
@@ -546,7 +561,8 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), Expecte
         console: "/proc/self/fd/2".into(),
         disk: at(&disk),
         memory: MEMORY_MIB,
-        cpus: 1,
+        cpus: if kvm { crate::environment::cpus() } else { 1 },
+        kvm: kvm.then(|| Kvm { direct_io: takes_direct_io(&at(&disk)) }),
         device: device.as_ref().map(|[disk, port]| [disk.as_raw_fd(), port.as_raw_fd()]),
     };
     [&lock, &initramfs, &disk].into_iter().try_for_each(inherited)?;
@@ -554,6 +570,12 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>) -> Result<(), Expecte
     #[expect(clippy::disallowed_methods, reason = "becomes the guest: no part of this process lives on")]
     let error = Command::new(&program).args(machine.words()).exec();
     Err(StackError::io("start", program, error).into())
+}
+
+/// Whether a file can be used without the page cache of this host, which would serve the guest's reads.
+fn takes_direct_io(path: &Path) -> bool {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).is_ok()
 }
 
 /// A lock on the kernel in a folder, which another command may have replaced since it was found.
@@ -585,7 +607,7 @@ fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), Expec
     let own = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     let write = || -> io::Result<()> {
         let mut archive = Archive::new(BufWriter::new(out));
-        archive.file("init", 0o755, &fs::read(&own)?)?;
+        archive.file("init", 0o755, image::loaded(&fs::read(&own)?))?;
         for library in libraries(&own) {
             archive.file(&library.display().to_string(), 0o755, &fs::read(&library)?)?;
         }

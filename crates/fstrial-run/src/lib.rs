@@ -26,6 +26,7 @@ pub mod history;
 pub mod interrupt;
 pub mod judge;
 pub mod kernels;
+pub mod kvm;
 pub mod latencies;
 pub mod look;
 pub mod numbers;

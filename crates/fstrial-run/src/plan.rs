@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_guests_are_not_compared() {
+    fn times_of_emulated_guests_are_not_compared() {
         let mut trial = trial(&["ext4@6.1", "xfs@6.1"], &["append-fsync"]);
         trial.places = vec![Place::guest("6.1")];
         trial.trial.decide_on = vec![Metric::DeviceBytes];
@@ -592,6 +592,14 @@ mod tests {
             assert_eq!(plan.comparable(0, 1, metric).len(), count, "{metric:?}");
             assert_eq!(plan.comparable(0, 0, metric).len(), count, "a trend of one arm");
         }
+        trial.places[0].kvm = true;
+        trial.trial.decide_on = vec![Metric::P99];
+        assert_eq!(planned(&trial, 1, 1).comparable(0, 1, Metric::Throughput).len(), 1);
+        trial.places.push(Place::guest("6.12"));
+        trial.arms[1].place = Some("6.12".into());
+        trial.trial.decide_on = vec![Metric::DeviceBytes];
+        let problem = trial.problem().unwrap().message;
+        assert!(problem.contains("processors of others are emulated"), "{problem}");
     }
 
     fn described(plan: &Plan) -> String {

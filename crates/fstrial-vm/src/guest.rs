@@ -180,6 +180,12 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     fs::create_dir_all("/memory/work")?;
     let layers = c"lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
     attach("root", "overlay", "/root", MountFlags::empty(), layers)?;
+    // The copy is in memory already.
+    if let Some(program) = guest.command.first() {
+        let at = format!("/root{program}");
+        mount_bind("/init", &at)
+            .map_err(|error| io::Error::other(format!("could not bind {at}: {error}")))?;
+    }
     // The host may have modules of the same release.
     let at = format!("/root/lib/modules/{release}");
     fs::create_dir_all(&at)?;
@@ -197,21 +203,7 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     // Not there in every kernel.
     let _ = attach("cgroup2", "cgroup2", "/sys/fs/cgroup", MountFlags::empty(), c"");
     let disk = when_there("its disk", || Path::new("/dev/vda").exists().then_some("/dev/vda"))?;
-    run_once("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", disk])?;
     attach(disk, "ext4", DISK, MountFlags::empty(), c"")
-}
-
-fn run_once(program: &str, words: &[&str]) -> io::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "before anything else runs here")]
-    let status = Command::new(program)
-        .args(words)
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| io::Error::other(format!("could not start {program}: {error}")))?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} ended with {status}"))) }
 }
 
 #[cfg(test)]

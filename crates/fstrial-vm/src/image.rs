@@ -85,6 +85,31 @@ pub fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     }
 }
 
+/// What of a program (an ELF file of 64 bits) is loaded when it runs: symbols and the like, which come last, are cut off. Other bytes
+/// stay as they are.
+///
+/// Offsets are those of the System V ABI: `e_phoff` at 32, `e_phentsize` and `e_phnum` at 54 and 56, and of each program header `p_offset`
+/// at 8 and `p_filesz` at 32.
+pub fn loaded(program: &[u8]) -> &[u8] {
+    fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
+        let mut word = [0; 8];
+        word[..length].copy_from_slice(bytes.get(at..at.checked_add(length)?)?);
+        usize::try_from(u64::from_le_bytes(word)).ok()
+    }
+    let end = || {
+        let table = number(program, 32, 8)?;
+        let (size, count) = (number(program, 54, 2)?, number(program, 56, 2)?);
+        let end_of = |index: usize| {
+            let at = table.checked_add(index * size)?;
+            number(program, at.checked_add(8)?, 8)?.checked_add(number(program, at.checked_add(32)?, 8)?)
+        };
+        let ends: Option<Vec<usize>> = (0..count).map(end_of).collect();
+        ends?.into_iter().chain([table + count * size]).max()
+    };
+    let end = if program.starts_with(ELF) { end() } else { None };
+    &program[..end.unwrap_or(program.len()).min(program.len())]
+}
+
 fn zstd(bytes: &[u8]) -> io::Result<impl Read> {
     ruzstd::decoding::StreamingDecoder::new(bytes).map_err(io::Error::other)
 }
@@ -124,6 +149,22 @@ mod tests {
         image.extend_from_slice(&u32::try_from(KERNEL.len()).unwrap().to_le_bytes());
         image.extend_from_slice(b"code after it");
         image
+    }
+
+    #[test]
+    fn a_program_runs_without_what_is_not_loaded() {
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let part = loaded(&whole);
+        assert!(part.len() < whole.len(), "at least its section headers are cut off");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, part).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "this very program")]
+        let ended = std::process::Command::new(&path).arg("--list").output().unwrap();
+        assert!(String::from_utf8_lossy(&ended.stdout).contains("a_program_runs_without"), "{ended:?}");
+        assert_eq!(loaded(b"#!/bin/sh"), b"#!/bin/sh");
+        assert_eq!(loaded(&whole[..60]), &whole[..60]);
     }
 
     #[test]

@@ -13,6 +13,13 @@ pub const DEVICE_SERIAL: &str = "model";
 /// The tag of the host's files.
 pub const HOST_FILES: &str = "host";
 
+/// How a guest runs on the host's own processors.
+#[derive(Debug, Clone, Copy)]
+pub struct Kvm {
+    /// Its disk is used without the page cache of the host.
+    pub direct_io: bool,
+}
+
 /// A microVM.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -28,6 +35,8 @@ pub struct Machine {
     pub memory: u32,
     /// Its processors.
     pub cpus: u16,
+    /// They are the host's; otherwise they are emulated.
+    pub kvm: Option<Kvm>,
     /// A modelled device: the descriptors of the sockets of its NBD server and of the port for orders.
     pub device: Option<[i32; 2]>,
 }
@@ -36,16 +45,24 @@ impl Machine {
     /// The arguments. The port is the program's standard input and output.
     ///
     /// q35, as `microvm` without KVM has no timer to calibrate against and hangs at random; `panic=-1` and `-no-reboot` turn a panic
-    /// into an end. An emulated processor has nothing to mitigate.
+    /// into an end. An emulated processor has nothing to mitigate, and nothing to calibrate its counter against; with the self-tests of
+    /// its cryptography the kernel boots a second later.
     pub fn words(&self) -> Vec<String> {
         let file = |path: &PathBuf| path.display().to_string().replace(',', ",,");
-        let words: [&[&str]; 9] = [
+        let processor: &[&str] = match self.kvm {
+            Some(_) => &["-accel", "kvm", "-cpu", "host"],
+            None => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+        };
+        let emulated = if self.kvm.is_some() { "" } else { " mitigations=off tsc=reliable no_timer_check" };
+        let cache = if self.kvm.is_some_and(|kvm| kvm.direct_io) { ",cache.direct=on" } else { "" };
+        let words: [&[&str]; 10] = [
             &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
-            &["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"],
+            &["-machine", "q35"],
+            processor,
             &["-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()],
             &["-kernel", &self.kernel.display().to_string()],
             &["-initrd", &self.initramfs.display().to_string()],
-            &["-append", "console=ttyS0 quiet panic=-1 mitigations=off"],
+            &["-append", &format!("console=ttyS0 quiet panic=-1 cryptomgr.notests{emulated}")],
             &["-serial", &format!("file:{}", self.console.display())],
             &[
                 "-device",
@@ -61,7 +78,7 @@ impl Machine {
                     "local,path=/,mount_tag={HOST_FILES},security_model=none,readonly=on,multidevs=remap"
                 ),
                 "-blockdev",
-                &format!("driver=file,filename={},node-name=disk,discard=unmap", file(&self.disk)),
+                &format!("driver=file,filename={},node-name=disk,discard=unmap{cache}", file(&self.disk)),
                 "-device",
                 "virtio-blk-pci,drive=disk",
             ],
@@ -97,6 +114,7 @@ mod tests {
             disk: "/a,b".into(),
             memory: 512,
             cpus: 2,
+            kvm: None,
             device: Some([7, 8]),
         };
         let line = machine.words().join(" ");
@@ -111,5 +129,15 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }
+        assert!(
+            line.contains("-accel tcg") && !line.contains("direct") && line.contains("mitigations=off"),
+            "{line}"
+        );
+        let line = Machine { kvm: Some(Kvm { direct_io: true }), ..machine }.words().join(" ");
+        assert!(
+            line.contains("-accel kvm -cpu host") && !line.contains("tcg") && !line.contains("mitigations"),
+            "{line}"
+        );
+        assert!(line.contains("discard=unmap,cache.direct=on"), "{line}");
     }
 }

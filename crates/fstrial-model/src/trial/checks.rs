@@ -257,11 +257,10 @@ impl Trial {
 
     /// In guests, whose processors are emulated, only counts decide, and arms are compared with arms in guests.
     fn emulation_problem(&self) -> Option<Problem> {
-        if !self.has_guests() {
-            return None;
-        }
+        let guest = self.arms.iter().find_map(|arm| self.guest_of(arm))?;
         // A claim says itself what decides.
-        let mut deciding = self.trial.decide_on.iter().filter(|_| self.claim.is_none());
+        let mut deciding =
+            self.trial.decide_on.iter().filter(|_| self.claim.is_none() && self.has_emulated());
         if let Some(metric) = deciding.find(|metric| !metric.is_counted()) {
             return Some(problem(
                 &["trial", "decide_on"],
@@ -269,11 +268,22 @@ impl Trial {
                 "decide on a count, with workloads that sync: --decide-on device-bytes --workload append-fsync,create-files",
             ));
         }
-        let machine = self.arms.iter().position(|arm| !self.is_emulated(arm))?;
+        let machine = self.arms.iter().position(|arm| self.guest_of(arm).is_none());
+        if let Some(machine) = machine {
+            return Some(problem(
+                &["arm", &machine.to_string(), "place"],
+                format!(
+                    "{} is built on a machine, and others under kernels in guests",
+                    self.arms[machine].name
+                ),
+                "build all arms in guests, or none",
+            ));
+        }
+        let other = self.places.iter().position(|place| place.kernel.is_some() && place.kvm != guest.kvm)?;
         Some(problem(
-            &["arm", &machine.to_string(), "place"],
-            format!("{} is built on a machine, and others under kernels in guests", self.arms[machine].name),
-            "build all arms in guests, or none",
+            &["place", &other.to_string(), "kvm"],
+            "some guests run by KVM, and the processors of others are emulated",
+            "let all guests of a trial run by KVM, or none",
         ))
     }
 
@@ -663,7 +673,7 @@ impl Trial {
 
     /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
-        (self.has_guests() && !workload.is_self_clocked()).then(|| {
+        (self.has_emulated() && !workload.is_self_clocked()).then(|| {
             problem(
                 &["workload", at, "use"],
                 format!(

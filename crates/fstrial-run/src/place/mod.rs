@@ -11,7 +11,7 @@ pub mod modelled;
 pub mod precondition;
 pub mod reach;
 pub mod remote;
-mod transport;
+pub(crate) mod transport;
 pub mod wire;
 
 use super::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};

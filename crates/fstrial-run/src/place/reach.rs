@@ -29,16 +29,19 @@ impl Reach {
         &self.place
     }
 
-    /// The guest of a kernel of a home, with the modelled device that this host serves to it, if any: this very program boots it.
+    /// The guest of a kernel of a home, by KVM or not, with the modelled device that this host serves to it, if any: this very program
+    /// boots it.
     pub fn guest(
         place: &str,
         kernel: &str,
         home: &std::path::Path,
         device: Option<&Offer>,
+        kvm: bool,
     ) -> std::io::Result<Self> {
         let program = std::env::current_exe()?.display().to_string();
         let home = format!("--home={}", home.display());
         let mut words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
+        words.extend(kvm.then(|| "--kvm".to_owned()));
         let device = device.map(|offer| serde_json::to_string(offer).expect("an offer is plain data"));
         words.extend(device.map(|offer| format!("--device={offer}")));
         Ok(Self { place: place.to_owned(), program, words, boots: true })

@@ -20,7 +20,7 @@ pub(super) const POLL: Duration = Duration::from_millis(50);
 const LAST_WORDS: usize = 3;
 
 /// A socket and who is there.
-pub(super) struct Transport {
+pub(crate) struct Transport {
     child: Child,
     socket: UnixStream,
     /// The last lines that it complained in.
@@ -29,7 +29,7 @@ pub(super) struct Transport {
 
 impl Transport {
     /// Starts the command of a place: the socket is its input and output.
-    pub(super) fn by_command(reach: &Reach) -> io::Result<Self> {
+    pub(crate) fn by_command(reach: &Reach) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
         #[expect(
@@ -49,17 +49,17 @@ impl Transport {
     }
 
     /// The socket, for one more that reads or writes.
-    pub(super) fn socket(&self) -> io::Result<UnixStream> {
+    pub(crate) fn socket(&self) -> io::Result<UnixStream> {
         self.socket.try_clone()
     }
 
     /// Whether the process has ended.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
 
     /// Waits until the process has ended, or ends it; gives its last words. The agent hears that nobody is left.
-    pub(super) fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
+    pub(crate) fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
         let _ = self.socket.shutdown(Shutdown::Both);
         let began = Instant::now();
         let status = loop {

@@ -39,7 +39,7 @@ const SAID: usize = 4096;
 /// From the trial to the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Nothing has happened.
     Alive,
     /// Make the devices of a trial. Comes once, and first.
@@ -115,7 +115,7 @@ pub(super) enum Answer {
 }
 
 /// Says messages from a thread of its own: anyone who does not read holds nobody up.
-pub(super) struct Voice<T> {
+pub(crate) struct Voice<T> {
     messages: mpsc::SyncSender<T>,
     ended: mpsc::Receiver<()>,
     /// Something could not be said: nothing after it is.
@@ -124,7 +124,7 @@ pub(super) struct Voice<T> {
 
 impl<T: Serialize + Send + 'static> Voice<T> {
     /// Speaks to the other side, and says `alive` whenever there was nothing else to say for a pulse.
-    pub(super) fn to(mut to: impl Write + Send + 'static, alive: fn() -> T) -> Self {
+    pub(crate) fn to(mut to: impl Write + Send + 'static, alive: fn() -> T) -> Self {
         let (messages, said) = mpsc::sync_channel(SAID);
         let (at_end, ended) = mpsc::channel();
         let is_lost = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ impl<T: Serialize + Send + 'static> Voice<T> {
     }
 
     /// Says something. If nobody is there any more, no answer comes either.
-    pub(super) fn say(&self, message: T) {
+    pub(crate) fn say(&self, message: T) {
         if let Err(mpsc::TrySendError::Full(_)) = self.messages.try_send(message) {
             self.is_lost.store(true, Ordering::Relaxed);
         }
@@ -178,7 +178,7 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
 }
 
 /// The next line of somebody who complains, whatever it holds: what is too long of it is left out.
-pub(super) fn next_line(from: &mut impl BufRead) -> Option<String> {
+pub(crate) fn next_line(from: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = from.by_ref().take(bounded::MAX_TEXT as u64).read_until(b'\n', &mut line).ok()?;
     if read > 0 && !line.ends_with(b"\n") {

@@ -24,8 +24,34 @@ use fstrial_model::{
     units::{Nanos, Percent},
     workload::{Entry, KeyValueEngine, RateTarget},
 };
-use fstrial_run::{environment, error::ExpectedError, exit_code, kernels::Kernels, look::LOOK, place::reach};
+use fstrial_run::{
+    environment,
+    error::ExpectedError,
+    exit_code,
+    kernels::{Kernels, require_qemu},
+    kvm,
+    look::LOOK,
+    place::reach,
+};
 use std::path::{Path, PathBuf};
+
+/// Whether a guest of a kernel runs on this machine's own processors. Says why not, where it was just tried.
+fn has_kvm(home: &Path, kernels: &Kernels, name: &str) -> bool {
+    let Some(kernel) = kernels.find(name).filter(|_| require_qemu().is_ok()) else { return false };
+    let mut was_tried = false;
+    let mut tell = |line: &str| {
+        was_tried = true;
+        super::say(&format!("{line}\n"));
+    };
+    let problem = match kvm::problem(home, &kernel, &mut tell) {
+        Ok(problem) => problem,
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(problem) = problem.as_ref().filter(|_| was_tried) {
+        super::say(&format!("they cannot, so their processors are emulated: {problem}\n"));
+    }
+    problem.is_none()
+}
 
 /// Neither a kernel nor a place with a command.
 fn unknown_place(name: &str, kernels: &Kernels) -> ExpectedError {
@@ -328,7 +354,8 @@ impl CompareArgs {
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
             // With --place the name may be misspelt: the trial's own check finds that.
-            let kernels = Kernels::of_home(&self.home.folder()?);
+            let home = self.home.folder()?;
+            let kernels = Kernels::of_home(&home);
             let mut places: Vec<Place> =
                 self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
@@ -336,7 +363,7 @@ impl CompareArgs {
                     continue;
                 }
                 if kernels.knows(name) {
-                    places.push(Place::guest(name));
+                    places.push(Place { kvm: has_kvm(&home, &kernels, name), ..Place::guest(name) });
                 } else if self.conduct.places.is_empty() {
                     return Err(unknown_place(name, &kernels));
                 }

@@ -139,7 +139,7 @@ pub(crate) fn dry_run(
     let budget = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
     let mut steps = steps::render(&plan, places, precondition, looks.as_ref(), &budget);
     let mut missing = lacking::of_trial(&plan.trial, environment::cpus());
-    missing.extend(lacking::of_guests(&plan.trial, &Kernels::of_home(&home.folder()?)));
+    missing.extend(lacking::of_guests(&plan.trial, &home.folder()?));
     missing.extend(lacking::of_device(&plan));
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
@@ -153,10 +153,11 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         let Some(kernel) = &place.kernel else { continue };
         require_qemu()?;
         let folder = home.folder()?;
-        Kernels::of_home(&folder).required(kernel)?;
+        let kernel = Kernels::of_home(&folder).required(kernel)?;
+        lacking::kvm(&folder, place, &kernel)?;
         let device = kernels::device_of(&plan.at(place));
         let guest = std::path::absolute(&folder)
-            .and_then(|home| Reach::guest(&place.name, kernel, &home, device.as_ref()));
+            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, device.as_ref(), place.kvm));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     Ok(all)

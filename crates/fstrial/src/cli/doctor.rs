@@ -16,7 +16,7 @@ use fstrial_run::{
     exit_code,
     interrupt::Interrupt,
     kernels::{Kernels, require_qemu},
-    numbers, program,
+    kvm, numbers, program,
 };
 use fstrial_stack::{
     StackError,
@@ -98,7 +98,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         schema_version: 2,
         environment: Environment::of_this_machine(),
         root,
-        checks: checks(&Kernels::of_home(&args.home.folder()?)),
+        checks: checks(&args.home.folder()?),
         filesystems: FILESYSTEMS.iter().map(filesystem).collect(),
         engine: fstrial_engine::measure_overhead().ok(),
         noise: Vec::new(),
@@ -161,7 +161,7 @@ fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
     }
 }
 
-fn checks(kernels: &Kernels) -> Vec<Check> {
+fn checks(home: &Path) -> Vec<Check> {
     let exists = |path: &str| Path::new(path).exists();
     let schedulers = std::fs::read_dir("/sys/block")
         .ok()
@@ -216,7 +216,7 @@ fn checks(kernels: &Kernels) -> Vec<Check> {
     ];
     checks.extend(SERVERS.map(server));
     checks.push(engines());
-    checks.push(guests(kernels));
+    checks.push(guests(home));
     checks
 }
 
@@ -262,12 +262,21 @@ fn engines() -> Check {
 }
 
 /// What arms under kernels of their own need, and the kernels that are here.
-fn guests(kernels: &Kernels) -> Check {
-    let names: Vec<String> = kernels.list().into_iter().map(|kernel| kernel.name).collect();
-    let found = match require_qemu() {
-        Err(error) => lacking::with_hint(&error),
-        Ok(_) if names.is_empty() => "QEMU; get a kernel: `fstrial kernels get 6.12`".into(),
-        Ok(_) => format!("QEMU; kernels {} (`fstrial kernels`)", names.join(", ")),
+fn guests(home: &Path) -> Check {
+    let kernels = Kernels::of_home(home).list();
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    let found = match (require_qemu(), kernels.last()) {
+        (Err(error), _) => lacking::with_hint(&error),
+        (Ok(_), None) => "QEMU; get a kernel: `fstrial kernels get 6.12`".into(),
+        (Ok(_), Some(kernel)) => {
+            let tried = kvm::problem(home, kernel, &mut |line| super::say(&format!("{line}\n")));
+            let processors = match tried {
+                Ok(None) => "guests use KVM".into(),
+                Ok(Some(problem)) => format!("their processors are emulated ({problem})"),
+                Err(error) => error.to_string(),
+            };
+            format!("QEMU; kernels {} (`fstrial kernels`); {processors}", names.join(", "))
+        }
     };
     Check { name: "guests", ok: require_qemu().is_ok(), found }
 }

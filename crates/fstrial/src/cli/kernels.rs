@@ -74,6 +74,9 @@ Examples:
         /// The modelled device that is served to it.
         #[arg(long, value_name = "JSON")]
         device: Option<String>,
+        /// On this machine's processors.
+        #[arg(long)]
+        kvm: bool,
     },
 }
 
@@ -91,7 +94,9 @@ pub(crate) fn exec(args: &KernelsArgs) -> Result<u8, ExpectedError> {
             kernels.remove(name)?;
             super::say(&format!("{name} is removed\n"));
         }
-        KernelsCommand::Boot { name, device } => become_guest(&kernels.required(name)?, device.as_deref())?,
+        KernelsCommand::Boot { name, device, kvm } => {
+            become_guest(&kernels.required(name)?, device.as_deref(), *kvm)?;
+        }
     }
     Ok(exit_code::VERDICT)
 }

@@ -6,6 +6,7 @@ use fstrial_model::{
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
     measurement::Stage,
+    place::Place,
     preset,
     trial::Trial,
     units::Bytes,
@@ -14,11 +15,13 @@ use fstrial_model::{
 use fstrial_report::summary::listed;
 use fstrial_run::{
     error::ExpectedError,
-    kernels::{Kernels, require_qemu},
+    kernels::{Kernel, Kernels, lacks, require_qemu},
+    kvm,
     plan::Plan,
     program::install,
 };
 use fstrial_stack::{StackError, command, device, host};
+use std::path::Path;
 
 /// What a filesystem needs and this host has not.
 pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
@@ -38,7 +41,7 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
     let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
     // Guests have the tools of this host, but kernels of their own.
-    let guests = || trial.arms.iter().filter(|arm| trial.is_emulated(arm));
+    let guests = || trial.arms.iter().filter(|arm| trial.guest_of(arm).is_some());
     let tools = guests().filter_map(|arm| arm.row()).filter_map(of_mkfs);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let has_programs = here().chain(guests()).next().is_some();
@@ -54,11 +57,27 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
 }
 
 /// What guests of a trial need and this host has not.
-pub(super) fn of_guests(trial: &Trial, kernels: &Kernels) -> Vec<String> {
-    let guests = || trial.places.iter().filter_map(|place| place.kernel.as_ref());
+pub(super) fn of_guests(trial: &Trial, home: &Path) -> Vec<String> {
+    let kernels = Kernels::of_home(home);
+    let guests = || trial.places.iter().filter_map(|place| Some((place, place.kernel.as_ref()?)));
     let qemu = guests().next().and_then(|_| require_qemu().err());
-    let missing = guests().filter_map(|kernel| kernels.required(kernel).err());
+    let has_qemu = qemu.is_none();
+    let missing = guests().filter_map(|(place, kernel)| match kernels.required(kernel) {
+        Ok(kernel) if has_qemu => kvm(home, place, &kernel).err(),
+        found => found.err(),
+    });
     qemu.into_iter().chain(missing).map(|error| with_hint(&error)).collect()
+}
+
+/// Refuses a guest that is to run by KVM where none does.
+pub(super) fn kvm(home: &Path, place: &Place, kernel: &Kernel) -> Result<(), ExpectedError> {
+    if !place.kvm {
+        return Ok(());
+    }
+    kvm::problem(home, kernel, &mut |line| super::say(&format!("{line}\n")))?.map_or(Ok(()), |problem| {
+        let hint = "leave kvm = true out; processors are emulated then, and only counts are compared";
+        Err(lacks(&format!("they cannot use KVM here: {problem}"), hint))
+    })
 }
 
 /// An error with its remedy, on one line.

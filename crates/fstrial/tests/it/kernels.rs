@@ -10,6 +10,18 @@ use std::{
     time::Duration,
 };
 
+const QEMU: &str = "qemu-system-x86_64";
+/// A machine without KVM.
+const NO_KVM: &str =
+    r#"case "$*" in *"-accel kvm"*) echo 'no KVM for a test' >&2; exit 1;; esac; exec $real "$@""#;
+/// A machine that is said to have it: its processors are emulated all the same.
+const AS_IF_KVM: &str = r#"for word do
+    shift
+    case "$word" in kvm) word=tcg,thread=multi;; host) word=max;; esac
+    set -- "$@" "$word"
+done
+exec $real "$@""#;
+
 /// Where kernels that were fetched stay between runs of the tests.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
@@ -20,14 +32,16 @@ fn lab(test: &str, names: &[&str]) -> Option<Lab> {
     if !support::is_root(test, "agents work as root") {
         return None;
     }
-    if fstrial_stack::command::find("qemu-system-x86_64").is_none() {
-        skip(test, "needs qemu-system-x86_64");
+    if fstrial_stack::command::find(QEMU).is_none() {
+        skip(test, &format!("needs {QEMU}"));
         return None;
     }
     let lab = Lab::new();
     fs::create_dir_all(cache()).unwrap();
     fs::create_dir_all(lab.home()).unwrap();
     symlink(cache(), lab.home().join("kernels")).unwrap();
+    // The same everywhere.
+    lab.wrap(QEMU, NO_KVM);
     for name in names {
         if cache().join(name).join("release").exists() {
             continue;
@@ -90,6 +104,40 @@ fn two_kernels_are_compared_by_what_is_counted() {
     assert!(document["warnings"].to_string().contains("PROCESSORS ARE EMULATED"), "{document}");
     assert_eq!(guests(&lab), Vec::<String>::new());
     lab.assert_nothing_left("after guests");
+}
+
+/// Where guests can use KVM, times are compared; a trial that needs it is refused elsewhere.
+#[test]
+fn times_of_guests_that_use_kvm_are_compared() {
+    let test = "times_of_guests_that_use_kvm_are_compared";
+    let Some(lab) = lab(test, &["6.1"]) else { return };
+    if !Path::new("/dev/kvm").exists() {
+        return skip(test, "needs /dev/kvm");
+    }
+    lab.wrap(QEMU, AS_IF_KVM);
+    lab.save(&format!("compare ext4@6.1 xfs@6.1 {WORDS} --rounds 1"), "trial.toml");
+    assert!(fs::read_to_string(lab.path("trial.toml")).unwrap().contains("kvm = true"));
+    let mut running = lab.start("run trial.toml --json");
+    assert!(running.wait_for("run-started"));
+    let cpus = std::thread::available_parallelism().unwrap();
+    assert!(guests(&lab)[0].contains(&format!("-smp {cpus} ")), "{:?}", guests(&lab));
+    let ended = running.end(PATIENCE);
+    assert_eq!(ended.code(), 3, "{}", ended.stderr);
+    let document = ended.document();
+    let workload = &document["workloads"][0];
+    assert_eq!(workload["verdicts"][0]["metric"], "throughput", "{workload}");
+    assert!(workload["cells"][0]["rate"].as_f64() > Some(0.0), "{workload}");
+    assert!(document["warnings"].to_string().contains("ARMS RAN IN GUESTS"), "{document}");
+
+    lab.wrap(QEMU, NO_KVM);
+    let refused = lab.run("run trial.toml");
+    assert_eq!(refused.code(), 10, "{refused:?}");
+    for said in ["guests: they cannot use KVM here", "no KVM for a test", "leave kvm = true out"] {
+        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    }
+    let steps = lab.run("run trial.toml --dry-run").stdout;
+    assert!(steps.contains("This cannot run here: guests: they cannot use KVM here"), "{steps}");
+    lab.assert_nothing_left("after guests by KVM");
 }
 
 #[test]

@@ -181,9 +181,25 @@ impl Lab {
         self.path(name)
     }
 
+    /// Has this lab's commands find a script where they look for a program; `$real` in it is the program.
+    pub(crate) fn wrap(&self, program: &str, script: &str) {
+        let real = fstrial_stack::command::find(program).unwrap();
+        let folder = self.path("bin");
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(program);
+        fs::write(&path, format!("#!/bin/sh\nreal={}\n{script}\n", real.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// A command of this lab, not yet started.
     pub(crate) fn prepare(&self, program: &str) -> Command {
         let mut command = command(program);
+        let wrapped = self.path("bin");
+        if wrapped.exists() {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::iter::once(wrapped).chain(std::env::split_paths(&path));
+            command.env("PATH", std::env::join_paths(folders).unwrap());
+        }
         command
             .current_dir(self.root())
             .env("FSTRIAL_HOME", self.home())

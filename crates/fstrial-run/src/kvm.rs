@@ -1,0 +1,91 @@
+//! Whether guests run on this machine's own processors. That `/dev/kvm` opens proves nothing (on nested hosts it does, and guests hang),
+//! so a guest is booted; the answer is kept until the machine boots again, or has another QEMU.
+
+use crate::{
+    error::ExpectedError,
+    interrupt::Interrupt,
+    kernels::{Kernel, require_qemu},
+    place::{
+        reach::Reach,
+        transport::Transport,
+        wire::{self, Order, Voice},
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::{self, BufReader},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// The longest that a guest takes to say its first word by KVM.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+/// How long one that says nothing may take to end.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// What came of a try, and of which machine and QEMU.
+#[derive(Debug, Serialize, Deserialize)]
+struct Tried {
+    boot: String,
+    qemu: [i64; 3],
+    problem: Option<String>,
+}
+
+/// Why guests do not run by KVM here; none if they do. `tell` hears that it is tried, which takes ten seconds at most.
+///
+/// # Errors
+/// QEMU is not installed, or what was found cannot be kept.
+pub fn problem(
+    home: &Path,
+    kernel: &Kernel,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<String>, ExpectedError> {
+    if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
+        return Ok(Some(format!("/dev/kvm cannot be opened: {error}")));
+    }
+    let kept = home.join("kernels/.kvm");
+    let failed = |what: &'static str| {
+        let path = kept.clone();
+        move |source| ExpectedError::File { what, path, source }
+    };
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let qemu = fs::metadata(require_qemu()?).map_err(failed("look for QEMU for"))?;
+    let qemu = [qemu.mtime(), qemu.size().cast_signed(), qemu.ino().cast_signed()];
+    let before: Option<Tried> =
+        fs::read_to_string(&kept).ok().and_then(|text| serde_json::from_str(&text).ok());
+    if let Some(tried) = before.filter(|tried| tried.boot == boot && tried.qemu == qemu) {
+        return Ok(tried.problem);
+    }
+    tell("checking whether guests can use KVM here (10 s at most)");
+    let problem = booted(home, kernel).map_err(failed("boot a guest for"))?;
+    let tried = Tried { boot, qemu, problem };
+    let text = serde_json::to_string(&tried).expect("plain data");
+    // Whole or not at all.
+    let draft = kept.with_extension(format!("kvm.{}", std::process::id()));
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, &kept)).map_err(failed("write"))?;
+    Ok(tried.problem)
+}
+
+/// Boots a guest until the agent in it says its first word.
+fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
+    let reach = Reach::guest("kvm", &kernel.name, &std::path::absolute(home)?, None, true)?;
+    let transport = Transport::by_command(&reach)?;
+    let mut heard = BufReader::new(transport.socket()?);
+    // Which it answers at once.
+    let voice = Voice::to(transport.socket()?, || Order::Alive);
+    voice.say(Order::Close);
+    let (sender, first) = mpsc::channel();
+    thread::spawn(move || sender.send(wire::next_line(&mut heard)));
+    let heard = first.recv_timeout(FIRST_WORD);
+    let words = transport.end(FAREWELL, &Interrupt::default());
+    Ok(match heard {
+        Ok(Some(_)) => None,
+        Ok(None) if words.is_empty() => Some("QEMU ended".into()),
+        Ok(None) => Some(format!("QEMU ended: {words}")),
+        Err(_) => Some(format!("a guest said nothing for {} s", FIRST_WORD.as_secs())),
+    })
+}
