@@ -89,6 +89,9 @@ pub fn version_flag(program: &str) -> &'static str {
     if let Some(row) = FILESYSTEMS.iter().find(|row| row.mkfs == program) {
         return row.mkfs_version;
     }
+    if program == "lvm" {
+        return "version";
+    }
     match FILESYSTEMS.iter().any(|row| row.version_by_v.contains(&program)) {
         true => "-V",
         false => "--version",

@@ -2,7 +2,7 @@
 //!
 //! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
 //! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `rotational=on|off`, `discard=on|off`: the device's queue;
-//!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
+//!   `lvm`, `thin`, `crypt`: a layer on the device; `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
 //!   device; `handicap=…`, `slowed=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
 //!   `memory=…`: the limit for the memory of the load and its page cache;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
@@ -16,6 +16,7 @@ pub use crate::device::Switch;
 
 use crate::{
     filesystem::{Filesystem, NOT_MADE},
+    layer::Layer,
     place,
     problem::{closest_spelling, did_you_mean},
     profile::Profile,
@@ -66,6 +67,9 @@ pub struct Arm {
     /// `external`: its journal or log lies on the trial's log device; left out: on the device itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogPlace>,
+    /// A volume of the device mapper between the device and the filesystem; left out: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
     /// How btrfs spreads data and metadata over the trial's members: `raid10`, or `raid0/raid1` for them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
@@ -151,6 +155,7 @@ impl Arm {
             rotational: None,
             discard: None,
             log: None,
+            layer: None,
             profile: None,
             handicap: None,
             slowed: None,
@@ -190,6 +195,7 @@ impl Arm {
         items.extend(self.rotational.iter().map(|r| format!("rotational={}", r.name())));
         items.extend(self.discard.iter().map(|d| format!("discard={}", d.name())));
         items.extend(self.log.iter().map(|LogPlace::External| "log=external".to_owned()));
+        items.extend(self.layer.iter().map(|layer| layer.name().to_owned()));
         items.extend(self.profile.iter().map(|profile| format!("profile={profile}")));
         items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
         items.extend(self.slowed.iter().map(|slowed| format!("slowed={slowed}")));
@@ -350,6 +356,7 @@ impl Arm {
         if options
             || self.sets_the_queue()
             || self.log.is_some()
+            || self.layer.is_some()
             || self.profile.is_some()
             || self.planted().is_some()
             || self.memory.is_some()
@@ -372,6 +379,16 @@ impl Arm {
         {
             return Some((
                 format!("`discard=off` and the mount option `{asked}` contradict each other"),
+                "leave one of them out".into(),
+            ));
+        }
+        if self.layer == Some(Layer::Crypt) && self.discard == Some(Switch::On) {
+            let hint = "leave one of them out";
+            return Some(("`crypt` lets no discards through".into(), hint.into()));
+        }
+        if let Some((layer, profile)) = self.layer.zip(self.profile) {
+            return Some((
+                format!("`{layer}` lies on one device, and `profile={profile}` is over several"),
                 "leave one of them out".into(),
             ));
         }
@@ -642,6 +659,8 @@ impl Arm {
             self.nr_requests = Some(number);
         } else if let Some(value) = item.strip_prefix("profile=") {
             self.profile = Some(value.parse()?);
+        } else if let Some(layer) = Layer::named(item) {
+            self.layer = Some(layer);
         } else if item == "log=external" {
             self.log = Some(LogPlace::External);
         } else if let Some(switch) = item.strip_prefix("discard=").and_then(Switch::named) {
@@ -728,6 +747,12 @@ mod tests {
         let queue = arm("btrfs:nr_requests=64,discard=on,discard=async");
         assert_eq!((queue.nr_requests, queue.discard), (Some(64), Some(Switch::On)));
         assert_eq!(queue.mount, ["discard=async"]);
+        let layered = arm("ext4@6.12:noatime,lvm");
+        assert_eq!(
+            (layered.layer, layered.mount.as_slice()),
+            (Some(Layer::Lvm), &["noatime".to_owned()][..])
+        );
+        assert_eq!(layered.to_string(), "ext4-6-12-noatime-lvm=ext4@6.12:noatime,lvm");
         assert_eq!(arm("btrfs:discard=off,noatime").mount_options(), ["nodiscard", "noatime"]);
         assert_eq!(arm("xfs:discard=off,noatime").mount_options(), ["noatime"]);
         assert_eq!(arm("ext4:data=journal,stride=16").mkfs, ["-E", "stride=16"]);
@@ -795,6 +820,7 @@ mod tests {
         assert!(refused("btrfs:profile=raid2").problem.contains("use one of single"));
         assert!(refused("btrfs:profile=raid1,-m dup").problem.contains("contradict"));
         assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
+        assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` lies on one device"));
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
         assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
         assert!(refused("xfs:nr_request=64").problem.contains("did you mean `nr_requests=`?"));

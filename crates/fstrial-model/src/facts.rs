@@ -32,6 +32,8 @@ words! {
         "checksums" Checksums,
         /// Whether data is compressed.
         "compression" Compression,
+        /// What lies between the filesystem and the device, as the device mapper calls it.
+        "layer" Layer,
         /// The devices it lies on, and how it is spread over them.
         "members" Members,
         /// The stripe that the filesystem aligns to.

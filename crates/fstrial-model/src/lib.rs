@@ -37,6 +37,7 @@ pub mod facts;
 pub mod filesystem;
 pub mod fio;
 pub mod job;
+pub mod layer;
 pub mod measurement;
 pub mod memory;
 pub mod metric;

@@ -400,7 +400,9 @@ impl Trial {
 
     /// The least device that a workload of this size needs in addition to the states of all arms.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
-        self.tightest(needed).map_or(State::Fresh.device_for(needed), |(_, size)| size)
+        let bare = self.tightest(needed).map_or(State::Fresh.device_for(needed), |(_, size)| size);
+        let layers = self.arms.iter().filter_map(|arm| arm.layer);
+        layers.map(|layer| layer.device_for(bare)).max().unwrap_or(bare)
     }
 
     /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs, or what it

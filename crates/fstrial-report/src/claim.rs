@@ -9,7 +9,6 @@ use fstrial_model::{
 use fstrial_run::{
     claim::ClaimVerdict,
     contrast::{Assay, ContrastState, Outcome},
-    environment::Environment,
     judge::Judge,
     plan::{Plan, threads_in_words},
 };
@@ -82,11 +81,11 @@ pub struct PartReport {
     pub verdict: ClaimVerdict,
 }
 
-/// The report of the claim that a trial is there for. `is_whole`: the trial came to its end.
+/// The report of the claim that a trial is there for, on a ground of kernel and device. `is_whole`: the trial came to its end.
 pub fn report(
     plan: &Plan,
     judge: Option<&Judge<'_>>,
-    environment: &Environment,
+    [kernel, device]: &[String; 2],
     failures: &[String],
     is_whole: bool,
 ) -> Option<ClaimReport> {
@@ -130,12 +129,7 @@ pub fn report(
     let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);
     let others = others.filter(|_| is_told);
     notes.extend(others.map(|line| format!("{line}; what is found is so even if all of it was on one side")));
-    notes.push(format!(
-        "this speaks for Linux {}, {}, {}",
-        environment.kernel,
-        environment.device,
-        size_of(claim)
-    ));
+    notes.push(format!("this speaks for Linux {kernel}, {device}, {}", size_of(claim)));
     notes.extend(claim.caveat.clone());
     Some(counted(ClaimReport {
         substituted: claim.substituted.clone(),

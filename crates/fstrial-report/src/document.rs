@@ -374,13 +374,7 @@ pub fn document(
         practical_percent: settings.practical.0,
         errors: settings.errors,
         round_seconds: finished.round_time.map(Nanos::as_secs_f64),
-        claim: claim::report(
-            plan,
-            finished.judge(),
-            environment,
-            finished.all.failures(),
-            finished.reason != Reason::Interrupted,
-        ),
+        claim: None,
         environment: environment.clone(),
         places,
         home_again: String::new(),
@@ -396,6 +390,9 @@ pub fn document(
         trial: plan.trial.to_toml(),
         repeat,
     };
+    let ground = [document.of_machines(|there| &there.kernel), document.of_machines(|there| &there.device)];
+    let is_whole = finished.reason != Reason::Interrupted;
+    document.claim = claim::report(plan, finished.judge(), &ground, finished.all.failures(), is_whole);
     document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
         .into_iter()
         .chain(audit::on_rotating(plan, &finished.facts, environment.tick_hz))

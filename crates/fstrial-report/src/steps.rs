@@ -362,6 +362,7 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         let device = &plan.trial.device;
         let node = device.raid.map_or_else(|| device.kind.node(), |_| "/dev/mdN".into());
         device_steps(plan, arm, &node, &mut steps);
+        let node = layer_steps(plan, arm, node, &mut steps);
         filesystem_steps(plan, arm, &node, &mut steps);
     }
     if let Some(limit) = plan.trial.memory_of(arm) {
@@ -424,6 +425,18 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     for QueueSetting { words, asked, .. } in arm.queue_settings() {
         steps.add(format!("set the {words} of {node} to {asked}"), "the value before (in the ledger)");
     }
+}
+
+/// The volume of a layer, and the node on which the filesystem is made then.
+fn layer_steps(plan: &Plan, arm: &Arm, node: String, steps: &mut Steps) -> String {
+    let Some(layer) = arm.layer else { return node };
+    let tool = layer.tool();
+    for words in layer.words(&node, "fstrial_…", plan.device_size) {
+        let words = words.iter().filter(|word| !word.starts_with("--config="));
+        let words: Vec<&str> = words.map(String::as_str).collect();
+        steps.add(format!("{} {}", tool.program, words.join(" ")), "dmsetup remove (in the ledger)");
+    }
+    "/dev/dm-N".into()
 }
 
 /// The log, mkfs and mount.

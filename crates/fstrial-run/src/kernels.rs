@@ -64,6 +64,10 @@ const FIRST: [&str; 7] =
 const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 /// Memory and size of the disk of a guest.
 const MEMORY_MIB: u32 = 512;
+/// The most processors of a guest: its memory does for no more.
+const MOST_CPUS: u16 = 16;
+/// What makes the filesystem of its disk.
+const MKFS: &str = "mkfs.ext4";
 const DISK_BYTES: u64 = 8 << 30;
 pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
 /// QEMU's package, by apt, dnf, zypper and pacman.
@@ -256,6 +260,10 @@ impl Kernels {
 pub fn require_qemu() -> Result<PathBuf, ExpectedError> {
     if !cfg!(target_arch = "x86_64") {
         return Err(lacks("they take an x86-64 machine", "compare machines with --place"));
+    }
+    if find(MKFS).is_none() {
+        let hint = format!("install it: {}", how_to_install(["e2fsprogs"; 4]));
+        return Err(lacks(&format!("{MKFS} is not installed, which formats their disks"), &hint));
     }
     find(QEMU).ok_or_else(|| {
         let hint = format!("install it: {}", how_to_install(QEMU_PACKAGES));
@@ -551,7 +559,7 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<
     // Here, where it takes no emulated time.
     let path = format!("/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd());
     let without_journal = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard", &path];
-    Program::new("mkfs.ext4").args(without_journal).run()?;
+    Program::new(MKFS).args(without_journal).run()?;
     let device = device.as_ref().map(for_hypervisor).transpose()?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let machine = Machine {
@@ -561,7 +569,7 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<
         console: "/proc/self/fd/2".into(),
         disk: at(&disk),
         memory: MEMORY_MIB,
-        cpus: if kvm { crate::environment::cpus() } else { 1 },
+        cpus: if kvm { crate::environment::cpus().min(MOST_CPUS) } else { 1 },
         kvm: kvm.then(|| Kvm { direct_io: takes_direct_io(&at(&disk)) }),
         device: device.as_ref().map(|[disk, port]| [disk.as_raw_fd(), port.as_raw_fd()]),
     };

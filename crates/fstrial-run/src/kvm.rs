@@ -1,5 +1,5 @@
 //! Whether guests run on this machine's own processors. That `/dev/kvm` opens proves nothing (on nested hosts it does, and guests hang),
-//! so a guest is booted; the answer is kept until the machine boots again, or has another QEMU.
+//! so a guest is booted; the answer is kept for a kernel until the machine boots again or has another QEMU, a no for an hour at most.
 
 use crate::{
     error::ExpectedError,
@@ -19,23 +19,29 @@ use std::{
     path::Path,
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// The longest that a guest takes to say its first word by KVM.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+const FIRST_WORD: Duration = Duration::from_secs(20);
 /// How long one that says nothing may take to end.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// What came of a try, and of which machine and QEMU.
+/// How long it is believed that they do not: the machine may have been busy.
+const BELIEVED: Duration = Duration::from_secs(3600);
+
+/// What came of a try, and of which machine, QEMU and kernel.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
     boot: String,
     qemu: [i64; 3],
+    kernel: String,
+    /// In seconds since 1970.
+    at: u64,
     problem: Option<String>,
 }
 
-/// Why guests do not run by KVM here; none if they do. `tell` hears that it is tried, which takes ten seconds at most.
+/// Why guests do not run by KVM here; none if they do. `tell` hears that it is tried, which takes 20 seconds at most.
 ///
 /// # Errors
 /// QEMU is not installed, or what was found cannot be kept.
@@ -57,12 +63,17 @@ pub fn problem(
     let qemu = [qemu.mtime(), qemu.size().cast_signed(), qemu.ino().cast_signed()];
     let before: Option<Tried> =
         fs::read_to_string(&kept).ok().and_then(|text| serde_json::from_str(&text).ok());
-    if let Some(tried) = before.filter(|tried| tried.boot == boot && tried.qemu == qemu) {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let is_known = |tried: &Tried| {
+        let is_fresh = tried.problem.is_none() || at.saturating_sub(tried.at) < BELIEVED.as_secs();
+        (&tried.boot, tried.qemu, &tried.kernel) == (&boot, qemu, &kernel.release) && is_fresh
+    };
+    if let Some(tried) = before.filter(is_known) {
         return Ok(tried.problem);
     }
-    tell("checking whether guests can use KVM here (10 s at most)");
+    tell("checking whether guests can use KVM here (20 s at most)");
     let problem = booted(home, kernel).map_err(failed("boot a guest for"))?;
-    let tried = Tried { boot, qemu, problem };
+    let tried = Tried { boot, qemu, kernel: kernel.release.clone(), at, problem };
     let text = serde_json::to_string(&tried).expect("plain data");
     // Whole or not at all.
     let draft = kept.with_extension(format!("kvm.{}", std::process::id()));

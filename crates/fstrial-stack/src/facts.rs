@@ -1,10 +1,11 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
 use crate::{
-    array, command::Program, host, log::folder_of, mount_options::key_of, mounts::MountEntry,
+    array, command::Program, host, log::folder_of, mapped, mount_options::key_of, mounts::MountEntry,
     queue::selected, sysfs,
 };
 use fstrial_model::{
+    ability::version_flag,
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     filesystem::{Character, Filesystem, Observation, Several},
@@ -113,6 +114,9 @@ fn queue_facts(
     }
     if let Some(most) = number("discard_max_bytes") {
         facts.insert(Fact::DeviceDiscards, if most > 0 { "accepted" } else { "not accepted" }.into());
+    }
+    if let Some(layer) = mapped::describe(folder) {
+        facts.insert(Fact::Layer, layer);
     }
     if let Some(array) = array::describe(folder) {
         facts.insert(Fact::Members, array);
@@ -228,12 +232,12 @@ fn header(sources: &Sources<'_>, row: &Filesystem, mounted: &MountEntry) -> Stri
 /// Versions of the tools that made the arm, as they print themselves.
 fn tools(arm: &Arm) -> BTreeMap<String, String> {
     let mut tools = BTreeMap::new();
-    if let Some(row) = arm.row()
-        && let Ok(printed) = Program::new(row.mkfs).args([row.mkfs_version]).finish()
-    {
+    let mkfs = arm.row().map(|row| row.mkfs);
+    for program in mkfs.into_iter().chain(arm.layer.map(|layer| layer.tool().program)) {
+        let Ok(printed) = Program::new(program).args([version_flag(program)]).finish() else { continue };
         let both = format!("{}\n{}", printed.stdout, printed.stderr);
         let line = both.lines().find(|line| line.chars().any(|c| c.is_ascii_digit())).unwrap_or_default();
-        tools.insert(row.mkfs.to_owned(), line.trim().to_owned());
+        tools.insert(program.to_owned(), line.trim().to_owned());
     }
     tools
 }

@@ -14,6 +14,8 @@ use std::{
 
 /// Folders that we make in directories of the user and groups that we make begin with this; no others are ever deleted.
 pub const FOLDER_PREFIX: &str = "fstrial-run-";
+/// Volumes that we make begin with this.
+const VOLUME_PREFIX: &str = "fstrial_";
 /// Most bytes of a name of the kernel's (`DISK_NAME_LEN`).
 const MAX_NAME: usize = 32;
 
@@ -34,7 +36,7 @@ macro_rules! shows_its_text {
     )*};
 }
 
-shows_its_text!(KernelName, QueueValue);
+shows_its_text!(KernelName, QueueValue, VolumeName);
 
 /// A name that the kernel gives a block device or a filesystem: `loop64`, `nvme0n1`, `cciss!c0d0`, `ext4`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +82,42 @@ impl TryFrom<String> for QueueValue {
             return Ok(Self(value));
         }
         Err(format!("`{}` is not a setting of a queue", value.escape_debug()))
+    }
+}
+
+/// The name that we give a volume of the device mapper, or the group of volumes that it is in: `fstrial_` and 16 hexadecimal digits drawn
+/// at random, so that no other volume has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct VolumeName(String);
+
+impl TryFrom<String> for VolumeName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        let drawn = name.strip_prefix(VOLUME_PREFIX);
+        if drawn.is_some_and(|drawn| drawn.len() == 16 && drawn.chars().all(is_digit)) {
+            return Ok(Self(name));
+        }
+        Err(format!("`{}` is not a volume that fstrial makes", name.escape_debug()))
+    }
+}
+
+impl VolumeName {
+    /// A name that no volume has.
+    ///
+    /// # Errors
+    /// The kernel draws none.
+    pub(crate) fn draw() -> Result<Self, StackError> {
+        let drawn = sysfs::read("/proc/sys/kernel/random/uuid")?.replace('-', "");
+        let name = format!("{VOLUME_PREFIX}{}", drawn.get(..16).unwrap_or_default());
+        name.try_into().map_err(StackError::unlike)
+    }
+
+    /// Whether a volume has this name, or is in the group that has it.
+    pub(crate) fn is_of(&self, volume: &str) -> bool {
+        volume.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 }
 
@@ -183,6 +221,14 @@ mod tests {
         let value = |text: &str| QueueValue::try_from(text.to_owned());
         assert!(value("write back").is_ok() && value("mq-deadline").is_ok() && value("128").is_ok());
         assert!(value("a\nb").is_err() && value("/bin/sh").is_err() && value(&"1".repeat(33)).is_err());
+        let volume = |text: &str| VolumeName::try_from(text.to_owned());
+        let ours = volume("fstrial_0123456789abcdef").unwrap();
+        assert!(ours.is_of("fstrial_0123456789abcdef") && ours.is_of("fstrial_0123456789abcdef-arm"));
+        assert!(!ours.is_of("fstrial_0123456789abcdef0") && !ours.is_of("vg-root"));
+        for bad in ["vg", "fstrial_", "fstrial_0123456789abcdeg", "fstrial_0123456789abcdef-arm", "../x"] {
+            assert!(volume(bad).is_err(), "{bad}");
+        }
+        assert_ne!(VolumeName::draw().unwrap(), VolumeName::draw().unwrap());
         let folder = |text: &str| OwnFolder::try_from(PathBuf::from(text));
         assert!(folder("/srv/a/fstrial-run-1-2").is_ok());
         for bad in ["/srv/a", "fstrial-run-1", "/srv/../fstrial-run-1", "/fstrial-run-1/..", "/", ""] {

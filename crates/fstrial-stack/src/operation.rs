@@ -177,6 +177,9 @@ impl ReadyArm {
     fn words(&mut self, words: &[&str], places: &Places) -> Result<Vec<String>, StackError> {
         let device = self.attached.as_ref().map(|attached| attached.path().display().to_string());
         let directory = self.directory()?.display().to_string();
+        let layer = self.attached.as_ref().and_then(AttachedDevices::layer);
+        let (below, volume) = layer.unwrap_or_default();
+        let name = places.snapshot.file_name().unwrap_or_default().to_string_lossy();
         let mut all = Vec::new();
         for word in words {
             if *word == "{files}" {
@@ -185,6 +188,9 @@ impl ReadyArm {
             }
             all.push(
                 word.replace("{device}", device.as_deref().unwrap_or_default())
+                    .replace("{below}", &below)
+                    .replace("{volume}", &volume)
+                    .replace("{name}", &name)
                     .replace("{directory}", &directory)
                     .replace("{tree}", &places.tree.display().to_string())
                     .replace("{copy}", &places.copy.display().to_string())

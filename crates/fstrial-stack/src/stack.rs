@@ -19,6 +19,7 @@ use crate::{
     ledger::Ledger,
     log::{DevicePaths, LogCounter, folder_of},
     loopdev::LoopDevice,
+    mapped::Mapped,
     mount_options::{self, Refusal},
     mounts::{self, MountEntry},
     queue::{self, QueueSettings},
@@ -30,6 +31,7 @@ use fstrial_model::{
     facts::{ArmFacts, Fact},
     filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
+    layer::Layer,
     queue::QueueAttribute,
     state::{Space, StateFigures},
     units::{Bytes, Nanos},
@@ -54,6 +56,8 @@ pub struct AttachedDevices {
     array: Option<Array>,
     /// Members of the array, or further devices of the filesystem.
     members: Vec<Node>,
+    /// A volume of which `node` is the device, and what it lies on.
+    layer: Option<(Mapped, Box<Self>)>,
     /// For its journal or log.
     log: Option<Node>,
     /// How the arm's filesystem lies on several devices, if it can.
@@ -205,10 +209,14 @@ impl AttachedDevices {
         coordinator: u32,
         ledger: &Ledger,
     ) -> Result<Self, StackError> {
+        if let Some(layer) = arm.layer {
+            return Self::map(layer, binding, arm, coordinator, ledger);
+        }
         let alone = |node| Self {
             node,
             array: None,
             members: Vec::new(),
+            layer: None,
             log: None,
             several: arm.row().and_then(|row| row.several),
             commands: Vec::new(),
@@ -259,7 +267,57 @@ impl AttachedDevices {
         };
         let discards_forbidden = members.iter().any(|member| member.discards_forbidden);
         let node = Node { queue, loop_device: None, path, sysfs, discards_forbidden };
-        Ok(Self { node, array: Some(array), members, log: None, several: None, commands: vec![line] })
+        let (array, commands) = (Some(array), vec![line]);
+        Ok(Self { node, array, members, layer: None, log: None, several: None, commands })
+    }
+
+    /// Makes a volume on the device, or on the array. Its queue is that of the device below; read-ahead is its own.
+    fn map(
+        layer: Layer,
+        binding: &DeviceBinding,
+        arm: &Arm,
+        coordinator: u32,
+        ledger: &Ledger,
+    ) -> Result<Self, StackError> {
+        let of_device = Arm { layer: None, ..arm.with_queue(|attribute| !attribute.is_of_array()) };
+        let mut below = Self::attach(binding, &of_device, coordinator, ledger)?;
+        let made = below.size().and_then(|size| Mapped::make(layer, below.path(), size, ledger));
+        let (mapped, lines) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // What it could not put back stays in the ledger.
+                let _ = below.detach();
+                return Err(error);
+            }
+        };
+        let (path, sysfs) = (mapped.path(), mapped.sysfs().to_owned());
+        let of_volume = arm.with_queue(QueueAttribute::is_of_array);
+        let discards_forbidden = below.node.discards_forbidden;
+        // Thin volumes take them whatever lies below.
+        let forbidden = if discards_forbidden { queue::forbid_discards(&sysfs) } else { Ok(()) };
+        let queue = match forbidden.and_then(|()| QueueSettings::apply(&of_volume, &sysfs, ledger)) {
+            Ok(queue) => queue,
+            Err(error) => {
+                let _ = mapped.stop();
+                let _ = below.detach();
+                return Err(error);
+            }
+        };
+        let node = Node { queue, loop_device: None, path, sysfs, discards_forbidden };
+        let commands = below.commands.drain(..).chain(lines).collect();
+        let several = arm.row().and_then(|row| row.several);
+        let (array, members, layer) = (None, Vec::new(), Some((mapped, Box::new(below))));
+        Ok(Self { node, array, members, layer, log: None, several, commands })
+    }
+
+    fn size(&self) -> Result<Bytes, StackError> {
+        Ok(Bytes(sysfs::read_number(self.node.sysfs.join("size"))? * 512))
+    }
+
+    /// The device below the arm's layer, and the name that its volumes have.
+    pub(crate) fn layer(&self) -> Option<(String, String)> {
+        let (mapped, below) = self.layer.as_ref()?;
+        Some((below.path().display().to_string(), mapped.name().to_string()))
     }
 
     /// The further devices of a filesystem that spreads itself over several.
@@ -293,16 +351,24 @@ impl AttachedDevices {
 
     /// All its devices, members of an array and the log's included, as the kernel calls them.
     pub fn device_names(&self) -> Vec<String> {
+        let below = self.layer.iter().flat_map(|(_, below)| below.device_names());
         let nodes = std::iter::once(&self.node).chain(&self.members).chain(&self.log);
-        nodes.filter_map(Node::named).map(|named| named.name).collect()
+        nodes.filter_map(Node::named).map(|named| named.name).chain(below).collect()
     }
 
-    /// The counters of what the filesystem writes to: its devices and its log's. Of an array it is the array, not its
-    /// members.
+    /// The counters of what is written to: the arm's devices and its log's. Of an array it is the array, not its members; of a volume what
+    /// it lies on, which its metadata and copies reach too.
     pub fn counters(&self) -> DeviceCounters {
+        let log = self.log.iter().map(|node| node.sysfs.clone());
+        DeviceCounters::of(self.written_to().into_iter().chain(log))
+    }
+
+    fn written_to(&self) -> Vec<PathBuf> {
+        if let Some((_, below)) = &self.layer {
+            return below.written_to();
+        }
         let members = self.members.iter().filter(|_| self.array.is_none());
-        let nodes = std::iter::once(&self.node).chain(members).chain(&self.log);
-        DeviceCounters::of(nodes.map(|node| node.sysfs.clone()))
+        std::iter::once(&self.node).chain(members).map(|node| node.sysfs.clone()).collect()
     }
 
     /// The counters of the journal or log of the arm's filesystem, which is mounted.
@@ -505,10 +571,14 @@ impl AttachedDevices {
             host::forget(several, std::iter::once(self.node.path.display().to_string()).chain(further));
         }
         let given_up = self.node.detach();
+        let unmapped = self.layer.map_or(Ok(()), |(mapped, below)| {
+            let stopped = mapped.stop();
+            stopped.and(below.detach())
+        });
         let stopped = self.array.map_or(Ok(()), Array::stop);
         let members = detach_all(self.members);
         let log = self.log.map_or(Ok(()), Node::detach);
-        given_up.and(stopped).and(members).and(log)
+        given_up.and(unmapped).and(stopped).and(members).and(log)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     device::zram,
     error::StackError,
     ledger::Undo,
-    loopdev, operation, sysfs,
+    loopdev, mapped, operation, sysfs,
 };
 
 impl Undo {
@@ -35,6 +35,7 @@ impl Undo {
             Self::RemoveUnusedLoop { index, moment } => loopdev::remove_unused(*index, *moment),
             Self::Thaw { disk, filesystem } => operation::thaw_left_over(disk, filesystem),
             Self::StopArray { index, members } => array::stop_ours(*index, members),
+            Self::RemoveVolumes { name } => mapped::remove_ours(name),
             Self::RemoveGroup { path } => cgroup::remove(path),
             Self::RestoreAttribute { disk, attribute, value } => {
                 let path = disk.sysfs().join("queue").join(attribute.name());

@@ -48,6 +48,7 @@ pub const CLAIMS: &[(&str, &str)] = claims![
     "rm-2009-xfs-tuned",
     "rm-2009-xfs-which-knob",
     "sandeep-2012-freeze",
+    "sandeep-2012-lvm-snapshot",
     "scalegrid-300iops-equal",
     "scalegrid-mmap-contiguous",
     "scalegrid-ssd-latency-equal",

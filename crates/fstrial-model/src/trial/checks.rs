@@ -7,6 +7,7 @@ use crate::{
     claim::{ClaimQuestion, Part},
     device::DeviceKind,
     filesystem::Filesystem,
+    layer::Layer,
     memory,
     metric::Metric,
     problem::{Problem, did_you_mean, problem},
@@ -442,6 +443,33 @@ impl Trial {
         ))
     }
 
+    /// A layer lies on one device that is made for the trial, in a guest: whatever happens to a run, it goes with the guest.
+    fn layer_problem(&self, arm: &Arm, at: &str, members: u16) -> Option<Problem> {
+        let layer = arm.layer?;
+        let (what, hint) = match self.device.kind {
+            _ if self.guest_of(arm).is_none() => (
+                format!("`{layer}` is made in guests only, where nothing is left of a run that is killed"),
+                "build the arms under a kernel (`fstrial kernels`): FILESYSTEM@6.12:lvm; or make the volume yourself: dir:/mnt/volume",
+            ),
+            DeviceKind::Ramdisk if layer == Layer::Crypt => (
+                "a ramdisk compresses what is written, and what `crypt` writes cannot be compressed".into(),
+                "use an image or a modelled device",
+            ),
+            _ if members > 1 => (
+                format!("`{layer}` lies on one device, and there are {members} members"),
+                "make an array of the members for all arms: raid = \"raid10\" in [device] (--set device.raid=raid10)",
+            ),
+            _ if self.restores() => (
+                format!(
+                    "a state with `{layer}`: only what lies on the device itself can be prepared once and put back"
+                ),
+                "leave one of them out",
+            ),
+            _ => return None,
+        };
+        Some(problem(&["arm", at, "layer"], what, hint))
+    }
+
     /// Members without an array are for btrfs, which spreads itself over them; a profile needs as many as it takes.
     fn spread_problem(&self) -> Option<Problem> {
         let device = &self.device;
@@ -454,6 +482,9 @@ impl Trial {
                     "the cache mode of an array is its own, whatever its members are told",
                     "leave cache out, or the array",
                 ));
+            }
+            if let Some(found) = self.layer_problem(arm, &at, members) {
+                return Some(found);
             }
             if members > 1 && arm.row().is_none_or(|row| row.several.is_none()) {
                 return Some(problem(
@@ -736,6 +767,19 @@ impl Trial {
                     "use a device of {} at least (--set device.size={0}), {less}",
                     Bytes(least.0.next_multiple_of(1 << 20))
                 ),
+            ));
+        }
+        let of_layer = self.arms.iter().find_map(|arm| arm.layer).filter(|_| self.device_for(needed) > size);
+        if let Some(layer) = of_layer {
+            return Some(problem(
+                &["workload", at, "file_size"],
+                format!(
+                    "`{}` needs {} for its files, too much for the volume of `{layer}` on a device of {}",
+                    workload.name,
+                    needed.human(),
+                    size.human()
+                ),
+                format!("use a device of {} at least, or a smaller file_size", self.device_for(needed)),
             ));
         }
         (needed.0 > size.0 / 10 * 8).then(|| {

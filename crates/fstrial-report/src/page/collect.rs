@@ -303,7 +303,9 @@ fn count(operations: u64) -> f64 {
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
 fn space_used(told: &JudgedTrial<'_>, besides: &Besides) -> Option<f64> {
-    let is_made = told.plan.trial.device.kind.is_made();
+    // A layer takes a part of the device.
+    let has_layer = told.plan.trial.arms.iter().any(|arm| arm.layer.is_some());
+    let is_made = told.plan.trial.device.kind.is_made() && !has_layer;
     // The bare device has no filesystem, and says 0.
     let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;
     Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)

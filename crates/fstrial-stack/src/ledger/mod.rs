@@ -256,15 +256,15 @@ impl Ledger {
         Ok(report)
     }
 
-    /// Stops what arrays the dead have left, before anybody waits for their members. One that is still in use stays in
+    /// Stops what arrays and volumes the dead have left, before anybody waits for the devices below. One that is still in use stays in
     /// the ledger.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn stop_arrays(&self) -> Result<(), StackError> {
         for found in self.entries()?.0 {
-            let is_array = matches!(found.entry.undo, Undo::StopArray { .. });
-            if is_array && self.life(&found.entry.owner)? == Life::Gone {
+            let holds = matches!(found.entry.undo, Undo::StopArray { .. } | Undo::RemoveVolumes { .. });
+            if holds && self.life(&found.entry.owner)? == Life::Gone {
                 self.undo(&found, &|| false)?;
             }
         }

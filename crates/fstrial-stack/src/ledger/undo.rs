@@ -3,7 +3,7 @@
 use crate::{
     delete::Identity,
     error::StackError,
-    named::{KernelName, KnownDisk, OwnFolder, QueueValue},
+    named::{KernelName, KnownDisk, OwnFolder, QueueValue, VolumeName},
 };
 use fstrial_model::queue::QueueAttribute;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,11 @@ pub enum Undo {
         index: u32,
         /// The kernel's names of its members: another array may have taken the number since.
         members: Vec<KernelName>,
+    },
+    /// Remove volumes of the device mapper that we made.
+    RemoveVolumes {
+        /// The name of the volume, or of the group that they are in.
+        name: VolumeName,
     },
     /// Remove a control group that we made, once it is empty.
     RemoveGroup {
@@ -150,6 +155,7 @@ impl fmt::Display for Undo {
             }
             Self::Thaw { disk, .. } => write!(f, "thaw the filesystem on {}", disk.node().display()),
             Self::StopArray { index, .. } => write!(f, "stop the array /dev/md{index}"),
+            Self::RemoveVolumes { name } => write!(f, "remove the volumes {name}…"),
             Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.path().display()),
             Self::RemoveFolder { path, .. } => write!(f, "delete the folder {}", path.path().display()),
         }

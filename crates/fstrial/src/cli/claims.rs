@@ -113,7 +113,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
     let mut told = String::new();
     let mut out = String::new();
     for claimed in chosen {
-        let (trial, ready) = claimed.prepare(&machine, None)?;
+        let (trial, ready) = claimed.prepare(&machine, None, &home.folder()?)?;
         let claim = source::claim(&trial);
         let missing = match ready {
             Ready::Yes => Vec::new(),
@@ -159,7 +159,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
     let machine = machine(false);
     let mut entries = Vec::new();
     for claimed in source::all() {
-        let (trial, ready) = claimed.prepare(&machine, None)?;
+        let (trial, ready) = claimed.prepare(&machine, None, &home.folder()?)?;
         let claim = source::claim(&trial);
         entries.push(match (ready, history.last(&trial)?) {
             (Ready::Missing(missing), _) => {
@@ -187,7 +187,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
         super::print(claimed.text());
         return Ok(exit_code::VERDICT);
     }
-    let (trial, ready) = claimed.prepare(&machine(false), None)?;
+    let (trial, ready) = claimed.prepare(&machine(false), None, &home.folder()?)?;
     let claim = source::claim(&trial);
     let last = History::of(home)?.last(&trial)?;
     if json {
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn the_template_can_be_checked_as_it_is() {
         let claimed = ClaimFile::of_text("mine.toml", TEMPLATE);
-        let (trial, ready) = claimed.prepare(&machine(true), None).unwrap();
+        let (trial, ready) = claimed.prepare(&machine(true), None, Path::new("/nonexistent")).unwrap();
         assert!(matches!(ready, Ready::Yes));
         assert!(trial.problem().is_none());
     }

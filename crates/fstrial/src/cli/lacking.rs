@@ -2,9 +2,11 @@
 
 use fstrial_model::{
     application::Application,
+    arm::Arm,
     device::DeviceKind,
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
+    layer::Layer,
     measurement::Stage,
     place::Place,
     preset,
@@ -36,19 +38,32 @@ fn of_mkfs(row: &'static Filesystem) -> Option<String> {
     command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs))
 }
 
+/// What the filesystem of an arm needs and this host has not. Guests have the tools of this host, but kernels of their own.
+pub(super) fn of_arm(trial: &Trial, arm: &Arm) -> Option<String> {
+    let row = arm.row()?;
+    if trial.guest_of(arm).is_some() { of_mkfs(row) } else { of_filesystem(row) }
+}
+
+/// What a layer needs and this host has not.
+fn of_layer(layer: Layer) -> Option<String> {
+    let missing = layer.tool().programs.iter().find(|(program, _)| command::find(program).is_none());
+    missing.map(|(program, packages)| {
+        format!("{program} is not installed: {}", command::how_to_install(*packages))
+    })
+}
+
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
-    let filesystems = here().filter_map(|arm| arm.row()).filter_map(of_filesystem);
-    // Guests have the tools of this host, but kernels of their own.
     let guests = || trial.arms.iter().filter(|arm| trial.guest_of(arm).is_some());
-    let tools = guests().filter_map(|arm| arm.row()).filter_map(of_mkfs);
+    let filesystems = here().chain(guests()).filter_map(|arm| of_arm(trial, arm));
+    let layers = here().chain(guests()).filter_map(|arm| arm.layer).filter_map(of_layer);
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let has_programs = here().chain(guests()).next().is_some();
     let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);
     let programs = programs.map(|program| format!("{program} is not installed; {}", install(program)));
     let mut missing = Vec::new();
-    for line in filesystems.chain(tools).chain(programs) {
+    for line in filesystems.chain(layers).chain(programs) {
         if !missing.contains(&line) {
             missing.push(line);
         }

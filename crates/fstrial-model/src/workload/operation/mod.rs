@@ -156,7 +156,8 @@ impl Operation {
 
     /// How an arm does it. An existing directory does what needs neither a device nor all of the filesystem.
     pub fn ability(self, arm: &Arm) -> Ability {
-        arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row))
+        let of_layer = arm.layer.filter(|_| self == Self::Snapshot).and_then(|layer| layer.tool().snapshot);
+        of_layer.unwrap_or_else(|| arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row)))
     }
 }
 
@@ -187,6 +188,8 @@ mod tests {
         };
         assert_eq!(cannot("ext4"), ["snapshot", "reflink-copy", "shrink"]);
         assert_eq!(cannot("xfs"), ["snapshot", "shrink"]);
+        assert_eq!(cannot("ext4:lvm"), ["reflink-copy", "shrink"]);
+        assert!(cannot("xfs:crypt").contains(&"snapshot"));
         assert!(cannot("btrfs").is_empty());
         let directory = cannot("dir:/srv");
         assert!(

@@ -34,7 +34,10 @@ use fstrial_run::{
 };
 use fstrial_stack::{StackError, device::Permission};
 use serde::Serialize;
-use std::{iter, path::PathBuf};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+};
 
 /// Budget of a claim in a quick check that names none: rounds in which rare stalls come up, and those of a control.
 const QUICK: Nanos = Nanos::secs(180);
@@ -137,7 +140,8 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     let machine = machine(args.quick);
     let device = args.device.as_ref().map(|text| device_of(text, args.erase.clone())).transpose()?;
     let device = device.map(|device| Device { size: args.size, ..device });
-    let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
+    let folder = home.folder()?;
+    let plan = |claimed| args.plan(claimed, &machine, (device.as_ref(), &folder), is_alone);
     let planned: Vec<PendingCheck> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
     if !planned.iter().any(|plan| plan.trial.device.kind.is_erased()) {
         let flags =
@@ -205,13 +209,13 @@ impl CheckArgs {
         &self,
         claimed: &ClaimFile,
         machine: &Machine,
-        device: Option<&Device>,
+        (device, home): (Option<&Device>, &Path),
         is_alone: bool,
     ) -> Result<PendingCheck, ExpectedError> {
-        let (mut trial, mut ready) = claimed.prepare(machine, device)?;
+        let (mut trial, mut ready) = claimed.prepare(machine, device, home)?;
         let quick = match self.budget.filter(|_| !self.quick) {
             Some(budget) => {
-                let (mut trial, _) = claimed.prepare(&Machine { quick: true, ..*machine }, device)?;
+                let (mut trial, _) = claimed.prepare(&Machine { quick: true, ..*machine }, device, home)?;
                 trial.trial.budget = budget;
                 Some(trial)
             }

@@ -15,6 +15,7 @@ use fstrial_model::{
 };
 use fstrial_run::error::ExpectedError;
 use fstrial_stack::{command, memory};
+use std::path::Path;
 
 /// Stalls that the rounds of a claim would show unless its file says another share.
 const STALLS: Percent = Percent(10.0);
@@ -106,11 +107,12 @@ impl ClaimFile {
     }
 
     /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written. `device` takes
-    /// the place of the claim's own, whose size it has if it names none.
+    /// the place of the claim's own, whose size it has if it names none. Kernels of its guests are those of `home`.
     pub(super) fn prepare(
         &self,
         machine: &Machine,
         device: Option<&Device>,
+        home: &Path,
     ) -> Result<(Trial, Ready), ExpectedError> {
         let written = self.read()?;
         let missing: Vec<String> =
@@ -126,7 +128,10 @@ impl ClaimFile {
             fitted.device = Device { size, ..device.clone() };
         }
         let left_out = leave_out(&mut fitted);
-        if let Err(missing) = fitted.fit(machine, &Rules::shipped()) {
+        // Arms in guests are built under the kernel of the guest.
+        let of_guest = written.places.iter().find_map(|place| place.kernel.as_ref()?.parse().ok());
+        let there = Machine { kernel: of_guest.unwrap_or(machine.kernel), ..*machine };
+        if let Err(missing) = fitted.fit(&there, &Rules::shipped()) {
             return Ok((written, Ready::Missing(vec![missing])));
         }
         if let Some(claim) = &mut fitted.claim {
@@ -142,6 +147,7 @@ impl ClaimFile {
         trial.trial.stalls.get_or_insert(STALLS);
         trial.add_control(machine.cpus);
         let mut missing = lacking::of_trial(&trial, machine.cpus);
+        missing.extend(lacking::of_guests(&trial, home));
         missing.extend(missing_memory(&trial, machine.cpus));
         let ready = if missing.is_empty() { Ready::Yes } else { Ready::Missing(missing) };
         Ok((trial, ready))
@@ -172,7 +178,7 @@ fn missing(need: &Need, machine: &Machine) -> Option<String> {
 
 /// Leaves out the optional arms whose filesystem is not available here, if any expectation remains; says which.
 fn leave_out(trial: &mut Trial) -> Option<String> {
-    let is_missing = |arm: &&Arm| arm.row().is_some_and(|row| lacking::of_filesystem(row).is_some());
+    let is_missing = |arm: &&Arm| lacking::of_arm(trial, arm).is_some();
     let optional = &claim(trial).optional;
     let arms = trial.arms.iter().filter(|arm| optional.contains(&arm.name)).filter(is_missing);
     let (names, mut filesystems): (Vec<String>, Vec<String>) =

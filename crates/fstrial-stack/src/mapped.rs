@@ -1,0 +1,178 @@
+//! Volumes of the device mapper over a device of our own: LVM, thin LVM, dm-crypt, made by their tools in the worker.
+//!
+//! Like an array, a volume does not go with the process that made it, and it holds the device below: the ledger has its end.
+
+use crate::{
+    command::{self, Program},
+    error::StackError,
+    ledger::{Ledger, LedgerEntry, Undo},
+    named::VolumeName,
+    sysfs,
+};
+use fstrial_model::{layer::Layer, units::Bytes};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Where the device mapper shows that it is there.
+const CONTROL: &str = "/sys/class/misc/device-mapper";
+/// What headers of LVM and LUKS take at the beginning of a device, copies included.
+const HEADERS: usize = 4 << 20;
+
+/// A volume that only this run uses.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    name: VolumeName,
+    /// The device below.
+    below: PathBuf,
+    /// Its folder in sysfs.
+    sysfs: PathBuf,
+    written: LedgerEntry,
+}
+
+/// Makes sure that the kernel has the device mapper, and that the tools are installed.
+fn require(layer: Layer) -> Result<(), StackError> {
+    if !Path::new(CONTROL).exists() && command::find("modprobe").is_some() {
+        // Whether it worked shows below.
+        let _ = Program::new("modprobe").args(["dm_mod"]).finish();
+    }
+    if !Path::new(CONTROL).exists() {
+        return Err(StackError::Unable {
+            what: format!("this kernel has no device mapper: `{layer}` cannot be made"),
+            hint: "use a kernel that has it (`fstrial kernels`)".into(),
+        });
+    }
+    let missing = layer.tool().programs.iter().find(|(program, _)| command::find(program).is_none());
+    missing.map_or(Ok(()), |(program, packages)| {
+        Err(StackError::Unable {
+            what: format!("{program} is not installed, which `{layer}` takes"),
+            hint: format!("install it: {}", command::how_to_install(*packages)),
+        })
+    })
+}
+
+impl Mapped {
+    /// Makes the volume of a layer on a device; the second is what was run.
+    ///
+    /// # Errors
+    /// The kernel has no device mapper, or the tool is missing or fails.
+    pub(crate) fn make(
+        layer: Layer,
+        below: &Path,
+        size: Bytes,
+        ledger: &Ledger,
+    ) -> Result<(Self, Vec<String>), StackError> {
+        require(layer)?;
+        // Of a run that was killed.
+        wipe(below)?;
+        let name = VolumeName::draw()?;
+        let written = ledger.write(Undo::RemoveVolumes { name: name.clone() })?;
+        let mut mapped = Self { below: below.to_owned(), sysfs: PathBuf::new(), name, written };
+        match mapped.run(layer, size) {
+            Ok(lines) => Ok((mapped, lines)),
+            Err(error) => {
+                // What it could not remove stays in the ledger.
+                let _ = mapped.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn run(&mut self, layer: Layer, size: Bytes) -> Result<Vec<String>, StackError> {
+        let tool = layer.tool();
+        let (below, name) = (self.below.display().to_string(), self.name.to_string());
+        let mut lines = Vec::new();
+        for words in layer.words(&below, &name, size) {
+            lines.push(Program::new(tool.program).args(words).run()?.line);
+        }
+        let volume = format!("{name}{}", tool.suffix);
+        let found = volumes()?.into_iter().find(|(found, _)| *found == volume);
+        self.sysfs = found.map(|(_, folder)| folder).ok_or_else(|| {
+            StackError::unlike(format!("{} did not make the volume {volume}", tool.program))
+        })?;
+        Ok(lines)
+    }
+
+    /// Its node.
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new("/dev").join(self.sysfs.file_name().unwrap_or_default())
+    }
+
+    /// Its folder in sysfs.
+    pub(crate) fn sysfs(&self) -> &Path {
+        &self.sysfs
+    }
+
+    /// The name that it, or its group, was given.
+    pub(crate) fn name(&self) -> &VolumeName {
+        &self.name
+    }
+
+    /// Removes it with its snapshots, and its headers from the device below: others shall not find them.
+    pub(crate) fn stop(self) -> Result<(), StackError> {
+        remove_ours(&self.name)?;
+        wipe(&self.below)?;
+        self.written.strike_out()
+    }
+}
+
+fn wipe(below: &Path) -> Result<(), StackError> {
+    let opened = File::options().write(true).open(below);
+    let wiped = opened.and_then(|device| {
+        device.write_all_at(&vec![0; HEADERS], 0)?;
+        device.sync_all()
+    });
+    wiped.map_err(|e| StackError::io("wipe the headers of", below, e))
+}
+
+/// All volumes, with their folders in sysfs.
+fn volumes() -> Result<Vec<(String, PathBuf)>, StackError> {
+    let devices = fs::read_dir("/sys/block").map_err(|e| StackError::io("list", "/sys/block", e))?;
+    let folders = devices.flatten().map(|entry| entry.path());
+    Ok(folders.filter_map(|folder| Some((sysfs::read(folder.join("dm/name")).ok()?, folder))).collect())
+}
+
+/// Removes the volumes whose names begin with this one of ours: snapshots before what they are of, pools after their volumes.
+pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
+    let ours = || -> Result<Vec<_>, StackError> {
+        Ok(volumes()?.into_iter().filter(|(volume, _)| name.is_of(volume)).collect())
+    };
+    let mut left = ours()?;
+    for (volume, _) in
+        left.iter().filter(|(_, folder)| sysfs::read(folder.join("dm/suspended")).is_ok_and(|is| is == "1"))
+    {
+        // LVM was killed while it made a snapshot: what is written to the volume waits, and so does who would unmount it.
+        let _ = Program::new("dmsetup").args(["resume", volume]).finish();
+    }
+    while !left.is_empty() {
+        // What others rest on is held by them.
+        let is_held =
+            |folder: &Path| fs::read_dir(folder.join("holders")).is_ok_and(|mut all| all.next().is_some());
+        let mut failed = Ok(());
+        for (volume, _) in left.iter().filter(|(_, folder)| !is_held(folder)) {
+            failed = failed.and(Program::new("dmsetup").args(["remove", "--retry", volume]).run().map(drop));
+        }
+        let before = left.len();
+        left = ours()?;
+        if left.len() == before {
+            failed?;
+            let busy = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
+            return Err(StackError::io("remove the volumes", name.to_string(), busy));
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel says of a volume: `linear`, `thin`, `crypt aes-xts-plain64`; none for another device.
+pub(crate) fn describe(sysfs_folder: &Path) -> Option<String> {
+    let name = sysfs::read(sysfs_folder.join("dm/name")).ok()?;
+    // Start, length, target and its parameters; keys are not shown.
+    let table = Program::new("dmsetup").args(["table", name.as_str()]).run().ok()?.stdout;
+    let mut words = table.split_whitespace().skip(2);
+    let target = words.next()?;
+    let cipher = words.next().filter(|_| target == "crypt");
+    Some(std::iter::once(target).chain(cipher).collect::<Vec<_>>().join(" "))
+}
