@@ -16,7 +16,7 @@ pub use crate::device::Switch;
 
 use crate::{
     filesystem::{Filesystem, NOT_MADE},
-    layer::Layer,
+    layer::{self, Layer},
     place,
     problem::{closest_spelling, did_you_mean},
     profile::Profile,
@@ -660,7 +660,13 @@ impl Arm {
         } else if let Some(value) = item.strip_prefix("profile=") {
             self.profile = Some(value.parse()?);
         } else if let Some(layer) = Layer::named(item) {
-            self.layer = Some(layer);
+            if let Some(other) = self.layer.replace(layer) {
+                return Err(format!("an arm has one layer, got `{other}` and `{layer}`"));
+            }
+        } else if item.starts_with("layer=") {
+            return Err(format!("a layer is one word, without `layer=`: {}", Layer::names()));
+        } else if let Some(layer) = layer::meant(item) {
+            return Err(format!("`{item}` would be an option of mount; did you mean the layer `{layer}`?"));
         } else if item == "log=external" {
             self.log = Some(LogPlace::External);
         } else if let Some(switch) = item.strip_prefix("discard=").and_then(Switch::named) {
@@ -820,6 +826,12 @@ mod tests {
         assert!(refused("btrfs:profile=raid2").problem.contains("use one of single"));
         assert!(refused("btrfs:profile=raid1,-m dup").problem.contains("contradict"));
         assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
+        assert!(refused("ext4:lvm,thin").problem.contains("one layer, got `lvm` and `thin`"));
+        assert!(refused("ext4:layer=lvm").problem.contains("without `layer=`: lvm, thin, crypt"));
+        for (word, layer) in [("lvn", "lvm"), ("LVM", "lvm"), ("luks", "crypt"), ("dm-thin", "thin")] {
+            let problem = refused(&format!("ext4:{word}")).problem;
+            assert!(problem.contains(&format!("did you mean the layer `{layer}`?")), "{problem}");
+        }
         assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` lies on one device"));
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
         assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
@@ -891,6 +903,7 @@ mod tests {
             // A mount option that happens to be an mkfs word cannot be said in the short form; the table form can.
             let row = arm.row().unwrap();
             prop_assume!(arm.mount.iter().all(|m| row.mkfs_flag_of(m).is_none()));
+            prop_assume!(arm.mount.iter().all(|m| layer::meant(m).is_none()));
             prop_assume!(arm.problem().is_none());
             prop_assume!(!arm.mount.iter().any(|m| ["scheduler=", "cache="].iter().any(|p| m.starts_with(p))));
             let text = arm.to_string();

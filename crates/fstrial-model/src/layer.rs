@@ -163,6 +163,19 @@ impl Layer {
     }
 }
 
+/// What people call a layer in other words.
+const ALIASES: [(&str, Layer); 4] =
+    [("luks", Layer::Crypt), ("dm-crypt", Layer::Crypt), ("dm-thin", Layer::Thin), ("lvm2", Layer::Lvm)];
+
+/// The layer that a misspelt word means, or another name of it.
+pub fn meant(word: &str) -> Option<Layer> {
+    let word = word.to_lowercase();
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == word).map(|(_, layer)| *layer);
+    alias.or_else(|| {
+        Layer::ALL.into_iter().find(|layer| strsim::damerau_levenshtein(&word, layer.name()) <= 1)
+    })
+}
+
 /// The most that headers take: LUKS2 has 16 MiB, a group of LVM 1 MiB.
 const HEADERS: u64 = 32 << 20;
 

@@ -81,6 +81,14 @@ pub fn problem(
     Ok(tried.problem)
 }
 
+/// `exit status: 1` of `exit status: 1: its last words`, `signal` of `signal: 6 (SIGABRT)`.
+fn status_of(words: &str) -> &str {
+    match words.strip_prefix("exit status: ") {
+        Some(rest) => &words[..words.len() - rest.len() + rest.find(':').unwrap_or(rest.len())],
+        None => words.split(':').next().unwrap_or_default(),
+    }
+}
+
 /// Boots a guest until the agent in it says its first word.
 fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
     let reach = Reach::guest("kvm", &kernel.name, &std::path::absolute(home)?, None, true)?;
@@ -95,8 +103,28 @@ fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
     let words = transport.end(FAREWELL, &Interrupt::default());
     Ok(match heard {
         Ok(Some(_)) => None,
-        Ok(None) if words.is_empty() => Some("QEMU ended".into()),
-        Ok(None) => Some(format!("QEMU ended: {words}")),
+        // QEMU's own end, by its exit code or a signal; with others this program says that it could not start it.
+        Ok(None) if ["", "exit status: 1", "signal"].iter().any(|end| status_of(&words) == *end) => {
+            Some(format!("QEMU ended: {words}"))
+        }
+        Ok(None) => return Err(io::Error::other(words)),
         Err(_) => Some(format!("a guest said nothing for {} s", FIRST_WORD.as_secs())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_ended_is_told_from_its_last_words() {
+        for (words, status) in [
+            ("exit status: 1: no KVM: none", "exit status: 1"),
+            ("exit status: 11", "exit status: 11"),
+            ("signal: 6 (SIGABRT) (core dumped): assertion", "signal"),
+            ("", ""),
+        ] {
+            assert_eq!(status_of(words), status);
+        }
+    }
 }

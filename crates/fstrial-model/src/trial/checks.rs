@@ -449,7 +449,8 @@ impl Trial {
         let (what, hint) = match self.device.kind {
             _ if self.guest_of(arm).is_none() => (
                 format!("`{layer}` is made in guests only, where nothing is left of a run that is killed"),
-                "build the arms under a kernel (`fstrial kernels`): FILESYSTEM@6.12:lvm; or make the volume yourself: dir:/mnt/volume",
+                "build all arms under a kernel of `fstrial kernels`: FILESYSTEM@KERNEL:LAYER, in a trial file a [[place]] with kernel; or make \
+                 the volume yourself: dir:/mnt/volume",
             ),
             DeviceKind::Ramdisk if layer == Layer::Crypt => (
                 "a ramdisk compresses what is written, and what `crypt` writes cannot be compressed".into(),

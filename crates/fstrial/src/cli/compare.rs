@@ -83,7 +83,8 @@ Examples:
 ///
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=, rotational=,
-/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on the log device (--set log_device.kind=image), state= says what
+/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on the log device (--set log_device.kind=image), lvm, thin or crypt a
+/// volume of the device mapper below the filesystem (in guests), state= says what
 /// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place), FILESYSTEM@KERNEL under
 /// a kernel of `fstrial kernels`, in a guest.

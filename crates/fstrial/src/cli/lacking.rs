@@ -90,8 +90,8 @@ pub(super) fn kvm(home: &Path, place: &Place, kernel: &Kernel) -> Result<(), Exp
         return Ok(());
     }
     kvm::problem(home, kernel, &mut |line| super::say(&format!("{line}\n")))?.map_or(Ok(()), |problem| {
-        let hint = "leave kvm = true out; processors are emulated then, and only counts are compared";
-        Err(lacks(&format!("they cannot use KVM here: {problem}"), hint))
+        let hint = "a trial file of yours may leave kvm = true out: processors are emulated then, and only counts are compared";
+        Err(lacks(&format!("KVM cannot be used here: {problem}"), hint))
     })
 }
 

@@ -139,11 +139,11 @@ fn times_of_guests_that_use_kvm_are_compared() {
     lab.wrap(QEMU, NO_KVM);
     let refused = lab.run("run trial.toml");
     assert_eq!(refused.code(), 10, "{refused:?}");
-    for said in ["guests: they cannot use KVM here", "no KVM for a test", "leave kvm = true out"] {
+    for said in ["guests: KVM cannot be used here", "no KVM for a test", "may leave kvm = true out"] {
         assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
     }
     let steps = lab.run("run trial.toml --dry-run").stdout;
-    assert!(steps.contains("This cannot run here: guests: they cannot use KVM here"), "{steps}");
+    assert!(steps.contains("This cannot run here: guests: KVM cannot be used here"), "{steps}");
     lab.assert_nothing_left("after guests by KVM");
 }
 
