@@ -53,7 +53,7 @@ pub fn problem(
     if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
         return Ok(Some(format!("/dev/kvm cannot be opened: {error}")));
     }
-    let kept = home.join("kernels/.kvm");
+    let kept = home.join("kvm.json");
     let failed = |what: &'static str| {
         let path = kept.clone();
         move |source| ExpectedError::File { what, path, source }
@@ -76,7 +76,7 @@ pub fn problem(
     let tried = Tried { boot, qemu, kernel: kernel.release.clone(), at, problem };
     let text = serde_json::to_string(&tried).expect("plain data");
     // Whole or not at all.
-    let draft = kept.with_extension(format!("kvm.{}", std::process::id()));
+    let draft = kept.with_extension(std::process::id().to_string());
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, &kept)).map_err(failed("write"))?;
     Ok(tried.problem)
 }

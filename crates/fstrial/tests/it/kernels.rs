@@ -117,7 +117,7 @@ fn times_of_guests_that_use_kvm_are_compared() {
     lab.wrap(QEMU, AS_IF_KVM);
     // Emulated all the same, it may be too slow for the answer on a busy machine.
     let saved = || {
-        let _ = fs::remove_file(cache().join(".kvm"));
+        let _ = fs::remove_file(lab.home().join("kvm.json"));
         let saved = lab.run(&format!("compare ext4@6.1 xfs@6.1 {WORDS} --rounds 1 --save - --dry-run"));
         (saved.code() == 0).then_some(saved.stdout)
     };
