@@ -110,6 +110,8 @@ mod tests {
             ("e2fsck", "-V"),
             ("xfs_growfs", "-V"),
             ("btrfs", "--version"),
+            ("lvm", "version"),
+            ("cryptsetup", "--version"),
             ("cp", "--version"),
         ] {
             assert_eq!(version_flag(program), flag, "{program}");

@@ -18,7 +18,7 @@ rows! {
 }
 
 /// A layer's tool. In its words `{below}` is the device below, `{volume}` the name that the volume, or its group, is given, `{mib}` the
-/// size that a volume of no size of its own gets, in MiB.
+/// size of a volume that has to be given one, in MiB.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerRow {
     /// The program.
@@ -31,16 +31,14 @@ pub struct LayerRow {
     pub suffix: &'static str,
     /// The share of the device that the volume has, in percent.
     pub share: u64,
-    /// Making a snapshot, in which `{name}` is its name; `None`: that is the filesystem's.
-    pub snapshot: Option<Ability>,
-    /// Deleting one.
-    pub delete_snapshot: Option<Ability>,
+    /// Making a snapshot and deleting it, in which `{name}` is its name; `None`: that is the filesystem's.
+    pub snapshots: Option<[Ability; 2]>,
 }
 
 const DMSETUP: (&str, [&str; 4]) =
     ("dmsetup", ["dmsetup", "device-mapper", "device-mapper", "device-mapper"]);
 
-/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is told, and a pool is that of LVM's defaults.
+/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is told, and a pool has LVM's defaults.
 macro_rules! lvm_config {
     () => {
         "--config=devices { filter=[\"a|^{below}$|\",\"r|.*|\"] global_filter=[\"a|.*|\"] types=[\"zram\",16] use_devicesfile=0 obtain_device_list_from_udev=0 \
@@ -50,8 +48,27 @@ macro_rules! lvm_config {
 }
 
 const VGCREATE: &[&str] = &["vgcreate", lvm_config!(), "--force", "--yes", "{volume}", "{below}"];
-const LVREMOVE: Ability =
-    Ability::Program("lvm", &["lvremove", lvm_config!(), "--yes", "{volume}/of-{name}"]);
+
+/// Making a snapshot of a volume of LVM, with the option that its kind takes, and deleting it.
+macro_rules! lvm_snapshots {
+    ($option:literal) => {
+        [
+            Ability::Program(
+                "lvm",
+                &[
+                    "lvcreate",
+                    lvm_config!(),
+                    "--yes",
+                    "--snapshot",
+                    "--name=of-{name}",
+                    $option,
+                    "{volume}/arm",
+                ],
+            ),
+            Ability::Program("lvm", &["lvremove", lvm_config!(), "--yes", "{volume}/of-{name}"]),
+        ]
+    };
+}
 
 const LVM: LayerRow = LayerRow {
     program: "lvm",
@@ -59,19 +76,7 @@ const LVM: LayerRow = LayerRow {
     make: &[VGCREATE, &["lvcreate", lvm_config!(), "--yes", "--name=arm", "--extents=80%VG", "{volume}"]],
     suffix: "-arm",
     share: 78,
-    snapshot: Some(Ability::Program(
-        "lvm",
-        &[
-            "lvcreate",
-            lvm_config!(),
-            "--yes",
-            "--snapshot",
-            "--name=of-{name}",
-            "--extents=10%ORIGIN",
-            "{volume}/arm",
-        ],
-    )),
-    delete_snapshot: Some(LVREMOVE),
+    snapshots: Some(lvm_snapshots!("--extents=10%ORIGIN")),
 };
 
 const THIN: LayerRow = LayerRow {
@@ -103,18 +108,7 @@ const THIN: LayerRow = LayerRow {
         ],
     ],
     share: 85,
-    snapshot: Some(Ability::Program(
-        "lvm",
-        &[
-            "lvcreate",
-            lvm_config!(),
-            "--yes",
-            "--snapshot",
-            "--setactivationskip=n",
-            "--name=of-{name}",
-            "{volume}/arm",
-        ],
-    )),
+    snapshots: Some(lvm_snapshots!("--setactivationskip=n")),
     ..LVM
 };
 
@@ -138,8 +132,7 @@ const CRYPT: LayerRow = LayerRow {
     ],
     suffix: "",
     share: 90,
-    snapshot: None,
-    delete_snapshot: None,
+    snapshots: None,
 };
 
 impl Layer {
@@ -192,7 +185,6 @@ mod tests {
                     assert!(!call.join(" ").contains(part), "{call:?}");
                 }
             }
-            assert_eq!(layer.tool().snapshot.is_some(), layer.tool().delete_snapshot.is_some());
         }
         let thin = Layer::Thin.words("/dev/loop64", "fstrial_1", Bytes::mib(1000));
         assert!(thin[1].contains(&"--virtualsize=850m".into()), "{thin:?}");

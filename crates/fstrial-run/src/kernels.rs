@@ -20,6 +20,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     command::{Program, find, how_to_install},
+    host::path_of_descriptor,
     isolation,
 };
 use fstrial_vm::{
@@ -539,7 +540,7 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
 }
 
 /// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `device`: the
-/// offer of a modelled device, as JSON, that this host serves to it. `kvm`: on this machine's processors, all of them.
+/// offer of a modelled device, as JSON, that this host serves to it. `kvm`: on this machine's processors.
 ///
 /// # Errors
 /// The kernel lacks what a guest needs, QEMU cannot be started, or the device cannot be served.
@@ -557,7 +558,7 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
     // Here, where it takes no emulated time.
-    let path = format!("/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd());
+    let path = path_of_descriptor(disk.as_fd()).display().to_string();
     let without_journal = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard", &path];
     Program::new(MKFS).args(without_journal).run()?;
     let device = device.as_ref().map(for_hypervisor).transpose()?;

@@ -1,7 +1,7 @@
 //! External programs: without a shell, with a deadline, their last lines kept for the error.
 
 use crate::error::StackError;
-use fstrial_model::units::Nanos;
+use fstrial_model::{ability::version_flag, units::Nanos};
 use rustix::{
     io::Errno,
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsmount, fsopen},
@@ -266,10 +266,44 @@ fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
+/// The version of a program, as it prints it; none if it cannot be run.
+pub(crate) fn version_of(program: &str) -> Option<String> {
+    let printed = Program::new(program).args([version_flag(program)]).finish().ok()?;
+    Some(version_in(&format!("{}\n{}", printed.stdout, printed.stderr)).to_owned())
+}
+
+/// The line of what a program printed that has its version: the first with a digit, without a long list in parentheses
+/// of what it was built with.
+pub(crate) fn version_in(printed: &str) -> &str {
+    let mut lines = printed.lines().map(str::trim);
+    let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default();
+    match line.split_once(" (") {
+        Some((short, list)) if list.len() > 40 => short,
+        _ => line,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{self, Write};
+
+    #[test]
+    fn versions_are_found_in_what_tools_print() {
+        for (printed, version) in [
+            ("e2fsck 1.47.0 (5-Feb-2023)\n\tUsing EXT2FS Library", "e2fsck 1.47.0 (5-Feb-2023)"),
+            ("e4defrag 1.47.0 (5-Feb-2023)\ninvalid option -- 'V'", "e4defrag 1.47.0 (5-Feb-2023)"),
+            ("\nxfs_repair version 6.1.0\n", "xfs_repair version 6.1.0"),
+            ("btrfs-progs v6.2 \n", "btrfs-progs v6.2"),
+            (
+                "mount from util-linux 2.38.1 (libmount 2.38.1: selinux, smack, btrfs, verity, namespaces)",
+                "mount from util-linux 2.38.1",
+            ),
+            ("usage: nothing", ""),
+        ] {
+            assert_eq!(version_in(printed), version);
+        }
+    }
 
     #[test]
     fn success_keeps_what_was_printed() {

@@ -1,11 +1,17 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
 use crate::{
-    array, command::Program, host, log::folder_of, mapped, mount_options::key_of, mounts::MountEntry,
-    queue::selected, sysfs,
+    array,
+    command::{Program, version_of},
+    host,
+    log::folder_of,
+    mapped,
+    mount_options::key_of,
+    mounts::MountEntry,
+    queue::selected,
+    sysfs,
 };
 use fstrial_model::{
-    ability::version_flag,
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     filesystem::{Character, Filesystem, Observation, Several},
@@ -234,10 +240,7 @@ fn tools(arm: &Arm) -> BTreeMap<String, String> {
     let mut tools = BTreeMap::new();
     let mkfs = arm.row().map(|row| row.mkfs);
     for program in mkfs.into_iter().chain(arm.layer.map(|layer| layer.tool().program)) {
-        let Ok(printed) = Program::new(program).args([version_flag(program)]).finish() else { continue };
-        let both = format!("{}\n{}", printed.stdout, printed.stderr);
-        let line = both.lines().find(|line| line.chars().any(|c| c.is_ascii_digit())).unwrap_or_default();
-        tools.insert(program.to_owned(), line.trim().to_owned());
+        tools.extend(version_of(program).map(|version| (program.to_owned(), version)));
     }
     tools
 }

@@ -2,7 +2,9 @@
 //! of a tool as the one who reads it does.
 
 use crate::{
-    cgroup::Version, command::CommandOutput, counters, memory, mounts, operation, queue, signatures,
+    cgroup::Version,
+    command::{self, CommandOutput},
+    counters, memory, mounts, queue, signatures,
 };
 use fstrial_model::{
     filesystem::{FILESYSTEMS, Observation},
@@ -33,7 +35,7 @@ pub fn signatures(text: &str) {
 
 /// What the tools of the filesystems print.
 pub fn tools(text: &str) {
-    black_box(operation::version_in(text));
+    black_box(command::version_in(text));
     let done = CommandOutput {
         line: "tool".into(),
         stdout: text.into(),

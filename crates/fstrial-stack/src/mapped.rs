@@ -70,30 +70,14 @@ impl Mapped {
         wipe(below)?;
         let name = VolumeName::draw()?;
         let written = ledger.write(Undo::RemoveVolumes { name: name.clone() })?;
-        let mut mapped = Self { below: below.to_owned(), sysfs: PathBuf::new(), name, written };
-        match mapped.run(layer, size) {
-            Ok(lines) => Ok((mapped, lines)),
+        match run(layer, &name, below, size) {
+            Ok((sysfs, lines)) => Ok((Self { name, below: below.to_owned(), sysfs, written }, lines)),
             Err(error) => {
                 // What it could not remove stays in the ledger.
-                let _ = mapped.stop();
+                let _ = take_down(&name, below, written);
                 Err(error)
             }
         }
-    }
-
-    fn run(&mut self, layer: Layer, size: Bytes) -> Result<Vec<String>, StackError> {
-        let tool = layer.tool();
-        let (below, name) = (self.below.display().to_string(), self.name.to_string());
-        let mut lines = Vec::new();
-        for words in layer.words(&below, &name, size) {
-            lines.push(Program::new(tool.program).args(words).run()?.line);
-        }
-        let volume = format!("{name}{}", tool.suffix);
-        let found = volumes()?.into_iter().find(|(found, _)| *found == volume);
-        self.sysfs = found.map(|(_, folder)| folder).ok_or_else(|| {
-            StackError::unlike(format!("{} did not make the volume {volume}", tool.program))
-        })?;
-        Ok(lines)
     }
 
     /// Its node.
@@ -113,10 +97,33 @@ impl Mapped {
 
     /// Removes it with its snapshots, and its headers from the device below: others shall not find them.
     pub(crate) fn stop(self) -> Result<(), StackError> {
-        remove_ours(&self.name)?;
-        wipe(&self.below)?;
-        self.written.strike_out()
+        take_down(&self.name, &self.below, self.written)
     }
+}
+
+/// Runs the tool of a layer; gives the volume's folder in sysfs, and what was run.
+fn run(
+    layer: Layer,
+    name: &VolumeName,
+    below: &Path,
+    size: Bytes,
+) -> Result<(PathBuf, Vec<String>), StackError> {
+    let tool = layer.tool();
+    let mut lines = Vec::new();
+    for words in layer.words(&below.display().to_string(), &name.to_string(), size) {
+        lines.push(Program::new(tool.program).args(words).run()?.line);
+    }
+    let volume = format!("{name}{}", tool.suffix);
+    let found = volumes()?.into_iter().find(|(found, _)| *found == volume);
+    let (_, folder) = found
+        .ok_or_else(|| StackError::unlike(format!("{} did not make the volume {volume}", tool.program)))?;
+    Ok((folder, lines))
+}
+
+fn take_down(name: &VolumeName, below: &Path, written: LedgerEntry) -> Result<(), StackError> {
+    remove_ours(name)?;
+    wipe(below)?;
+    written.strike_out()
 }
 
 fn wipe(below: &Path) -> Result<(), StackError> {

@@ -6,7 +6,7 @@
 use crate::{
     aligned::{Aligned, PAGE},
     caches,
-    command::{CommandOutput, Program},
+    command::{CommandOutput, Program, version_of},
     error::StackError,
     host, ioctl,
     ledger::{Ledger, LedgerEntry, Undo},
@@ -14,7 +14,6 @@ use crate::{
     stack::{AttachedDevices, MAKE_DEADLINE, ReadyArm, Target},
 };
 use fstrial_model::{
-    ability::version_flag,
     arm::{Arm, CheckedArm},
     units::{Bytes, Nanos},
 };
@@ -161,9 +160,7 @@ impl ReadyArm {
         if self.facts.tools.contains_key(name) {
             return;
         }
-        let printed = Program::new(name).args([version_flag(name)]).finish();
-        let printed = printed.map(|done| format!("{}\n{}", done.stdout, done.stderr)).unwrap_or_default();
-        self.facts.tools.insert(name.to_owned(), version_in(&printed).to_owned());
+        self.facts.tools.insert(name.to_owned(), version_of(name).unwrap_or_default());
     }
 
     /// Keeps with the facts that a call of the kernel did it.
@@ -297,17 +294,6 @@ impl ReadyArm {
         Device::open(&path)?.copy(size.0, 0, size.0)?;
         self.commands.push(format!("the copy put back on {}", path.display()));
         Ok(())
-    }
-}
-
-/// The line of what a program printed that has its version: the first with a digit, without a long list in parentheses
-/// of what it was built with.
-pub(crate) fn version_in(printed: &str) -> &str {
-    let mut lines = printed.lines().map(str::trim);
-    let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default();
-    match line.split_once(" (") {
-        Some((short, list)) if list.len() > 40 => short,
-        _ => line,
     }
 }
 
@@ -462,26 +448,4 @@ pub fn try_to_clone(directory: &Path) -> Result<(), StackError> {
         fs::remove_file(path).map_err(|e| StackError::io("delete", path, e))?;
     }
     cloned.map_err(|e| StackError::io("share blocks (FICLONE) on", directory, e))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_found_in_what_tools_print() {
-        for (printed, version) in [
-            ("e2fsck 1.47.0 (5-Feb-2023)\n\tUsing EXT2FS Library", "e2fsck 1.47.0 (5-Feb-2023)"),
-            ("e4defrag 1.47.0 (5-Feb-2023)\ninvalid option -- 'V'", "e4defrag 1.47.0 (5-Feb-2023)"),
-            ("\nxfs_repair version 6.1.0\n", "xfs_repair version 6.1.0"),
-            ("btrfs-progs v6.2 \n", "btrfs-progs v6.2"),
-            (
-                "mount from util-linux 2.38.1 (libmount 2.38.1: selinux, smack, btrfs, verity, namespaces)",
-                "mount from util-linux 2.38.1",
-            ),
-            ("usage: nothing", ""),
-        ] {
-            assert_eq!(version_in(printed), version);
-        }
-    }
 }

@@ -281,7 +281,8 @@ impl AttachedDevices {
     ) -> Result<Self, StackError> {
         let of_device = Arm { layer: None, ..arm.with_queue(|attribute| !attribute.is_of_array()) };
         let mut below = Self::attach(binding, &of_device, coordinator, ledger)?;
-        let made = below.size().and_then(|size| Mapped::make(layer, below.path(), size, ledger));
+        let made = host::size_of_device(below.path())
+            .and_then(|size| Mapped::make(layer, below.path(), size, ledger));
         let (mapped, lines) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -308,10 +309,6 @@ impl AttachedDevices {
         let several = arm.row().and_then(|row| row.several);
         let (array, members, layer) = (None, Vec::new(), Some((mapped, Box::new(below))));
         Ok(Self { node, array, members, layer, log: None, several, commands })
-    }
-
-    fn size(&self) -> Result<Bytes, StackError> {
-        Ok(Bytes(sysfs::read_number(self.node.sysfs.join("size"))? * 512))
     }
 
     /// The device below the arm's layer, and the name that its volumes have.

@@ -9,8 +9,8 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     run.begin();
     let create = run.tool()?;
     let arm = run.order.arm;
-    let of_layer = arm.layer.and_then(|layer| layer.tool().delete_snapshot);
-    let delete = of_layer.or(arm.row().map(|row| row.abilities.delete_snapshot));
+    let of_layer = arm.layer.and_then(|layer| layer.tool().snapshots);
+    let delete = of_layer.map(|[_, delete]| delete).or(arm.row().map(|row| row.abilities.delete_snapshot));
     let delete = run.words_of(delete.unwrap_or(Ability::Cannot("it has no snapshots")))?;
     let (mut number, mut deleted) = (0, Vec::new());
     let created = run.repeat(|run| {

@@ -304,8 +304,8 @@ impl Workers<'_> {
     fn take_down(&self) -> Result<Option<String>, StackError> {
         // A frozen filesystem keeps its device.
         self.ledger.thaw()?;
-        // A dead worker's array would hold the devices forever.
-        self.ledger.stop_arrays()?;
+        // A dead worker's array or volume would hold the devices forever.
+        self.ledger.stop_arrays_and_volumes()?;
         for device in &self.devices {
             if !device.is_released()? {
                 return Ok(Some("the device of the last run is still in use".into()));

@@ -261,7 +261,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn stop_arrays(&self) -> Result<(), StackError> {
+    pub fn stop_arrays_and_volumes(&self) -> Result<(), StackError> {
         for found in self.entries()?.0 {
             let holds = matches!(found.entry.undo, Undo::StopArray { .. } | Undo::RemoveVolumes { .. });
             if holds && self.life(&found.entry.owner)? == Life::Gone {

@@ -156,8 +156,10 @@ impl Operation {
 
     /// How an arm does it. An existing directory does what needs neither a device nor all of the filesystem.
     pub fn ability(self, arm: &Arm) -> Ability {
-        let of_layer = arm.layer.filter(|_| self == Self::Snapshot).and_then(|layer| layer.tool().snapshot);
-        of_layer.unwrap_or_else(|| arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row)))
+        let of_layer = arm.layer.filter(|_| self == Self::Snapshot).and_then(|layer| layer.tool().snapshots);
+        of_layer
+            .map(|[make, _]| make)
+            .unwrap_or_else(|| arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row)))
     }
 }
 
