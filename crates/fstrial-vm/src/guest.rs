@@ -6,7 +6,10 @@
 //! ```
 //! The kernel loads further modules itself: the host's `modprobe` finds them where [`Guest::modules`] says.
 
-use crate::machine::{DEVICE_PORT, DEVICE_SERIAL, HOST_FILES, PORT};
+use crate::{
+    machine::{DEVICE_PORT, DEVICE_SERIAL, HOST_FILES, PORT},
+    port::Port,
+};
 use rustix::{
     io::Errno,
     mount::{MountFlags, mount, mount_bind, mount_move},
@@ -153,11 +156,11 @@ const SERVED: &str = "FSTRIAL_SERVED";
 ///
 /// # Errors
 /// One of them does not show, or is in use.
-pub fn served() -> io::Result<Option<(File, PathBuf)>> {
+pub fn served() -> io::Result<Option<(Port, PathBuf)>> {
     if std::env::var_os(SERVED).is_none() {
         return Ok(None);
     }
-    let port = when_there("the port of the modelled device", || port(DEVICE_PORT))?;
+    let port = Port::of(when_there("the port of the modelled device", || port(DEVICE_PORT))?)?;
     let is_it = |entry: &fs::DirEntry| {
         fs::read_to_string(entry.path().join("serial")).is_ok_and(|serial| serial.trim() == DEVICE_SERIAL)
     };

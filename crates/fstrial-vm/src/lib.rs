@@ -14,3 +14,4 @@ pub mod image;
 pub mod initramfs;
 pub mod machine;
 pub mod modules;
+pub mod port;

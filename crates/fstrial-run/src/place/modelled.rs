@@ -31,7 +31,7 @@ use fstrial_stack::{
     ledger::Ledger,
     loopdev::{self, LoopDevice},
 };
-use fstrial_vm::guest;
+use fstrial_vm::{guest, port::Port};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::{
     cell::{Cell, RefCell},
@@ -307,7 +307,7 @@ impl Serving {
     }
 
     /// The one that the host of this guest has started with it: orders go through a port, and the device is a disk.
-    fn on_host(port: File, disk: PathBuf, size: Bytes) -> Result<(Self, File), StackError> {
+    fn on_host(port: Port, disk: PathBuf, size: Bytes) -> Result<(Self, File), StackError> {
         let failed = |error| StackError::io("open", &disk, error);
         let mut file = File::options().read(true).write(true).open(&disk).map_err(failed)?;
         let found = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);

@@ -435,22 +435,29 @@ fn a_modelled_device_of_a_guest_is_served_by_the_host() {
         // 4 KiB of data, and a journal or log.
         assert!(cell["device_bytes_per_operation"].as_f64().unwrap() > 4096.0, "{cell}");
     }
-    let mut running = lab.start(&format!("compare ext4@6.1 xfs@6.1 {words}"));
+    // Nobody answers the guest any more, neither its disk nor its orders: the run is lost, or the agent; and nothing hangs.
+    for stage in ["mkfs", "load"] {
+        kill_the_device_of_a_guest(&lab, &format!("compare ext4@6.1 xfs@6.1 {words}"), stage);
+    }
+    lab.clean();
+    lab.assert_nothing_left("after a modelled device of a guest");
+}
+
+fn kill_the_device_of_a_guest(lab: &Lab, command: &str, stage: &str) {
+    let mut running = lab.start(command);
     assert!(running.wait_for("run-started"));
-    let [guest] = guest_processes(&lab)[..] else { panic!("one guest") };
+    while running.event().expect("the run goes on")["stage"] != stage {}
+    let [guest] = guest_processes(lab)[..] else { panic!("one guest") };
     let servers: Vec<u32> = support::children_of(guest)
         .into_iter()
         .filter(|pid| support::command_line(*pid).contains("device-server"))
         .collect();
     let [server] = servers[..] else { panic!("{servers:?}") };
     support::kill(server);
-    // Nobody answers the guest any more: the run is lost, or the agent; and nothing hangs.
     running.wait_for("run-ended");
     running.signal(Signal::INT);
     running.end(PATIENCE);
-    assert_eq!(guests(&lab), Vec::<String>::new());
-    lab.clean();
-    lab.assert_nothing_left("after a modelled device of a guest");
+    assert_eq!(guests(lab), Vec::<String>::new(), "{stage}");
 }
 
 /// The guest hears that nobody is left on its port, and powers off.

@@ -34,17 +34,13 @@ fn small(preset: &str, parameters: &str, duration: &str) -> String {
     )
 }
 
-/// A trial of presets; none if a busy disk completed too few transactions for percentiles.
-fn run_for(lab: &Lab, presets: &[(&str, &str)], duration: &str) -> Option<Ended> {
-    for (preset, parameters) in presets {
-        lab.write(&format!("{preset}.toml"), &small(preset, parameters, duration));
-    }
-    let files: Vec<String> = presets.iter().map(|(preset, _)| format!("{preset}.toml")).collect();
-    let words = format!(
-        "compare ext4 xfs --rounds 1 --set device.size=1GiB --device image:images --json -w {}",
-        files.join(",")
-    );
-    let ended = lab.run(&words);
+/// Durations of a run, the second one enough for any disk.
+const DURATIONS: [&str; 2] = ["1s", "15s"];
+
+/// A trial of workload files; none if a busy disk completed too few transactions for percentiles.
+fn run(lab: &Lab, words: &str) -> Option<Ended> {
+    let ended =
+        lab.run(&format!("compare ext4 xfs --set device.size=1GiB --device image:images --json {words}"));
     let failures: Vec<Value> = ended
         .json()
         .into_iter()
@@ -62,9 +58,15 @@ fn run_for(lab: &Lab, presets: &[(&str, &str)], duration: &str) -> Option<Ended>
 
 fn run_presets(presets: &[(&str, &str)]) {
     let lab = Lab::new();
-    let in_time = |duration| Some((run_for(&lab, presets, duration)?, duration));
-    let (ended, duration) =
-        ["1s", "15s"].into_iter().find_map(in_time).expect("15 s are enough for any disk");
+    let files: Vec<String> = presets.iter().map(|(preset, _)| format!("{preset}.toml")).collect();
+    let words = format!("--rounds 1 -w {}", files.join(","));
+    let in_time = |duration| {
+        for (preset, parameters) in presets {
+            lab.write(&format!("{preset}.toml"), &small(preset, parameters, duration));
+        }
+        Some((run(&lab, &words)?, duration))
+    };
+    let (ended, duration) = DURATIONS.into_iter().find_map(in_time).expect("a quick enough disk");
     let text = ended.document().to_string();
     let is_short = text.contains("are too short: it declares a period of 5s");
     let writes = presets.iter().any(|(preset, _)| !preset.ends_with("-ro") && !preset.ends_with("-select"));
@@ -116,16 +118,15 @@ fn a_server_is_loaded_once_and_put_back() {
         return;
     }
     let lab = Lab::new();
-    let workload = small("postgresql-tpcb", "scale = '2', max_wal_size = '160MB'", "1s");
-    lab.write("loaded.toml", &workload.replace("threads = [2]", "threads = [1, 2]"));
-    let ended = lab.run(
-        "compare ext4 xfs --rounds 2 --state loaded:2 --set device.size=1GiB --device image:images --json -w loaded.toml",
-    );
-    assert_eq!(ended.code(), 3, "{ended:?}");
+    let in_time = |duration| {
+        let workload = small("postgresql-tpcb", "scale = '2', max_wal_size = '160MB'", duration);
+        lab.write("loaded.toml", &workload.replace("threads = [2]", "threads = [1, 2]"));
+        run(&lab, "--rounds 2 --state loaded:2 -w loaded.toml")
+    };
+    let ended = DURATIONS.into_iter().find_map(in_time).expect("a quick enough disk");
     let events = ended.json();
     let count = |word: &str| events.iter().filter(|event| event["event"] == word).count();
     assert_eq!((count("state-prepared"), count("run-ended")), (4, 8), "two loads on two filesystems");
-    assert!(events.iter().all(|event| event["failure"].is_null()), "{events:?}");
     let cell = &ended.document()["workloads"][0]["cells"][0];
     let of_loads = cell["rate_by_load"].as_array().unwrap();
     assert!(of_loads.len() == 2 && of_loads.iter().all(Value::is_f64), "{cell}");
