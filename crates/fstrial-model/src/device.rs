@@ -106,6 +106,15 @@ impl Device {
         self.kind.is_file().then(|| self.path.as_deref().unwrap_or(Path::new(".")))
     }
 
+    /// Whether its data are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        match self.kind {
+            DeviceKind::Ramdisk => true,
+            DeviceKind::Model => self.path.is_none(),
+            _ => false,
+        }
+    }
+
     /// The model it follows, if it is a modelled device.
     pub fn modelled(&self) -> Option<DeviceModel> {
         match self.model.as_ref()? {

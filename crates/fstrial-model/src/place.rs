@@ -10,6 +10,19 @@ use serde::{Deserialize, Serialize};
 /// The longest name of a place, in characters.
 const MAX_NAME: usize = 40;
 
+/// How time passes where an arm is built.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// As on the machine.
+    #[default]
+    Real,
+    /// Virtual time: each instruction of the one emulated processor takes a nanosecond, and while it waits time goes on to the next timer.
+    Virtual,
+    /// As fast as the emulator is, which says nothing about a machine.
+    Emulator,
+}
+
 /// Where arms are built: another host, another device of this host, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +35,8 @@ pub struct Place {
     /// It is a guest under this kernel, one of `fstrial kernels`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The guest runs on the host's own processors, by KVM; otherwise they are emulated, and only counts are compared.
+    /// The guest runs on the host's own processors, by KVM. Otherwise one is emulated: in virtual time if the device is in the guest's
+    /// memory (a ramdisk, a model); if not, only counts are compared.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub kvm: bool,
     /// Its device is made by an agent, on another host. A place without a device is always reached so.

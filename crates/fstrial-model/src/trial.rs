@@ -7,9 +7,9 @@
 use crate::{
     arm::{Arm, CacheMode, Switch},
     claim::{Claim, Machine, era::Rules},
-    device::{Device, DeviceKind, LogDevice},
+    device::{Device, DeviceKind, LogDevice, LogKind},
     metric::Metric,
-    place::Place,
+    place::{Clock, Place},
     problem::{Problem, TrialError, problem, read_toml},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
@@ -364,19 +364,30 @@ impl Trial {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
 
-    /// Whether a metric of an arm is a property of its configuration: times in a guest are the emulator's.
+    /// Whether a metric of an arm is a property of its configuration: some guests' times are the emulator's.
     pub fn can_judge(&self, arm: &Arm, metric: Metric) -> bool {
-        metric.is_counted() || !self.is_emulated(arm)
+        metric.is_counted() || self.clock_of(arm) != Clock::Emulator
     }
 
-    /// Whether the processors of any arm are emulated.
-    pub fn has_emulated(&self) -> bool {
-        self.arms.iter().any(|arm| self.is_emulated(arm))
+    /// Whether this is the clock of any arm.
+    pub fn has_clock(&self, clock: Clock) -> bool {
+        self.arms.iter().any(|arm| self.clock_of(arm) == clock)
     }
 
-    /// Whether an arm runs in a guest whose processors are emulated, so that its times are the emulator's.
-    pub fn is_emulated(&self, arm: &Arm) -> bool {
-        self.guest_of(arm).is_some_and(|place| !place.kvm)
+    /// How time passes where an arm is built.
+    pub fn clock_of(&self, arm: &Arm) -> Clock {
+        self.guest_of(arm).map_or(Clock::Real, |place| self.clock_at(place))
+    }
+
+    /// How time passes at a place. Virtual time does not wait for this host: everything that a load waits for must be in the guest.
+    pub fn clock_at(&self, place: &Place) -> Clock {
+        let device = place.device.as_ref().unwrap_or(&self.device);
+        let has_log = self.log_device.as_ref().is_some_and(|log| log.kind != LogKind::Ramdisk);
+        match (&place.kernel, place.kvm) {
+            (Some(_), false) if device.is_in_memory() && !has_log => Clock::Virtual,
+            (Some(_), false) => Clock::Emulator,
+            _ => Clock::Real,
+        }
     }
 
     /// The guest that an arm runs in.

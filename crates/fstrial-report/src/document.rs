@@ -11,6 +11,7 @@ use fstrial_model::{
     measurement::{Counter, OperationKind},
     memory::LimitedBy,
     metric::Metric,
+    place::Clock,
     trial::{Compare, ErrorControl},
     unit,
     units::Nanos,
@@ -413,9 +414,11 @@ pub fn document(
 /// What the figures of guests are worth.
 fn emulation_warning(plan: &Plan) -> Option<String> {
     let guest = plan.trial.arms.iter().find_map(|arm| plan.trial.guest_of(arm))?;
-    Some(match guest.kvm {
-        true => "ARMS RAN IN GUESTS: rates and latencies are those of virtual machines under QEMU, with its virtual disks".into(),
-        false => "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into(),
+    Some(match plan.trial.clock_at(guest) {
+        Clock::Real => "ARMS RAN IN GUESTS: rates and latencies are those of virtual machines under QEMU, with its virtual disks".into(),
+        Clock::Virtual => "TIME IS VIRTUAL: guests had one emulated processor on which an instruction takes 1 ns, so times are path lengths and waits; \
+             what caches, memory and other processors do to a machine is not in them".into(),
+        Clock::Emulator => "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into(),
     })
 }
 
@@ -518,7 +521,7 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
         false => "more rounds (--budget) find them here",
     };
     // It is a spread of rates, which are the emulator's in a guest.
-    (is_file && !plan.trial.has_emulated() && spread > NOISY).then(|| {
+    (is_file && !plan.trial.has_clock(Clock::Emulator) && spread > NOISY).then(|| {
         format!(
             "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
              where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \

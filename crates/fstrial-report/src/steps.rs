@@ -5,7 +5,7 @@ use fstrial_model::{
     arm::{Arm, Switch},
     device::{LogDevice, LogKind},
     filesystem::ExternalLog,
-    place::Place,
+    place::{Clock, Place},
     queue::QueueSetting,
     state::Restoring,
     units::Nanos,
@@ -15,7 +15,10 @@ use fstrial_run::{
     forecast::{Forecast, POWER},
     kernels,
     look::Looks,
-    place::reach::{self, Reach},
+    place::{
+        boot::Boot,
+        reach::{self, Reach},
+    },
     plan::{Plan, threads_in_words},
     prepared::shared,
     warnings::within_a_period,
@@ -95,7 +98,8 @@ pub fn render(
             Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
         }
     );
-    out += &budget(forecast, plan.trial.has_emulated());
+    let has_guests = plan.trial.has_clock(Clock::Emulator) || plan.trial.has_clock(Clock::Virtual);
+    out += &budget(forecast, has_guests);
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -103,13 +107,13 @@ pub fn render(
 }
 
 /// What the budget can show, before anything is known of the device.
-fn budget(forecast: &Forecast, has_emulated: bool) -> String {
+fn budget(forecast: &Forecast, has_guests: bool) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
         seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
         _ => String::new(),
     };
-    let guests = if has_emulated { "; in guests all of it takes longer, up to ten times" } else { "" };
+    let guests = if has_guests { "; in guests all of it takes longer, ten times and more" } else { "" };
     let mut out = format!(
         "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}{guests}.\n",
         wait(forecast.round_seconds),
@@ -292,7 +296,7 @@ fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     let which = if device.is_some() { "its device" } else { "the device below" };
     let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
     if let Some(kernel) = &place.kernel {
-        let (what, undo) = kernels::step(kernel, place.kvm);
+        let (what, undo) = kernels::step(kernel, &Boot::at(plan, place));
         return format!("   1. {what}, which makes {which} there\n      undo: {undo}{own}");
     }
     let command = reach::find(reaches, &place.name)

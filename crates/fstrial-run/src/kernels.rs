@@ -8,18 +8,21 @@
 //! Packages come through apt with sources, lists and a cache of their own: what the system has installed or knows of stays as it is,
 //! and apt verifies them as it always does.
 
-use crate::{error::ExpectedError, place::modelled::for_hypervisor, plan::Plan};
-use fstrial_device::serve::Offer;
+use crate::{
+    error::ExpectedError,
+    place::{boot::Boot, modelled::for_hypervisor},
+};
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     measurement::Stage,
-    place,
+    place::{self, Clock},
     problem::did_you_mean,
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
     StackError,
     command::{Program, find, how_to_install},
+    device::require_room,
     host::path_of_descriptor,
     isolation,
 };
@@ -27,7 +30,7 @@ use fstrial_vm::{
     guest::{self, Guest},
     image,
     initramfs::Archive,
-    machine::{Kvm, Machine, QEMU},
+    machine::{Machine, Processors, QEMU},
     modules::{self, Modules},
 };
 use rustix::{
@@ -63,8 +66,6 @@ const FIRST: [&str; 7] =
     ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay", "ext4"];
 /// Modules that the kernel cannot load on demand: nothing refers to them by an alias.
 const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
-/// Memory and size of the disk of a guest.
-const MEMORY_MIB: u32 = 512;
 /// The most processors of a guest: its memory does for no more.
 const MOST_CPUS: u16 = 16;
 /// What makes the filesystem of its disk.
@@ -272,29 +273,33 @@ pub fn require_qemu() -> Result<PathBuf, ExpectedError> {
     })
 }
 
-/// The modelled device of the arms of a plan, as a host serves it to their guest.
-pub fn device_of(plan: &Plan) -> Option<Offer> {
-    let spec = &plan.trial.device;
-    Some(Offer {
-        model: spec.modelled()?,
-        size: plan.device_size,
-        folder: spec.path.clone(),
-        name: "model".into(),
-        to_hypervisor: true,
-    })
-}
-
-/// A guest under a kernel, by KVM or not, as a step of a dry run, with its undo.
-pub fn step(kernel: &str, kvm: bool) -> (String, &'static str) {
+/// A guest under a kernel as a step of a dry run, with its undo.
+pub fn step(kernel: &str, boot: &Boot) -> (String, &'static str) {
+    let processors = match boot.clock {
+        Clock::Real => "this machine's processors by KVM",
+        Clock::Virtual => "1 emulated processor in virtual time",
+        Clock::Emulator => "1 emulated processor",
+    };
     (
         format!(
-            "boot a guest under the kernel {kernel} ({QEMU}: {}, {MEMORY_MIB} MiB of memory, the host's files to read, a disk of {} in a \
+            "boot a guest under the kernel {kernel} ({QEMU}: {processors}, {} of memory, the host's files to read, a disk of {} in a \
              nameless file of the home)",
-            if kvm { "this machine's processors by KVM" } else { "1 emulated processor" },
+            boot.memory(),
             Bytes(DISK_BYTES)
         ),
         "it powers off when its input ends, and its disk goes with it",
     )
+}
+
+fn processors(clock: Clock, disk: &Path) -> Processors {
+    match clock {
+        Clock::Real => Processors::Kvm {
+            cpus: crate::environment::cpus().min(MOST_CPUS),
+            direct_io: takes_direct_io(disk),
+        },
+        Clock::Virtual => Processors::Virtual,
+        Clock::Emulator => Processors::Emulated,
+    }
 }
 
 /// Before anything is fetched or copied.
@@ -539,29 +544,28 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
     parts.ok_or_else(|| unable("the packages hold no kernel with modules", BY_HAND))
 }
 
-/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `device`: the
-/// offer of a modelled device, as JSON, that this host serves to it. `kvm`: on this machine's processors.
+/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `how`: a [`Boot`]
+/// as JSON.
 ///
 /// # Errors
 /// The kernel lacks what a guest needs, QEMU cannot be started, or the device cannot be served.
-pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<(), ExpectedError> {
-    let device: Option<Offer> = device
-        .map(serde_json::from_str)
-        .transpose()
+pub fn become_guest(kernel: &Kernel, how: &str) -> Result<(), ExpectedError> {
+    let boot: Boot = serde_json::from_str(how)
         .map_err(|error| ExpectedError::usage(error.to_string(), "fstrial itself boots guests"))?;
+    require_room(None, boot.memory(), "a guest")?;
     isolation::die_with_parent()?;
     // QEMU inherits it: as long as a guest runs, its kernel is neither removed nor replaced.
     let lock = locked(&kernel.folder)?;
     let program = require_qemu()?;
     let initramfs = nameless(&kernel.folder)?;
-    first_files(kernel, device.is_some(), &initramfs)?;
+    first_files(kernel, boot.device.is_some(), &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
     // Here, where it takes no emulated time.
     let path = path_of_descriptor(disk.as_fd()).display().to_string();
     let without_journal = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard", &path];
     Program::new(MKFS).args(without_journal).run()?;
-    let device = device.as_ref().map(for_hypervisor).transpose()?;
+    let device = boot.device.as_ref().map(for_hypervisor).transpose()?;
     let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let machine = Machine {
         kernel: kernel.folder.join("vmlinux"),
@@ -569,9 +573,8 @@ pub fn become_guest(kernel: &Kernel, device: Option<&str>, kvm: bool) -> Result<
         // Its last words are those of the command.
         console: "/proc/self/fd/2".into(),
         disk: at(&disk),
-        memory: MEMORY_MIB,
-        cpus: if kvm { crate::environment::cpus().min(MOST_CPUS) } else { 1 },
-        kvm: kvm.then(|| Kvm { direct_io: takes_direct_io(&at(&disk)) }),
+        memory: u32::try_from(boot.memory().0.div_ceil(1 << 20)).unwrap_or(u32::MAX),
+        processors: processors(boot.clock, &at(&disk)),
         device: device.as_ref().map(|[disk, port]| [disk.as_raw_fd(), port.as_raw_fd()]),
     };
     [&lock, &initramfs, &disk].into_iter().try_for_each(inherited)?;

@@ -6,6 +6,7 @@ use crate::{
     interrupt::Interrupt,
     kernels::{Kernel, require_qemu},
     place::{
+        boot::Boot,
         reach::Reach,
         transport::Transport,
         wire::{self, Order, Voice},
@@ -87,7 +88,7 @@ fn is_of_qemu(words: &str) -> bool {
 
 /// Boots a guest until the agent in it says its first word.
 fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
-    let reach = Reach::guest("kvm", &kernel.name, &std::path::absolute(home)?, None, true)?;
+    let reach = Reach::guest("kvm", &kernel.name, &std::path::absolute(home)?, &Boot::default())?;
     let transport = Transport::by_command(&reach)?;
     let mut heard = BufReader::new(transport.socket()?);
     // Which it answers at once.

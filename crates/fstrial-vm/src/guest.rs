@@ -103,6 +103,7 @@ fn attend() -> io::Result<()> {
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("LC_ALL", "C.UTF-8")
         .env("TMPDIR", "/tmp")
+        .env(GUEST, "1")
         .envs(guest.is_served.then_some((SERVED, "1")))
         .stdin(Stdio::from(port.try_clone()?))
         .stdout(Stdio::from(port))
@@ -148,8 +149,15 @@ fn port(name: &str) -> Option<File> {
     File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
 }
 
-/// Set for the program in a guest to which the host serves a modelled device.
+/// Set for the program in a guest.
+const GUEST: &str = "FSTRIAL_GUEST";
+/// Set for it where the host serves a modelled device as well.
 const SERVED: &str = "FSTRIAL_SERVED";
+
+/// Whether this is the program in a guest.
+pub fn is_inside() -> bool {
+    std::env::var_os(GUEST).is_some()
+}
 
 /// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, and in a guest without
 /// one.

@@ -13,11 +13,21 @@ pub const DEVICE_SERIAL: &str = "model";
 /// The tag of the host's files.
 pub const HOST_FILES: &str = "host";
 
-/// How a guest runs on the host's own processors.
+/// What a guest runs on.
 #[derive(Debug, Clone, Copy)]
-pub struct Kvm {
-    /// Its disk is used without the page cache of the host.
-    pub direct_io: bool,
+pub enum Processors {
+    /// The host's own.
+    Kvm {
+        /// How many.
+        cpus: u16,
+        /// Its disk is used without the page cache of the host.
+        direct_io: bool,
+    },
+    /// An emulated one.
+    Emulated,
+    /// An emulated one in virtual time: an instruction is a nanosecond, and while it waits time goes on to the next timer at once. So
+    /// nothing that is timed may wait for the host.
+    Virtual,
 }
 
 /// A microVM.
@@ -34,9 +44,7 @@ pub struct Machine {
     /// Its memory, in MiB.
     pub memory: u32,
     /// Its processors.
-    pub cpus: u16,
-    /// They are the host's; otherwise they are emulated.
-    pub kvm: Option<Kvm>,
+    pub processors: Processors,
     /// A modelled device: the descriptors of the sockets of its NBD server and of the port for orders.
     pub device: Option<[i32; 2]>,
 }
@@ -46,20 +54,25 @@ impl Machine {
     ///
     /// q35, as `microvm` without KVM has no timer to calibrate against and hangs at random; `panic=-1` and `-no-reboot` turn a panic
     /// into an end. An emulated processor has nothing to mitigate, and nothing to calibrate its counter against; with the self-tests of
-    /// its cryptography the kernel boots a second later.
+    /// its cryptography the kernel boots a second later. In virtual time `rep movsb` would count once per byte, so it has no fast one.
     pub fn words(&self) -> Vec<String> {
         let file = |path: &PathBuf| path.display().to_string().replace(',', ",,");
-        let processor: &[&str] = match self.kvm {
-            Some(_) => &["-accel", "kvm", "-cpu", "host"],
-            None => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+        let emulated = " mitigations=off tsc=reliable no_timer_check";
+        let (accelerator, cpus, cache, emulated) = match self.processors {
+            Processors::Kvm { cpus, direct_io } => {
+                ("-accel kvm -cpu host", cpus, if direct_io { ",cache.direct=on" } else { "" }, "")
+            }
+            Processors::Emulated => ("-accel tcg,thread=multi -cpu max", 1, "", emulated),
+            Processors::Virtual => {
+                ("-accel tcg -icount shift=0,sleep=off -rtc clock=vm -cpu max,-erms,-fsrm", 1, "", emulated)
+            }
         };
-        let emulated = if self.kvm.is_some() { "" } else { " mitigations=off tsc=reliable no_timer_check" };
-        let cache = if self.kvm.is_some_and(|kvm| kvm.direct_io) { ",cache.direct=on" } else { "" };
+        let accelerator: Vec<&str> = accelerator.split(' ').collect();
         let words: [&[&str]; 10] = [
             &["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
             &["-machine", "q35"],
-            processor,
-            &["-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()],
+            &accelerator,
+            &["-smp", &cpus.to_string(), "-m", &self.memory.to_string()],
             &["-kernel", &self.kernel.display().to_string()],
             &["-initrd", &self.initramfs.display().to_string()],
             &["-append", &format!("console=ttyS0 quiet panic=-1 cryptomgr.notests{emulated}")],
@@ -113,14 +126,13 @@ mod tests {
             console: "/c".into(),
             disk: "/a,b".into(),
             memory: 512,
-            cpus: 2,
-            kvm: None,
+            processors: Processors::Emulated,
             device: Some([7, 8]),
         };
         let line = machine.words().join(" ");
         for part in [
             "-kernel /k -initrd /i ",
-            "-smp 2 -m 512 ",
+            "-smp 1 -m 512 ",
             "stdio,id=port,signal=off -device virtserialport,chardev=port,name=fstrial.0 ",
             "path=/,mount_tag=host,security_model=none,readonly=on",
             "driver=file,filename=/a,,b,node-name=disk",
@@ -133,11 +145,16 @@ mod tests {
             line.contains("-accel tcg") && !line.contains("direct") && line.contains("mitigations=off"),
             "{line}"
         );
-        let line = Machine { kvm: Some(Kvm { direct_io: true }), ..machine }.words().join(" ");
+        let on = |processors| Machine { processors, ..machine.clone() }.words().join(" ");
+        let line = on(Processors::Kvm { cpus: 2, direct_io: true });
         assert!(
-            line.contains("-accel kvm -cpu host") && !line.contains("tcg") && !line.contains("mitigations"),
+            line.contains("-accel kvm -cpu host -smp 2")
+                && !line.contains("tcg")
+                && !line.contains("mitigations"),
             "{line}"
         );
         assert!(line.contains("discard=unmap,cache.direct=on"), "{line}");
+        let line = on(Processors::Virtual);
+        assert!(line.contains("-icount shift=0,sleep=off") && line.contains("clock=vm"), "{line}");
     }
 }

@@ -10,10 +10,11 @@ use crate::{
     layer::Layer,
     memory,
     metric::Metric,
+    place::Clock,
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
-    workload::{Workload, comparable},
+    workload::{Work, Workload, comparable},
 };
 
 impl Trial {
@@ -63,7 +64,7 @@ impl Trial {
         Some(problem(
             &["claim", "expect", &part.expectation.to_string()],
             emulated(part.metric),
-            "expect something of device-bytes, or that an arm works or fails",
+            "use a device in the guest's memory (a ramdisk, or a model), or expect something of device-bytes, or that an arm works or fails",
         ))
     }
 
@@ -256,17 +257,18 @@ impl Trial {
         None
     }
 
-    /// In guests, whose processors are emulated, only counts decide, and arms are compared with arms in guests.
+    /// Where the emulator's time says nothing only counts decide, and arms in guests are compared with arms in guests.
     fn emulation_problem(&self) -> Option<Problem> {
         let guest = self.arms.iter().find_map(|arm| self.guest_of(arm))?;
         // A claim says itself what decides.
         let mut deciding =
-            self.trial.decide_on.iter().filter(|_| self.claim.is_none() && self.has_emulated());
+            self.trial.decide_on.iter().filter(|_| self.claim.is_none() && self.has_clock(Clock::Emulator));
         if let Some(metric) = deciding.find(|metric| !metric.is_counted()) {
             return Some(problem(
                 &["trial", "decide_on"],
                 emulated(*metric),
-                "decide on a count, with workloads that sync: --decide-on device-bytes --workload append-fsync,create-files",
+                "use a device in the guest's memory, where time is virtual: --device ramdisk or a model (`fstrial device list`); or decide on a \
+                 count, with workloads that sync: --decide-on device-bytes --workload append-fsync,create-files",
             ));
         }
         let machine = self.arms.iter().position(|arm| self.guest_of(arm).is_none());
@@ -703,9 +705,21 @@ impl Trial {
         None
     }
 
-    /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages.
+    /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages; and in virtual
+    /// time a program would wait for its files, which are the host's, for any time at all.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
-        (self.has_emulated() && !workload.is_self_clocked()).then(|| {
+        let is_program = !matches!(workload.work, Work::Load(_)) || workload.helper().is_some();
+        if self.has_clock(Clock::Virtual) && is_program {
+            return Some(problem(
+                &["workload", at, "use"],
+                format!(
+                    "`{}` runs programs, whose files a guest in virtual time has from outside of it",
+                    workload.name
+                ),
+                "use a workload of fstrial's own load generator, or a guest with KVM; counts alone are compared on an image",
+            ));
+        }
+        (self.has_clock(Clock::Emulator) && !workload.is_self_clocked()).then(|| {
             problem(
                 &["workload", at, "use"],
                 format!(
@@ -713,8 +727,8 @@ impl Trial {
                      the kernel's timers",
                     workload.name
                 ),
-                "use a workload that syncs each request or file, such as append-fsync or create-files, or one with a fixed amount of \
-                 work, such as postmark",
+                "use a device in the guest's memory, where time is virtual (a ramdisk, or a model), or a workload that syncs each request or \
+                 file, such as append-fsync or create-files, or one with a fixed amount of work, such as postmark",
             )
         })
     }

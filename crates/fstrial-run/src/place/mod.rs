@@ -4,6 +4,7 @@
 pub mod agent;
 mod allowed;
 mod bases;
+pub mod boot;
 mod child;
 mod devices;
 pub mod host;

@@ -3,10 +3,12 @@
 //! A [`Reach`] is parsed from words of the command line, and from nothing else: neither a file, nor a store, nor another host
 //! can say one. It has no `Deserialize`.
 
-use super::Spec;
+use super::{Spec, boot::Boot};
 use crate::{error::ExpectedError, plan::Plan};
-use fstrial_device::serve::Offer;
-use fstrial_model::{place::name_problem, problem::did_you_mean};
+use fstrial_model::{
+    place::{Clock, name_problem},
+    problem::did_you_mean,
+};
 use std::{fmt, str::FromStr};
 
 /// The most words of a command.
@@ -19,8 +21,8 @@ pub struct Reach {
     place: String,
     program: String,
     words: Vec<String>,
-    /// It boots a machine first, which says nothing before it is up.
-    pub(super) boots: bool,
+    /// It boots a guest first, which says nothing before it is up, and in which time passes like this.
+    pub(super) boots: Option<Clock>,
 }
 
 impl Reach {
@@ -29,22 +31,13 @@ impl Reach {
         &self.place
     }
 
-    /// The guest of a kernel of a home, by KVM or not, with the modelled device that this host serves to it, if any: this very program
-    /// boots it.
-    pub fn guest(
-        place: &str,
-        kernel: &str,
-        home: &std::path::Path,
-        device: Option<&Offer>,
-        kvm: bool,
-    ) -> std::io::Result<Self> {
+    /// The guest of a kernel of a home: this very program boots it.
+    pub fn guest(place: &str, kernel: &str, home: &std::path::Path, boot: &Boot) -> std::io::Result<Self> {
         let program = std::env::current_exe()?.display().to_string();
         let home = format!("--home={}", home.display());
-        let mut words = ["kernels", &home, "boot", kernel].map(str::to_owned).to_vec();
-        words.extend(kvm.then(|| "--kvm".to_owned()));
-        let device = device.map(|offer| serde_json::to_string(offer).expect("an offer is plain data"));
-        words.extend(device.map(|offer| format!("--device={offer}")));
-        Ok(Self { place: place.to_owned(), program, words, boots: true })
+        let how = serde_json::to_string(boot).expect("plain data");
+        let words = ["kernels", &home, "boot", kernel, &how].map(str::to_owned).to_vec();
+        Ok(Self { place: place.to_owned(), program, words, boots: Some(boot.clock) })
     }
 
     /// The program that is started.
@@ -61,7 +54,7 @@ impl Reach {
     #[cfg(test)]
     pub(super) fn of(place: &str, program: &str, words: &[&str]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { place: place.to_owned(), program: program.to_owned(), words, boots: false }
+        Self { place: place.to_owned(), program: program.to_owned(), words, boots: None }
     }
 }
 
@@ -86,7 +79,7 @@ impl FromStr for Reach {
         if words.len() >= MAX_WORDS {
             return Err(wrong(&format!("a command has at most {MAX_WORDS} words")));
         }
-        Ok(Self { place: place.to_owned(), program, words, boots: false })
+        Ok(Self { place: place.to_owned(), program, words, boots: None })
     }
 }
 
@@ -133,7 +126,7 @@ pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
 /// # Errors
 /// The first one.
 pub fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
-    for (index, Reach { place, .. }) in all.iter().enumerate().filter(|(_, reach)| !reach.boots) {
+    for (index, Reach { place, .. }) in all.iter().enumerate().filter(|(_, reach)| reach.boots.is_none()) {
         let elsewhere = places.iter().filter(|spec| spec.takes_command()).map(|spec| spec.name.as_str());
         if !elsewhere.clone().any(|name| name == place) {
             if let Some(spec) = places.iter().find(|spec| spec.name == *place) {

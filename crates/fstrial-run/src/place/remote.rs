@@ -21,6 +21,7 @@ use fstrial_model::{
     bounded,
     job::{FailureKind, Job, RunFailure, WorkerMessage},
     measurement::Stage,
+    place::Clock,
     units::Bytes,
     workload::Data,
 };
@@ -48,6 +49,18 @@ struct Patience {
     another: Duration,
     /// For a stage of a run, after its own deadline: the agent ends it in time.
     late: Duration,
+    /// For a second there.
+    second: Duration,
+}
+
+impl Patience {
+    fn with(reach: &Reach) -> Self {
+        match reach.boots {
+            None => PATIENCE,
+            Some(Clock::Virtual) => VIRTUAL,
+            Some(_) => Self { first: BOOTING, ..PATIENCE },
+        }
+    }
 }
 
 const PATIENCE: Patience = Patience {
@@ -58,6 +71,16 @@ const PATIENCE: Patience = Patience {
     short_farewell: Duration::from_secs(8),
     another: Duration::from_secs(120),
     late: Duration::from_secs(300),
+    second: Duration::from_secs(1),
+};
+/// In virtual time a second of a busy processor took 10 to 20 s on an idle machine. A guest that dies is noticed at once.
+const VIRTUAL: Patience = Patience {
+    first: BOOTING,
+    silence: Duration::from_secs(300),
+    opening: Duration::from_secs(1200),
+    late: Duration::from_secs(1200),
+    second: Duration::from_secs(60),
+    ..PATIENCE
 };
 const _: () = assert!(
     PATIENCE.late.as_secs() > 2 * RELEASE_DEADLINE.as_secs(),
@@ -203,6 +226,13 @@ impl Link {
         }
     }
 
+    /// A guest in virtual time that has nothing to do would hurry on through its timers, on a whole processor.
+    fn pause(&self, is_paused: bool) {
+        if self.patience.second > PATIENCE.second {
+            self.transport.pause(is_paused);
+        }
+    }
+
     /// Has the agent give everything up and end.
     fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
         let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
@@ -210,6 +240,7 @@ impl Link {
             // What was given up at the end of time is over; what is put back takes the time that it takes.
             self.told = None;
         }
+        self.pause(false);
         self.voice.say(Order::Close);
         let answer = self.hear(interrupt, farewell);
         let words = self.end(short, interrupt);
@@ -273,11 +304,10 @@ impl Remote {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
         let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
-        let first = if reach.boots { BOOTING } else { PATIENCE.first };
-        if reach.boots {
+        if reach.boots.is_some() {
             tell(&Event::Preparing { line: &format!("booting the guest {}", reach.place()) });
         }
-        Self::with(reach, open, interrupt, Patience { first, ..PATIENCE }, tell)
+        Self::with(reach, open, interrupt, Patience::with(reach), tell)
     }
 
     fn with(
@@ -322,7 +352,10 @@ impl Remote {
                     }
                     tell(&Event::DeviceProgress { done, total });
                 }
-                Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
+                Ok(Answer::Opened { environment, data }) => {
+                    link.pause(true);
+                    return Ok((link, *environment, data));
+                }
                 Ok(Answer::Refused { what, hint, code }) => {
                     link.end(self.patience.farewell, &self.interrupt);
                     return Err(refused(name, what, hint, code));
@@ -340,7 +373,7 @@ impl Remote {
                     let what = gone.or(words).what(name);
                     return Err(ExpectedError::usage(
                         what,
-                        match self.reach.boots {
+                        match self.reach.boots.is_some() {
                             true => {
                                 "the last messages of its kernel are above; `fstrial kernels` lists others"
                             }
@@ -455,6 +488,7 @@ impl Place for Remote {
         }
         self.keeps |= job.state.is_some();
         let link = self.link.as_mut().expect("one that was lost was replaced");
+        link.pause(false);
         link.voice.say(Order::Run { job: Box::new(job.clone()) });
         let mut until = Instant::now() + self.patience.late;
         loop {
@@ -464,12 +498,17 @@ impl Place for Remote {
                     if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
                         &*message
                     {
-                        until = Instant::now() + deadline.duration().min(LONGEST_STAGE) + self.patience.late;
+                        let longest = deadline
+                            .duration()
+                            .min(LONGEST_STAGE)
+                            .mul_f64(self.patience.second.as_secs_f64());
+                        until = Instant::now() + longest + self.patience.late;
                     }
                     hear(&message);
                     continue;
                 }
                 Ok(Answer::Ended { ended, warnings }) => {
+                    link.pause(true);
                     self.warnings[1] = warnings;
                     return self.told_there(ended);
                 }
@@ -496,7 +535,7 @@ impl Place for Remote {
     /// If the agent was lost, another one puts back what it left.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
         let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
-        match (self.link.take(), self.lost) {
+        let closed = match (self.link.take(), self.lost) {
             (Some(link), _) => link.close(&name, &interrupt),
             (None, None) => Ok(()),
             (None, Some(lost)) => {
@@ -507,7 +546,9 @@ impl Place for Remote {
                 let short = self.patience.short_farewell;
                 self.again(lost, short, put_back).map_err(|error| left_behind(&name, &error.in_full()))
             }
-        }
+        };
+        // A guest takes all that was made in it with it.
+        if self.reach.boots.is_some() { Ok(()) } else { closed }
     }
 }
 
@@ -531,6 +572,7 @@ mod tests {
         short_farewell: Duration::from_millis(500),
         another: Duration::from_secs(2),
         late: Duration::from_secs(1),
+        second: Duration::from_secs(1),
     };
     /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
     /// was started, `opened NAME` says that the devices are there, on a host of that name.

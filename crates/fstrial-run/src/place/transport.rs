@@ -3,6 +3,7 @@
 use super::{reach::Reach, wire};
 use crate::interrupt::Interrupt;
 use fstrial_stack::confined;
+use rustix::process::{Pid, Signal};
 use std::{
     collections::VecDeque,
     io::{self, BufReader},
@@ -53,6 +54,13 @@ impl Transport {
         self.socket.try_clone()
     }
 
+    /// Stops the process, or lets it go on.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        let signal = if is_paused { Signal::STOP } else { Signal::CONT };
+        // One that is gone is found to be gone when something is asked of it.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
+    }
+
     /// Whether the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
@@ -61,6 +69,7 @@ impl Transport {
     /// Waits until the process has ended, or ends it; gives its last words. The agent hears that nobody is left.
     pub(crate) fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
         let _ = self.socket.shutdown(Shutdown::Both);
+        self.pause(false);
         let began = Instant::now();
         let status = loop {
             let status = self.child.try_wait().ok().flatten();

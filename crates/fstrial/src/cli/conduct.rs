@@ -25,11 +25,12 @@ use fstrial_run::{
     exit_code,
     forecast::{self, Forecast},
     interrupt::Interrupt,
-    kernels::{self, Kernels, require_qemu},
+    kernels::{Kernels, require_qemu},
     look::Looks,
     numbers,
     place::{
         Place,
+        boot::Boot,
         reach::{self, Reach},
     },
     plan::Plan,
@@ -155,9 +156,8 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         let folder = home.folder()?;
         let kernel = Kernels::of_home(&folder).required(kernel)?;
         lacking::kvm(&folder, place, &kernel)?;
-        let device = kernels::device_of(&plan.at(place));
         let guest = std::path::absolute(&folder)
-            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, device.as_ref(), place.kvm));
+            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &Boot::at(plan, place)));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     Ok(all)

@@ -71,12 +71,8 @@ Examples:
     Boot {
         /// Its name.
         name: String,
-        /// The modelled device that is served to it.
-        #[arg(long, value_name = "JSON")]
-        device: Option<String>,
-        /// On this machine's processors.
-        #[arg(long)]
-        kvm: bool,
+        /// How, as JSON.
+        how: String,
     },
 }
 
@@ -94,9 +90,7 @@ pub(crate) fn exec(args: &KernelsArgs) -> Result<u8, ExpectedError> {
             kernels.remove(name)?;
             super::say(&format!("{name} is removed\n"));
         }
-        KernelsCommand::Boot { name, device, kvm } => {
-            become_guest(&kernels.required(name)?, device.as_deref(), *kvm)?;
-        }
+        KernelsCommand::Boot { name, how } => become_guest(&kernels.required(name)?, how)?,
     }
     Ok(exit_code::VERDICT)
 }

@@ -90,7 +90,7 @@ pub(super) fn kvm(home: &Path, place: &Place, kernel: &Kernel) -> Result<(), Exp
         return Ok(());
     }
     kvm::problem(home, kernel, &mut |line| super::say(&format!("{line}\n")))?.map_or(Ok(()), |problem| {
-        let hint = "a trial file of yours may leave kvm = true out: processors are emulated then, and only counts are compared";
+        let hint = "a trial file of yours may leave kvm = true out: a processor is emulated then, in virtual time on a ramdisk or a model";
         Err(lacks(&format!("KVM cannot be used here: {problem}"), hint))
     })
 }

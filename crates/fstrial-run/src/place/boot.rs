@@ -1,0 +1,52 @@
+//! How guests are booted for a plan.
+
+use crate::plan::Plan;
+use fstrial_device::serve::Offer;
+use fstrial_model::{
+    device::LogKind,
+    place::{Clock, Place},
+    units::Bytes,
+};
+use serde::{Deserialize, Serialize};
+
+/// Memory and size of the disk of a guest.
+const MEMORY: Bytes = Bytes::mib(512);
+
+/// How a guest is booted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Boot {
+    /// How time passes in it.
+    pub clock: Clock,
+    /// Room for devices that it makes in its memory.
+    pub room: Bytes,
+    /// A modelled device that this host serves to it.
+    pub device: Option<Offer>,
+}
+
+impl Boot {
+    /// For the arms at a place of a plan.
+    pub fn at(plan: &Plan, place: &Place) -> Self {
+        let plan = plan.at(place);
+        let (clock, spec) = (plan.trial.clock_at(place), &plan.trial.device);
+        // Where time is virtual no host can serve it.
+        let served = spec.modelled().filter(|_| clock != Clock::Virtual);
+        let is_within = spec.is_in_memory() && served.is_none();
+        let members = if is_within { u64::from(spec.members.unwrap_or(1)) } else { 0 };
+        let log = plan.trial.log_device.as_ref().filter(|log| log.kind == LogKind::Ramdisk);
+        let log = log.map_or(0, |log| log.size().0);
+        let device = served.map(|model| Offer {
+            model,
+            size: plan.device_size,
+            folder: spec.path.clone(),
+            name: "model".into(),
+            to_hypervisor: true,
+        });
+        // A device may take 7 of 10 parts of what is free.
+        Self { clock, room: Bytes((plan.device_size.0 * members + log) / 2 * 3), device }
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> Bytes {
+        Bytes(MEMORY.0 + self.room.0)
+    }
+}
