@@ -298,6 +298,8 @@ impl Trial {
     /// # Errors
     /// The first entry that describes no workload.
     pub fn settled(&self, cpus: u16) -> Result<Settled, Problem> {
+        // A guest in virtual time has one, whatever this machine has.
+        let cpus = if self.has_clock(Clock::Virtual) { 1 } else { cpus };
         let workloads = self.resolve_workloads(cpus)?;
         let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
         let trial = Self {

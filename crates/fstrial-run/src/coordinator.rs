@@ -345,6 +345,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let (round, left) = (self.round, self.left());
         let is_first = !self.judge.has_begun();
         self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
+        self.context.places.iter_mut().for_each(|place| place.begin_round());
         let mut ended = RoundEnd::Complete;
         for (position, cell) in order.iter().enumerate() {
             if self.context.interrupt.is_raised() {

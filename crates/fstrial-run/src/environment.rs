@@ -83,7 +83,7 @@ fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
     format!("{host} ({processor}, {cpus} CPU{several})")
 }
 
-fn line(path: &str) -> Option<String> {
+pub(crate) fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 

@@ -22,7 +22,6 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     command::{Program, find, how_to_install},
-    device::require_room,
     host::path_of_descriptor,
     isolation,
 };
@@ -552,7 +551,6 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
 pub fn become_guest(kernel: &Kernel, how: &str) -> Result<(), ExpectedError> {
     let boot: Boot = serde_json::from_str(how)
         .map_err(|error| ExpectedError::usage(error.to_string(), "fstrial itself boots guests"))?;
-    require_room(None, boot.memory(), "a guest")?;
     isolation::die_with_parent()?;
     // QEMU inherits it: as long as a guest runs, its kernel is neither removed nor replaced.
     let lock = locked(&kernel.folder)?;
@@ -620,9 +618,14 @@ fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), Expec
     let write = || -> io::Result<()> {
         let mut archive = Archive::new(BufWriter::new(out));
         archive.file("init", 0o755, image::loaded(&fs::read(&own)?))?;
+        let mut named = String::new();
         for library in libraries(&own) {
-            archive.file(&library.display().to_string(), 0o755, &fs::read(&library)?)?;
+            let name = library.display().to_string();
+            archive.file(&name, 0o755, &fs::read(&library)?)?;
+            // Links on the way would lead to the first files.
+            named += &format!("{name} {}\n", fs::canonicalize(&library)?.display());
         }
+        archive.file(guest::LIBRARIES, 0o644, named.as_bytes())?;
         for folder in ["proc", "sys", "dev", "host", "memory", "root"] {
             archive.folder(folder)?;
         }

@@ -1,5 +1,5 @@
 //! Whether guests run on this machine's own processors. That `/dev/kvm` opens proves nothing (on nested hosts it does, and guests hang),
-//! so a guest is booted; the answer is kept for a kernel until the machine boots again or has another QEMU, a no for an hour at most.
+//! so a guest is booted; a yes is kept for a kernel until the machine boots again or has another QEMU, a no for all kernels for an hour at most.
 
 use crate::{
     error::ExpectedError,
@@ -65,8 +65,12 @@ pub fn problem(
         fs::read_to_string(&kept).ok().and_then(|text| serde_json::from_str(&text).ok());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let is_known = |tried: &Tried| {
-        let is_fresh = tried.problem.is_none() || at.saturating_sub(tried.at) < BELIEVED.as_secs();
-        (&tried.boot, tried.qemu, &tried.kernel) == (&boot, qemu, &kernel.release) && is_fresh
+        // What a machine lacks it lacks for every kernel.
+        let is_valid = match tried.problem {
+            None => tried.kernel == kernel.release,
+            Some(_) => at.saturating_sub(tried.at) < BELIEVED.as_secs(),
+        };
+        (&tried.boot, tried.qemu) == (&boot, qemu) && is_valid
     };
     if let Some(tried) = before.filter(is_known) {
         return Ok(tried.problem);
@@ -92,7 +96,7 @@ fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
     let transport = Transport::by_command(&reach)?;
     let mut heard = BufReader::new(transport.socket()?);
     // Which it answers at once.
-    let voice = Voice::to(transport.socket()?, || Order::Alive);
+    let voice = Voice::to(transport.socket()?, Duration::MAX, || Order::Alive);
     voice.say(Order::Close);
     let (sender, first) = mpsc::channel();
     thread::spawn(move || sender.send(wire::next_line(&mut heard)));

@@ -599,7 +599,7 @@ mod tests {
         trial.arms[1].place = Some("6.12".into());
         trial.trial.decide_on = vec![Metric::DeviceBytes];
         let problem = trial.problem().unwrap().message;
-        assert!(problem.contains("processors of others are emulated"), "{problem}");
+        assert!(problem.contains("its clock is another one"), "{problem}");
     }
 
     fn described(plan: &Plan) -> String {

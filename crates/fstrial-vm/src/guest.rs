@@ -28,6 +28,8 @@ use std::{
 
 /// Where the first modules are named in the first files, one path a line, in the order in which they are loaded.
 pub const FIRST_MODULES: &str = "/guest/modules";
+/// Where the libraries of the program are named: each in the first files and on the host's, on a line of its own.
+pub const LIBRARIES: &str = "/guest/libraries";
 /// Where it is said what is done: see [`Guest`].
 pub const ORDERS: &str = "/guest/orders";
 /// Where the disk is mounted.
@@ -191,10 +193,13 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     fs::create_dir_all("/memory/work")?;
     let layers = c"lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work";
     attach("root", "overlay", "/root", MountFlags::empty(), layers)?;
-    // The copy is in memory already.
-    if let Some(program) = guest.command.first() {
-        let at = format!("/root{program}");
-        mount_bind("/init", &at)
+    // Copies are in memory already, and no read of theirs waits for the host.
+    let libraries = fs::read_to_string(LIBRARIES)?;
+    let libraries = libraries.lines().filter_map(|line| line.split_once(' '));
+    for (from, at) in
+        guest.command.first().map(|program| ("/init", program.as_str())).into_iter().chain(libraries)
+    {
+        mount_bind(from, format!("/root{at}"))
             .map_err(|error| io::Error::other(format!("could not bind {at}: {error}")))?;
     }
     // The host may have modules of the same release.

@@ -10,7 +10,7 @@ use crate::{
     layer::Layer,
     memory,
     metric::Metric,
-    place::Clock,
+    place::{Clock, Place},
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
@@ -282,11 +282,12 @@ impl Trial {
                 "build all arms in guests, or none",
             ));
         }
-        let other = self.places.iter().position(|place| place.kernel.is_some() && place.kvm != guest.kvm)?;
+        let is_other = |place: &Place| place.kernel.is_some() && self.clock_at(place) != self.clock_at(guest);
+        let other = self.places.iter().position(is_other)?;
         Some(problem(
-            &["place", &other.to_string(), "kvm"],
-            "some guests run by KVM, and the processors of others are emulated",
-            "let all guests of a trial run by KVM, or none",
+            &["place", &other.to_string()],
+            "its clock is another one than that of other guests: that of KVM, virtual time, or the emulator's",
+            "let all guests of a trial run by KVM, or none, and all on devices in memory, or none",
         ))
     }
 

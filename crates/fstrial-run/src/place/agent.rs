@@ -7,10 +7,14 @@ use super::{
     Opening, Place,
     allowed::is_planned,
     host::Host,
-    wire::{self, Answer, Order, SILENCE, Voice, WIRE},
+    wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
-use crate::{error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan};
-use fstrial_model::{device::LogKind, trial::Trial};
+use crate::{environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan};
+use fstrial_model::{
+    device::LogKind,
+    place::{Clock, Place as Spec},
+    trial::Trial,
+};
 use fstrial_stack::{device::Permission, ledger::Ledger};
 use std::{io::Read, path::Path, sync::mpsc, thread, time::Duration};
 
@@ -34,7 +38,7 @@ pub fn serve(
     prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
     interrupt: &Interrupt,
 ) -> Result<u8, ExpectedError> {
-    let voice = Voice::to(std::io::stdout(), || Answer::Alive);
+    let voice = Voice::to(std::io::stdout(), PULSE, || Answer::Alive);
     // A guest goes with its trial anyway, and its seconds may be short.
     let silence = if fstrial_vm::guest::is_inside() { Duration::MAX } else { SILENCE };
     let orders = orders(std::io::stdin(), silence, interrupt);
@@ -81,7 +85,13 @@ fn attend(
     let trial = here(Trial::parse("the trial", &trial)?, &place, &prepared.folder)?;
     let plan = Plan::new(trial.settled(cpus)?, seed)?;
     let mut host = open(&place, &plan, &prepared, interrupt, voice)?;
-    let (environment, data) = (Box::new(host.environment().clone()), host.data());
+    let (mut environment, data) = (Box::new(host.environment().clone()), host.data());
+    let is_virtual = |spec: &Spec| spec.name == place && plan.trial.clock_at(spec) == Clock::Virtual;
+    if plan.trial.places.iter().any(is_virtual) {
+        // What an emulated processor can do depends on QEMU's version, which its machine has in its name.
+        let machine = environment::line("/sys/class/dmi/id/product_version").unwrap_or_default();
+        environment.clocksource = format!("virtual, 1 ns an instruction ({machine})");
+    }
     voice.say(Answer::Opened { environment, data });
     while let Ok(Order::Run { job }) = orders.recv() {
         if !is_planned(&plan, &place, &job) {

@@ -42,11 +42,15 @@ impl Boot {
             to_hypervisor: true,
         });
         // A device may take 7 of 10 parts of what is free.
-        Self { clock, room: Bytes((plan.device_size.0 * members + log) / 2 * 3), device }
+        Self {
+            clock,
+            room: Bytes(plan.device_size.0.saturating_mul(members).saturating_add(log).saturating_mul(3) / 2),
+            device,
+        }
     }
 
     /// Its memory.
-    pub(crate) fn memory(&self) -> Bytes {
-        Bytes(MEMORY.0 + self.room.0)
+    pub fn memory(&self) -> Bytes {
+        Bytes(MEMORY.0.saturating_add(self.room.0))
     }
 }

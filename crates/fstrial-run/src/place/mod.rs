@@ -51,6 +51,8 @@ pub trait Place {
     fn data(&self) -> Data;
     /// Runs a job to its end, passing on what the worker says. Returns only when no part of the run is left.
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome;
+    /// The runs that follow are of another round.
+    fn begin_round(&mut self) {}
     /// Time that went into making it ready and that the trial's budget does not pay for.
     fn unbudgeted(&self) -> Nanos {
         Nanos(0)

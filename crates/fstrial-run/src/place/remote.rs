@@ -51,6 +51,9 @@ struct Patience {
     late: Duration,
     /// For a second there.
     second: Duration,
+    /// How often it is told that this trial is alive. A guest ends with it anyway, and in virtual time each message takes some of the time
+    /// that is measured.
+    pulse: Duration,
 }
 
 impl Patience {
@@ -58,7 +61,7 @@ impl Patience {
         match reach.boots {
             None => PATIENCE,
             Some(Clock::Virtual) => VIRTUAL,
-            Some(_) => Self { first: BOOTING, ..PATIENCE },
+            Some(_) => Self { first: BOOTING, pulse: Duration::MAX, ..PATIENCE },
         }
     }
 }
@@ -72,6 +75,7 @@ const PATIENCE: Patience = Patience {
     another: Duration::from_secs(120),
     late: Duration::from_secs(300),
     second: Duration::from_secs(1),
+    pulse: PULSE,
 };
 /// In virtual time a second of a busy processor took 10 to 20 s on an idle machine. A guest that dies is noticed at once.
 const VIRTUAL: Patience = Patience {
@@ -80,6 +84,7 @@ const VIRTUAL: Patience = Patience {
     opening: Duration::from_secs(1200),
     late: Duration::from_secs(1200),
     second: Duration::from_secs(60),
+    pulse: Duration::MAX,
     ..PATIENCE
 };
 const _: () = assert!(
@@ -110,6 +115,8 @@ pub struct Remote {
     data: Data,
     /// The agent keeps prepared filesystems, which are gone with it.
     keeps: bool,
+    /// The guest, if it is one, has run a job since it booted.
+    has_run: bool,
     /// Since when no agent has put back what the last one may have left.
     lost: Option<Instant>,
     /// The last words of every agent that was lost.
@@ -182,7 +189,7 @@ impl Link {
 
     /// Speaks with the agent at the other end.
     fn over(transport: Transport, patience: Patience) -> std::io::Result<Self> {
-        let voice = Voice::to(transport.socket()?, || Order::Alive);
+        let voice = Voice::to(transport.socket()?, patience.pulse, || Order::Alive);
         let answers = wire::receive(transport.socket()?);
         Ok(Self { transport, voice, answers, told: None, is_up: false, patience })
     }
@@ -227,7 +234,7 @@ impl Link {
     }
 
     /// A guest in virtual time that has nothing to do would hurry on through its timers, on a whole processor.
-    fn pause(&self, is_paused: bool) {
+    fn pause(&mut self, is_paused: bool) {
         if self.patience.second > PATIENCE.second {
             self.transport.pause(is_paused);
         }
@@ -326,6 +333,7 @@ impl Remote {
             environment: Environment::default(),
             data: Data::Random,
             keeps: false,
+            has_run: false,
             lost: None,
             losses: Vec::new(),
             warnings: Default::default(),
@@ -435,6 +443,7 @@ impl Remote {
             ));
         }
         (self.link, self.environment, self.lost) = (Some(link), environment, None);
+        self.has_run = false;
         Ok(())
     }
 
@@ -487,6 +496,7 @@ impl Place for Remote {
             };
         }
         self.keeps |= job.state.is_some();
+        self.has_run = true;
         let link = self.link.as_mut().expect("one that was lost was replaced");
         link.pause(false);
         link.voice.say(Order::Run { job: Box::new(job.clone()) });
@@ -532,10 +542,27 @@ impl Place for Remote {
         all.map(|warning| format!("{}: {warning}", self.reach.place())).collect()
     }
 
-    /// If the agent was lost, another one puts back what it left.
+    /// A guest in virtual time boots for every round: where its kernel put things at random is then a part of the spread between rounds.
+    fn begin_round(&mut self) {
+        let is_virtual = self.reach.boots == Some(Clock::Virtual);
+        if is_virtual
+            && self.has_run
+            && !self.keeps
+            && let Some(link) = self.link.take()
+        {
+            link.end(Duration::ZERO, &self.interrupt);
+            self.lost = Some(Instant::now());
+        }
+    }
+
+    /// If the agent was lost, another one puts back what it left. All that was made in a guest goes with it.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
         let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
-        let closed = match (self.link.take(), self.lost) {
+        if self.reach.boots.is_some() {
+            self.link.take().map(|link| link.end(Duration::ZERO, &interrupt));
+            return Ok(());
+        }
+        match (self.link.take(), self.lost) {
             (Some(link), _) => link.close(&name, &interrupt),
             (None, None) => Ok(()),
             (None, Some(lost)) => {
@@ -546,9 +573,7 @@ impl Place for Remote {
                 let short = self.patience.short_farewell;
                 self.again(lost, short, put_back).map_err(|error| left_behind(&name, &error.in_full()))
             }
-        };
-        // A guest takes all that was made in it with it.
-        if self.reach.boots.is_some() { Ok(()) } else { closed }
+        }
     }
 }
 
@@ -573,6 +598,7 @@ mod tests {
         another: Duration::from_secs(2),
         late: Duration::from_secs(1),
         second: Duration::from_secs(1),
+        pulse: PULSE,
     };
     /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
     /// was started, `opened NAME` says that the devices are there, on a host of that name.

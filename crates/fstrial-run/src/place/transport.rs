@@ -26,6 +26,7 @@ pub(crate) struct Transport {
     socket: UnixStream,
     /// The last lines that it complained in.
     complaint: Arc<Mutex<VecDeque<String>>>,
+    is_paused: bool,
 }
 
 impl Transport {
@@ -46,7 +47,7 @@ impl Transport {
         // Ctrl-C is for us: the agent is told.
         let mut child = confined::in_own_session(&mut command).spawn()?;
         let complaint = last_words(child.stderr.take().expect("piped above"));
-        Ok(Self { child, socket, complaint })
+        Ok(Self { child, socket, complaint, is_paused: false })
     }
 
     /// The socket, for one more that reads or writes.
@@ -55,7 +56,11 @@ impl Transport {
     }
 
     /// Stops the process, or lets it go on.
-    pub(crate) fn pause(&self, is_paused: bool) {
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        if is_paused == self.is_paused {
+            return;
+        }
+        self.is_paused = is_paused;
         let signal = if is_paused { Signal::STOP } else { Signal::CONT };
         // One that is gone is found to be gone when something is asked of it.
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);

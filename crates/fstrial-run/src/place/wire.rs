@@ -124,7 +124,7 @@ pub(crate) struct Voice<T> {
 
 impl<T: Serialize + Send + 'static> Voice<T> {
     /// Speaks to the other side, and says `alive` whenever there was nothing else to say for a pulse.
-    pub(crate) fn to(mut to: impl Write + Send + 'static, alive: fn() -> T) -> Self {
+    pub(crate) fn to(mut to: impl Write + Send + 'static, pulse: Duration, alive: fn() -> T) -> Self {
         let (messages, said) = mpsc::sync_channel(SAID);
         let (at_end, ended) = mpsc::channel();
         let is_lost = Arc::new(AtomicBool::new(false));
@@ -132,7 +132,7 @@ impl<T: Serialize + Send + 'static> Voice<T> {
         thread::spawn(move || {
             let _at_end: mpsc::Sender<()> = at_end;
             loop {
-                let message = match said.recv_timeout(PULSE) {
+                let message = match said.recv_timeout(pulse) {
                     Ok(message) => message,
                     Err(mpsc::RecvTimeoutError::Timeout) => alive(),
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn nothing_is_queued_without_end() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-        let voice = Voice::to(near, || Order::Alive);
+        let voice = Voice::to(near, PULSE, || Order::Alive);
         // More than the queue and the socket hold.
         for _ in 0..3 * SAID {
             let place = "x".repeat(1000);
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_side_that_does_not_read_holds_nobody_up_and_hears_all_when_it_does() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-        let voice = Voice::to(near, || Order::Alive);
+        let voice = Voice::to(near, PULSE, || Order::Alive);
         let place = "x".repeat(1 << 20);
         for seed in 0..8 {
             let (fstrial, trial) = (String::new(), String::new());

@@ -5,7 +5,11 @@ mod resume;
 
 use super::{Home, lacking, pages};
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
-use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
+use fstrial_model::{
+    metric::Metric,
+    trial::Trial,
+    units::{Bytes, Nanos},
+};
 use fstrial_report::{
     again,
     document::Document,
@@ -39,7 +43,7 @@ use fstrial_run::{
     session::{Session, SessionEnd},
     stored,
 };
-use fstrial_stack::{StackError, command, host, ledger::Ledger};
+use fstrial_stack::{StackError, command, device::require_room, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Store, TrialId, TrialStatus};
 pub(crate) use resume::{check_machine, comparable};
 use std::{
@@ -150,15 +154,21 @@ pub(crate) fn dry_run(
 fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
     let trial = &plan.trial;
     let mut all = given.to_vec();
+    let mut memory = Bytes(0);
     for place in &trial.places {
         let Some(kernel) = &place.kernel else { continue };
         require_qemu()?;
         let folder = home.folder()?;
         let kernel = Kernels::of_home(&folder).required(kernel)?;
         lacking::kvm(&folder, place, &kernel)?;
+        let boot = Boot::at(plan, place);
+        memory = Bytes(memory.0.saturating_add(boot.memory().0));
         let guest = std::path::absolute(&folder)
-            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &Boot::at(plan, place)));
+            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &boot));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
+    }
+    if memory.0 > 0 {
+        require_room(None, memory, "room for all guests")?;
     }
     Ok(all)
 }
