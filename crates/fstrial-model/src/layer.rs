@@ -38,7 +38,7 @@ pub struct LayerRow {
 const DMSETUP: (&str, [&str; 4]) =
     ("dmsetup", ["dmsetup", "device-mapper", "device-mapper", "device-mapper"]);
 
-/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is told, and a pool has LVM's defaults.
+/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is notified, and a pool has LVM's defaults.
 macro_rules! lvm_config {
     () => {
         "--config=devices { filter=[\"a|^{below}$|\",\"r|.*|\"] global_filter=[\"a|.*|\"] types=[\"zram\",16] use_devicesfile=0 obtain_device_list_from_udev=0 \

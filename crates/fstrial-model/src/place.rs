@@ -17,7 +17,7 @@ pub enum Clock {
     /// As on the machine.
     #[default]
     Real,
-    /// Virtual time: each instruction of the one emulated processor takes a nanosecond, and while it waits time goes on to the next timer.
+    /// Virtual time: each instruction of the one emulated processor takes a nanosecond, and an idle processor jumps to its next timer.
     Virtual,
     /// As fast as the emulator is, which says nothing about a machine.
     Emulator,

@@ -69,6 +69,7 @@ const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 const MOST_CPUS: u16 = 16;
 /// What makes the filesystem of its disk.
 const MKFS: &str = "mkfs.ext4";
+/// Size of its disk.
 const DISK_BYTES: u64 = 8 << 30;
 pub use fstrial_vm::guest::{is_first as is_guest, run as be_guest};
 /// QEMU's package, by apt, dnf, zypper and pacman.

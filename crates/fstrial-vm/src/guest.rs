@@ -28,7 +28,7 @@ use std::{
 
 /// Where the first modules are named in the first files, one path a line, in the order in which they are loaded.
 pub const FIRST_MODULES: &str = "/guest/modules";
-/// Where the libraries of the program are named: each in the first files and on the host's, on a line of its own.
+/// List of the program's libraries: on each line the path in the first files and the path on the host.
 pub const LIBRARIES: &str = "/guest/libraries";
 /// Where it is said what is done: see [`Guest`].
 pub const ORDERS: &str = "/guest/orders";

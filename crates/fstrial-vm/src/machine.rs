@@ -25,8 +25,8 @@ pub enum Processors {
     },
     /// An emulated one.
     Emulated,
-    /// An emulated one in virtual time: an instruction is a nanosecond, and while it waits time goes on to the next timer at once. So
-    /// nothing that is timed may wait for the host.
+    /// An emulated one in virtual time: an instruction takes a nanosecond, and an idle processor jumps to its next timer. So nothing that
+    /// is timed may wait for the host.
     Virtual,
 }
 

@@ -1,4 +1,4 @@
-//! A port to the host, on which nobody waits for a host that is gone.
+//! A port to the host whose readers and writers do not block when the host has closed it.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
@@ -10,13 +10,15 @@ use std::{
 /// The longest that the host may take to make room for more.
 const ROOM: Duration = Duration::from_secs(10);
 
-/// A port of virtio, or a socket. The kernel lets a writer wait until there is a host again, if it may wait: here it may not.
+/// A virtio port, or a socket. On a blocking virtio port a writer waits until the host opens it again; this one does not block.
 #[derive(Debug)]
 pub struct Port(OwnedFd);
 
 impl Port {
+    /// A port on an open file, which is made non-blocking.
+    ///
     /// # Errors
-    /// It cannot be made one on which nobody waits.
+    /// The file cannot be made non-blocking.
     pub(crate) fn of(opened: impl Into<OwnedFd>) -> io::Result<Self> {
         let opened = opened.into();
         rustix::io::ioctl_fionbio(&opened, true)?;

@@ -14,7 +14,7 @@ use crate::{
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
-    workload::{Work, Workload, comparable},
+    workload::{Workload, comparable},
 };
 
 impl Trial {
@@ -709,7 +709,7 @@ impl Trial {
     /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages; and in virtual
     /// time a program would wait for its files, which are the host's, for any time at all.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
-        let is_program = !matches!(workload.work, Work::Load(_)) || workload.helper().is_some();
+        let is_program = !workload.is_load() || workload.helper().is_some();
         if self.has_clock(Clock::Virtual) && is_program {
             return Some(problem(
                 &["workload", at, "use"],

@@ -9,7 +9,7 @@ use fstrial_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Memory and size of the disk of a guest.
+/// Memory of a guest without devices.
 const MEMORY: Bytes = Bytes::mib(512);
 
 /// How a guest is booted.

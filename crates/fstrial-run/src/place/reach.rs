@@ -21,7 +21,7 @@ pub struct Reach {
     place: String,
     program: String,
     words: Vec<String>,
-    /// It boots a guest first, which says nothing before it is up, and in which time passes like this.
+    /// The clock of the guest that it boots first, which sends nothing before it is up; none: it boots nothing.
     pub(super) boots: Option<Clock>,
 }
 
@@ -38,6 +38,11 @@ impl Reach {
         let how = serde_json::to_string(boot).expect("plain data");
         let words = ["kernels", &home, "boot", kernel, &how].map(str::to_owned).to_vec();
         Ok(Self { place: place.to_owned(), program, words, boots: Some(boot.clock) })
+    }
+
+    /// Whether it boots a guest in virtual time.
+    pub(super) fn is_virtual(&self) -> bool {
+        self.boots == Some(Clock::Virtual)
     }
 
     /// The program that is started.

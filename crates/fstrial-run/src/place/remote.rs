@@ -49,10 +49,10 @@ struct Patience {
     another: Duration,
     /// For a stage of a run, after its own deadline: the agent ends it in time.
     late: Duration,
-    /// For a second there.
-    second: Duration,
-    /// How often it is told that this trial is alive. A guest ends with it anyway, and in virtual time each message takes some of the time
-    /// that is measured.
+    /// Seconds here for a second of a stage there, at most.
+    slowdown: u32,
+    /// Interval of the signs of life to the agent. A guest ends with its trial anyway, and in virtual time each message takes some of the
+    /// measured time.
     pulse: Duration,
 }
 
@@ -74,16 +74,16 @@ const PATIENCE: Patience = Patience {
     short_farewell: Duration::from_secs(8),
     another: Duration::from_secs(120),
     late: Duration::from_secs(300),
-    second: Duration::from_secs(1),
+    slowdown: 1,
     pulse: PULSE,
 };
-/// In virtual time a second of a busy processor took 10 to 20 s on an idle machine. A guest that dies is noticed at once.
+/// In virtual time a second of a busy processor took 10 to 20 s on an idle machine. The death of a guest is noticed immediately.
 const VIRTUAL: Patience = Patience {
     first: BOOTING,
     silence: Duration::from_secs(300),
     opening: Duration::from_secs(1200),
     late: Duration::from_secs(1200),
-    second: Duration::from_secs(60),
+    slowdown: 60,
     pulse: Duration::MAX,
     ..PATIENCE
 };
@@ -233,10 +233,10 @@ impl Link {
         }
     }
 
-    /// A guest in virtual time that has nothing to do would hurry on through its timers, on a whole processor.
-    fn pause(&mut self, is_paused: bool) {
-        if self.patience.second > PATIENCE.second {
-            self.transport.pause(is_paused);
+    /// Pauses a guest in virtual time until its next job: idle, it would race through its timers on a whole processor.
+    fn rest(&mut self, reach: &Reach) {
+        if reach.is_virtual() {
+            self.transport.pause(true);
         }
     }
 
@@ -247,7 +247,7 @@ impl Link {
             // What was given up at the end of time is over; what is put back takes the time that it takes.
             self.told = None;
         }
-        self.pause(false);
+        self.transport.pause(false);
         self.voice.say(Order::Close);
         let answer = self.hear(interrupt, farewell);
         let words = self.end(short, interrupt);
@@ -361,7 +361,7 @@ impl Remote {
                     tell(&Event::DeviceProgress { done, total });
                 }
                 Ok(Answer::Opened { environment, data }) => {
-                    link.pause(true);
+                    link.rest(&self.reach);
                     return Ok((link, *environment, data));
                 }
                 Ok(Answer::Refused { what, hint, code }) => {
@@ -498,7 +498,7 @@ impl Place for Remote {
         self.keeps |= job.state.is_some();
         self.has_run = true;
         let link = self.link.as_mut().expect("one that was lost was replaced");
-        link.pause(false);
+        link.transport.pause(false);
         link.voice.say(Order::Run { job: Box::new(job.clone()) });
         let mut until = Instant::now() + self.patience.late;
         loop {
@@ -508,17 +508,14 @@ impl Place for Remote {
                     if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
                         &*message
                     {
-                        let longest = deadline
-                            .duration()
-                            .min(LONGEST_STAGE)
-                            .mul_f64(self.patience.second.as_secs_f64());
+                        let longest = deadline.duration().min(LONGEST_STAGE) * self.patience.slowdown;
                         until = Instant::now() + longest + self.patience.late;
                     }
                     hear(&message);
                     continue;
                 }
                 Ok(Answer::Ended { ended, warnings }) => {
-                    link.pause(true);
+                    link.rest(&self.reach);
                     self.warnings[1] = warnings;
                     return self.told_there(ended);
                 }
@@ -544,8 +541,7 @@ impl Place for Remote {
 
     /// A guest in virtual time boots for every round: where its kernel put things at random is then a part of the spread between rounds.
     fn begin_round(&mut self) {
-        let is_virtual = self.reach.boots == Some(Clock::Virtual);
-        if is_virtual
+        if self.reach.is_virtual()
             && self.has_run
             && !self.keeps
             && let Some(link) = self.link.take()
@@ -597,7 +593,7 @@ mod tests {
         short_farewell: Duration::from_millis(500),
         another: Duration::from_secs(2),
         late: Duration::from_secs(1),
-        second: Duration::from_secs(1),
+        slowdown: 1,
         pulse: PULSE,
     };
     /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one

@@ -55,7 +55,7 @@ impl Transport {
         self.socket.try_clone()
     }
 
-    /// Stops the process, or lets it go on.
+    /// Stops the process, or resumes it.
     pub(crate) fn pause(&mut self, is_paused: bool) {
         if is_paused == self.is_paused {
             return;
