@@ -62,6 +62,9 @@ fn main() -> ExitCode {
         "notices" => Some(notices::run()),
         "package" => Some(package::run(rest)),
         "long" if rest.first().is_some_and(|word| word == "package") => Some(package::check()),
+        "long" if rest.first().is_some_and(|word| word == "tests") => {
+            Some(tests::run(&["--", "--ignored"].map(String::from)))
+        }
         "long" if rest.first().is_some_and(|word| word == "attack") => {
             Some(attack::run(&attack::Size::Long, &rest[1..]))
         }
@@ -83,7 +86,7 @@ fn main() -> ExitCode {
     };
     if chosen.is_empty() {
         println!(
-            "usage: cargo xtask [ci | quick | agreement | claims | package | long attack | long package | {}] [ARGUMENTS]",
+            "usage: cargo xtask [ci | quick | agreement | claims | package | long attack | long package | long tests | {}] [ARGUMENTS]",
             CHECKS.map(|(name, _)| name).join(" | ")
         );
         return ExitCode::from(2);

@@ -194,6 +194,8 @@ pub struct CellReport {
     pub threads: u16,
     /// Runs.
     pub runs: usize,
+    /// Operations of a run in the measured time, median; none for other programs.
+    pub operations: Option<f64>,
     /// It failed and was not run again.
     pub failed: bool,
     /// Why the arm cannot do the workload, which is an answer and no failure.
@@ -753,6 +755,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         place: arm.place.clone(),
         threads: plan.cells[at].threads,
         runs: samples.len(),
+        operations: median(&|load| Some(load.latencies.len() as f64)),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
         cannot: judge.and_then(|judge| judge.cannot(at)).map(str::to_owned),
         tool: samples.last().and_then(|sample| sample.tool.clone()),

@@ -1,4 +1,4 @@
-//! What runs say of that ended before the filesystem's log was full for the first time, or before it committed at all.
+//! What runs were too short for: a ratio of their counts, a log that was full for the first time, a commit.
 //!
 //! Every run begins on a new filesystem. What the log of one costs when it is full (writing home what is in it to make
 //! room), and what another puts off to its next commit, comes later than the end of a short run.
@@ -13,6 +13,10 @@ use fstrial_run::plan::threads_in_words;
 
 /// Laps below which nothing is said: what a load hardly logs hardly matters when it comes home.
 const FEW: f64 = 0.01;
+/// Operations of a run below which one more or less changes a rate by more than is small: 1 of 30 is 3 %.
+const OPERATIONS: f64 = 30.0;
+/// Operations that a longer run is asked to have.
+const ENOUGH: f64 = 100.0;
 
 /// The lines below a workload's figures.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
@@ -24,7 +28,8 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     // Work with an end of its own has no warm-up.
     let timed =
         workload.duration_seconds.filter(|_| workload.warmup_seconds.is_some_and(|warmup| warmup > 0.0));
-    laps(&arms, timed).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
+    let few = workload.duration_seconds.and_then(|seconds| few(&arms, seconds));
+    few.into_iter().chain(laps(&arms, timed)).chain(writes.then(|| commits(&arms)).flatten()).collect()
 }
 
 /// The claim that a trial was there for, with how far its runs came.
@@ -49,6 +54,26 @@ pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
         }
     }
     arms
+}
+
+/// The operations of a run, on the arms that had few: the rate of n in a given time has its neighbours 1/n away, which the intervals of
+/// runs that are all alike do not show.
+fn few(arms: &[Vec<&CellReport>], seconds: f64) -> Option<String> {
+    let of = |cells: &Vec<&CellReport>| {
+        let counts = || cells.iter().filter_map(|cell| cell.operations);
+        let least = counts().reduce(f64::min).filter(|least| *least < OPERATIONS)?;
+        let said = range(counts(), |count| format!("{count:.0}"))?;
+        Some((least, format!("{said} on {}", cells[0].arm)))
+    };
+    let (counts, said): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
+    let least = counts.into_iter().reduce(f64::min)?.max(1.0);
+    Some(format!(
+        "a run has too few operations for a ratio as exact as its interval ({}): one more or less is {:.0} %; --duration {:.0}s would have \
+         enough",
+        said.join(", "),
+        100.0 / least,
+        (seconds * ENOUGH / least).ceil(),
+    ))
 }
 
 /// How far runs came in the log, of all arms that have one, if any run ended in its first lap; with the warm-up that leaves it behind
@@ -176,6 +201,36 @@ mod tests {
         let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
         assert_eq!(told(past.to_vec()), Vec::<String>::new());
         assert_eq!(told(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]), [""; 0]);
+    }
+
+    #[test]
+    fn runs_of_few_operations_are_told() {
+        let cell = |arm: &str, threads, operations| CellReport {
+            operations: Some(operations),
+            ..cell(arm, threads, None, None)
+        };
+        let timed = |cells| {
+            let seconds = (Some(0.0), Some(0.1));
+            let workload = WorkloadReport { cells, duration_seconds: seconds.1, ..WorkloadReport::default() };
+            notes(&WorkloadReport { warmup_seconds: seconds.0, ..workload })
+        };
+        assert_eq!(
+            timed(vec![
+                cell("ext4", 1, 4.0),
+                cell("xfs", 1, 2.0),
+                cell("ext4", 4, 31.0),
+                cell("btrfs", 1, 30.0)
+            ]),
+            [
+                "a run has too few operations for a ratio as exact as its interval (4 to 31 on ext4, 2 on xfs): one more or less is \
+                 50 %; --duration 5s would have enough"
+            ]
+        );
+        assert_eq!(timed(vec![cell("ext4", 1, 30.0)]), [""; 0]);
+        assert_eq!(
+            notes(&WorkloadReport { cells: vec![cell("postmark", 1, 1.0)], ..WorkloadReport::default() }),
+            [""; 0]
+        );
     }
 
     #[test]

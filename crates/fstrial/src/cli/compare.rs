@@ -215,10 +215,12 @@ fn engine_help() -> String {
 
 pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     let mut trial = args.trial()?;
-    if let Some(problem) = trial.problem() {
-        return Err(with_the_workload(&trial, problem).into());
+    args.check(&trial)?;
+    // Mistakes are told before a guest boots for seconds.
+    if trial.places.iter().any(|place| place.kvm) {
+        args.try_kvm(&mut trial)?;
+        args.check(&trial)?;
     }
-    args.refuse_short_runs(&trial)?;
     if args.rounds.is_none() {
         let is_free = args.budget.is_none() && !args.quick;
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
@@ -260,6 +262,24 @@ fn with_the_workload(trial: &Trial, problem: Problem) -> Problem {
 }
 
 impl CompareArgs {
+    /// Refuses a trial that cannot be planned.
+    fn check(&self, trial: &Trial) -> Result<(), ExpectedError> {
+        match trial.problem() {
+            Some(problem) => Err(with_the_workload(trial, problem).into()),
+            None => self.refuse_short_runs(trial),
+        }
+    }
+
+    /// Finds out which guests run on this machine's own processors, of those that may.
+    fn try_kvm(&self, trial: &mut Trial) -> Result<(), ExpectedError> {
+        let home = self.home.folder()?;
+        let kernels = Kernels::of_home(&home);
+        for place in trial.places.iter_mut().filter(|place| place.kvm) {
+            place.kvm = place.kernel.as_ref().is_some_and(|name| has_kvm(&home, &kernels, name));
+        }
+        Ok(())
+    }
+
     /// Refuses a `--duration` that lies inside one period of a workload. A file may have it: its answer says so.
     fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(duration) = self.duration else { return Ok(()) };
@@ -315,7 +335,7 @@ impl CompareArgs {
 }
 
 impl CompareArgs {
-    /// The trial that the flags describe.
+    /// The trial that the flags describe; of its guests it is not known yet whether they run by KVM.
     fn trial(&self) -> Result<Trial, ExpectedError> {
         let defaults = Settings::default();
         let budget = if self.quick { Nanos::secs(180) } else { defaults.budget };
@@ -355,8 +375,7 @@ impl CompareArgs {
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
             // With --place the name may be misspelt: the trial's own check finds that.
-            let home = self.home.folder()?;
-            let kernels = Kernels::of_home(&home);
+            let kernels = Kernels::of_home(&self.home.folder()?);
             let mut places: Vec<Place> =
                 self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
@@ -364,7 +383,7 @@ impl CompareArgs {
                     continue;
                 }
                 if kernels.knows(name) {
-                    places.push(Place { kvm: has_kvm(&home, &kernels, name), ..Place::guest(name) });
+                    places.push(Place { kvm: true, ..Place::guest(name) });
                 } else if self.conduct.places.is_empty() {
                     return Err(unknown_place(name, &kernels));
                 }

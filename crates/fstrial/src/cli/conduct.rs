@@ -5,11 +5,7 @@ mod resume;
 
 use super::{Home, lacking, pages};
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
-use fstrial_model::{
-    metric::Metric,
-    trial::Trial,
-    units::{Bytes, Nanos},
-};
+use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_report::{
     again,
     document::Document,
@@ -43,7 +39,7 @@ use fstrial_run::{
     session::{Session, SessionEnd},
     stored,
 };
-use fstrial_stack::{StackError, command, device::require_room, host, ledger::Ledger};
+use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Store, TrialId, TrialStatus};
 pub(crate) use resume::{check_machine, comparable};
 use std::{
@@ -145,6 +141,7 @@ pub(crate) fn dry_run(
     let mut steps = steps::render(&plan, places, precondition, looks.as_ref(), &budget);
     let mut missing = lacking::of_trial(&plan.trial, environment::cpus());
     missing.extend(lacking::of_guests(&plan.trial, &home.folder()?));
+    missing.extend(lacking::memory(&plan).err().map(|error| lacking::with_hint(&error.into())));
     missing.extend(lacking::of_device(&plan));
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
@@ -154,7 +151,6 @@ pub(crate) fn dry_run(
 fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
     let trial = &plan.trial;
     let mut all = given.to_vec();
-    let mut memory = Bytes(0);
     for place in &trial.places {
         let Some(kernel) = &place.kernel else { continue };
         require_qemu()?;
@@ -162,14 +158,11 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         let kernel = Kernels::of_home(&folder).required(kernel)?;
         lacking::kvm(&folder, place, &kernel)?;
         let boot = Boot::at(plan, place);
-        memory = Bytes(memory.0.saturating_add(boot.memory().0));
         let guest = std::path::absolute(&folder)
             .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &boot));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
-    if memory.0 > 0 {
-        require_room(None, memory, "room for all guests")?;
-    }
+    lacking::memory(plan)?;
     Ok(all)
 }
 

@@ -19,6 +19,7 @@ use fstrial_run::{
     error::ExpectedError,
     kernels::{Kernel, Kernels, lacks, require_qemu},
     kvm,
+    place::boot::Boot,
     plan::Plan,
     program::install,
 };
@@ -82,6 +83,13 @@ pub(super) fn of_guests(trial: &Trial, home: &Path) -> Vec<String> {
         found => found.err(),
     });
     qemu.into_iter().chain(missing).map(|error| with_hint(&error)).collect()
+}
+
+/// Refuses guests that have together more memory than this host has to spare.
+pub(super) fn memory(plan: &Plan) -> Result<(), StackError> {
+    let guests = plan.trial.places.iter().filter(|place| place.kernel.is_some());
+    let all = guests.map(|place| Boot::at(plan, place).memory().0).fold(0, u64::saturating_add);
+    if all == 0 { Ok(()) } else { device::require_room(None, Bytes(all), "room for all guests") }
 }
 
 /// Refuses a guest that is to run by KVM where none does.
