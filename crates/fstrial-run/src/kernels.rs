@@ -619,7 +619,7 @@ fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), Expec
     let write = || -> io::Result<()> {
         let mut archive = Archive::new(BufWriter::new(out));
         archive.file("init", 0o755, image::loaded(&fs::read(&own)?))?;
-        let mut named = String::new();
+        let mut named = format!("/init {}\n", own.display());
         for library in libraries(&own) {
             let name = library.display().to_string();
             archive.file(&name, 0o755, &fs::read(&library)?)?;

@@ -28,7 +28,7 @@ use std::{
 
 /// Where the first modules are named in the first files, one path a line, in the order in which they are loaded.
 pub const FIRST_MODULES: &str = "/guest/modules";
-/// List of the program's libraries: on each line the path in the first files and the path on the host.
+/// List of the program and its libraries: on each line the path in the first files and the path on the host.
 pub const LIBRARIES: &str = "/guest/libraries";
 /// Where it is said what is done: see [`Guest`].
 pub const ORDERS: &str = "/guest/orders";
@@ -196,9 +196,7 @@ fn become_host(guest: &Guest, release: &str) -> io::Result<()> {
     // Copies are in memory already, and no read of theirs waits for the host.
     let libraries = fs::read_to_string(LIBRARIES)?;
     let libraries = libraries.lines().filter_map(|line| line.split_once(' '));
-    for (from, at) in
-        guest.command.first().map(|program| ("/init", program.as_str())).into_iter().chain(libraries)
-    {
+    for (from, at) in libraries {
         mount_bind(from, format!("/root{at}"))
             .map_err(|error| io::Error::other(format!("could not bind {at}: {error}")))?;
     }

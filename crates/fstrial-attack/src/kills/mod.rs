@@ -7,14 +7,15 @@ mod ways;
 use crate::{
     child,
     dice::Dice,
-    lab::{Disk, Lab, PATIENCE, Subject, interrupted, names_in},
+    lab::{Disk, Lab, PATIENCE, Subject, interrupted, names_in, workspace},
     table::Area,
 };
+use fstrial_stack::command::find;
 use fstrial_store::Store;
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     panic::{self, AssertUnwindSafe},
     path::Path,
     process::Stdio,
@@ -47,6 +48,11 @@ const BOX: &str = "#!/bin/sh\nmkdir -p -m 700 {home} {images}\nexec unshare --mo
 /// The kind of trial with a place, which has a home of its own to clean.
 const AT_A_PLACE: &str = "place";
 
+/// The kind of trial under a kernel of its own.
+const GUESTS: &str = "guests";
+/// Where the tests keep kernels that they have fetched.
+const KERNELS: &str = "target/tmp/kernels";
+
 /// A kind of trial: what it is called, the words, and after what event it is interesting.
 struct Kind {
     name: &'static str,
@@ -56,7 +62,7 @@ struct Kind {
 }
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     kind("image", "ext4 xfs {small} --set device.size=320MiB --device image:images", ""),
     kind(
         "settings",
@@ -120,6 +126,11 @@ const KINDS: [Kind; 19] = [
         "",
     ),
     kind(
+        GUESTS,
+        "ext4@6.1 xfs@6.1 --workload append-fsync --threads 1 --duration 100ms --set device.size=320MiB --device image --decide-on device-bytes",
+        "",
+    ),
+    kind(
         "home-below-mnt",
         "ext4 xfs --workload freeze.toml --set device.size=320MiB --device image:images",
         "load",
@@ -147,8 +158,14 @@ pub(crate) fn attack(subject: &Subject, options: &Options) -> Area {
         return area.finish();
     }
     let place = Place::new(subject);
-    let kinds: Vec<&Kind> =
+    let mut kinds: Vec<&Kind> =
         KINDS.iter().filter(|kind| subject.only.as_deref().is_none_or(|only| only == kind.name)).collect();
+    let has_guests =
+        find("qemu-system-x86_64").is_some() && workspace().join(KERNELS).join("6.1/release").exists();
+    if !has_guests && kinds.iter().any(|kind| kind.name == GUESTS) {
+        area.skip(GUESTS, "needs QEMU, and the kernel 6.1 that the tests fetch");
+        kinds.retain(|kind| kind.name != GUESTS);
+    }
     let mut order = Dice::new(options.seed, "order", 0);
     let mut left: Vec<(&Kind, Way)> = Vec::new();
     for number in 0..options.kills {
@@ -188,6 +205,8 @@ struct Place {
 impl Place {
     fn new(subject: &Subject) -> Self {
         let prepare = |lab: Lab| {
+            let link = || symlink(workspace().join(KERNELS), lab.home().join("kernels"));
+            fs::create_dir_all(lab.home()).and_then(|()| link()).expect("it is ours");
             lab.write("freeze.toml", FREEZE);
             lab.write("program.toml", PROGRAM);
             lab.write("long.toml", LONG);

@@ -339,6 +339,15 @@ impl Target {
         self.number == number || self.partitions.iter().any(|(_, partition)| *partition == number)
     }
 
+    /// Whether this is the usual name of the device, or of a partition of it.
+    fn is_called(&self, host: &Host, name: &str) -> bool {
+        let folder = host.at(self.number.sysfs()).canonicalize();
+        let is_it = |path: &Path| path.file_name().is_some_and(|own| own == name);
+        is_it(&self.node)
+            || folder.is_ok_and(|folder| is_it(&folder))
+            || self.partitions.iter().any(|(partition, _)| partition == name)
+    }
+
     /// Whether what was looked at leads to the data of this device.
     fn is(&self, found: &Statx) -> bool {
         match FileType::from_raw_mode(found.stx_mode.into()) {

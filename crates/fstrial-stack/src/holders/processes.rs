@@ -158,9 +158,14 @@ fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
 fn has_registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<bool, StackError> {
     let listed = text(&task.folder.join("fdinfo").join(descriptor))?.unwrap_or_default();
     let files = listed.lines().skip_while(|line| !line.starts_with("UserFiles:")).skip(1);
-    let names = files.map_while(|line| line.split_once(": ")).map(|(_, name)| mounts::unescape(name.trim()));
-    let mut paths = names.filter_map(|name| Some(task.folder.join("root").join(name.strip_prefix('/')?)));
-    Ok(paths.any(|path| look(&path).is_ok_and(|found| search.target.is(&found))))
+    let mut names =
+        files.map_while(|line| line.split_once(": ")).map(|(_, name)| mounts::unescape(name.trim()));
+    let is_it = |name: String| match name.strip_prefix('/') {
+        Some(path) => look(&task.folder.join("root").join(path)).is_ok_and(|found| search.target.is(&found)),
+        // Older kernels show the last part of the path only: rather a file too many that is called like the device.
+        None => search.target.is_called(search.host, &name),
+    };
+    Ok(names.any(is_it))
 }
 
 /// Maps, which stay when the descriptor they were made with is closed. `maps` has the number of the filesystem that the

@@ -159,6 +159,13 @@ impl Stage {
     }
 }
 
+/// Why a driver cannot be used: the kernel has none, which shows at a path, or its tool is not there.
+fn require_driver(module: &str, shows: &str, tool: &str) -> Result<(), String> {
+    command::find(tool).ok_or_else(|| format!("{tool} is not installed"))?;
+    let _ = Program::new("modprobe").args([module]).finish();
+    Path::new(shows).exists().then_some(()).ok_or_else(|| format!("this kernel has no {module}"))
+}
+
 fn held(says: impl Into<String>, guards: Vec<Box<dyn Any>>) -> Result<Held, String> {
     Ok(Held { says: vec![says.into()], _guards: guards })
 }
@@ -183,7 +190,7 @@ fn btrfs_of_two(stage: &Stage) -> Attached {
     other
 }
 
-const LIVE: [Live; 28] = [
+const LIVE: [Live; 27] = [
     ("mount", "ext4", |stage| {
         stage.format("ext4");
         let (point, guard) = stage.mount(stage.path());
@@ -325,6 +332,16 @@ const LIVE: [Live; 28] = [
         let calls = format!("{} unlink $ARGV[0] or die;", mapping());
         perl(&stage.node(), &calls, "has it mapped into its memory")
     }),
+    ("claim", "of a process that may have it open", |stage| {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        let claim = rustix::fs::open(stage.path(), flags, Mode::empty()).unwrap();
+        held("somebody holds it exclusively", vec![Box::new(claim)])
+    }),
+];
+
+/// Rows that take a driver which this kernel need not have, or that kernels show in different ways. They are run in a guest, too, by the tests
+/// of the program.
+const OF_KERNELS: [Live; 5] = [
     ("process", "file registered with an io_uring, its descriptor closed", |stage| {
         if fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|text| text.trim() == "2") {
             return Err("io_uring is switched off".into());
@@ -337,10 +354,44 @@ const LIVE: [Live; 28] = [
         );
         perl(stage.path(), &calls, "has it registered with an io_uring")
     }),
-    ("claim", "of a process that may have it open", |stage| {
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        let claim = rustix::fs::open(stage.path(), flags, Mode::empty()).unwrap();
-        held("somebody holds it exclusively", vec![Box::new(claim)])
+    ("LVM", "a volume", |stage| {
+        require_driver("dm_mod", "/sys/class/misc/device-mapper", "lvm")?;
+        let group = format!("fstrial_test_{}", stage.device.name());
+        // Of all devices of the machine it may look at this one.
+        let lvm = |words: &[&str]| {
+            let only = format!("devices{{use_devicesfile=0 filter=[\"a|^{}$|\",\"r|.*|\"]}}", stage.text());
+            let words = words.iter().map(ToString::to_string);
+            Program::new("lvm").args(words).args(["--config".into(), only]).run().map_err(|e| e.to_string())
+        };
+        lvm(&["vgcreate", "--yes", "--quiet", &group, stage.text()])?;
+        lvm(&["lvcreate", "--yes", "--quiet", "--extents", "50%VG", "--name", "volume", &group])?;
+        let says = format!("(LVM {group}-volume)");
+        held(says, vec![Box::new(AtEnd("dmsetup", vec!["remove".into(), format!("{group}-volume")]))])
+    }),
+    ("md", "the whole device", |stage| {
+        require_driver("md_mod", "/proc/mdstat", "mdadm")?;
+        let array = "/dev/md/fstrial_test".to_owned();
+        let create = ["--create", &array, "--run", "--level=1", "--raid-devices=2", "--metadata=1.2"];
+        let words = [&create[..], &[stage.text(), "missing"]].concat();
+        Program::new("mdadm").args(words).run().map_err(|error| error.to_string())?;
+        held("(md raid1)", vec![Box::new(AtEnd("mdadm", vec!["--stop".into(), array]))])
+    }),
+    ("device mapper", "linear", |stage| {
+        require_driver("dm_mod", "/sys/class/misc/device-mapper", "dmsetup")?;
+        let name = format!("fstrial_test_{}", stage.device.name());
+        let table = format!("0 2048 linear {} 2048", stage.text());
+        run("dmsetup", &["create", &name, "--table", &table]);
+        held(format!("(device mapper {name})"), vec![Box::new(AtEnd("dmsetup", vec!["remove".into(), name]))])
+    }),
+    ("device mapper", "dm-crypt", |stage| {
+        require_driver("dm_mod", "/sys/class/misc/device-mapper", "cryptsetup")?;
+        let (name, key) = (format!("fstrial_test_{}", stage.device.name()), stage.lab.path("key"));
+        fs::write(&key, [7; 32]).unwrap();
+        let key = format!("--key-file={}", key.display());
+        let words = ["open", "--type=plain", "--cipher=aes-xts-plain64", "--key-size=256", &key];
+        run("cryptsetup", &[&words[..], &[stage.text(), &name]].concat());
+        let end = AtEnd("cryptsetup", vec!["close".into(), name.clone()]);
+        held(format!("(dm-crypt {name})"), vec![Box::new(end)])
     }),
 ];
 
@@ -362,7 +413,7 @@ const WRITTEN: [Written; 4] = [
 
 /// The table of docs/safety.md: for each way the cases tested live, and those tested on recorded hosts.
 fn matrix() -> String {
-    let live = LIVE.iter().map(|(by, case, _)| (*by, *case, 0));
+    let live = LIVE.iter().chain(&OF_KERNELS).map(|(by, case, _)| (*by, *case, 0));
     let written = WRITTEN.iter().map(|(by, ..)| (*by, "superblock of a member", 1));
     let recorded = RECORDED.iter().map(|(by, case, _)| (*by, *case, 1));
     let mut ways: Vec<(&str, [Vec<&str>; 2])> = Vec::new();
@@ -411,20 +462,26 @@ fn assert_refused_while(row: &str, stage: &Stage, held: Held) {
     });
 }
 
+/// Sets up each row, and looks at what is said of the device before, meanwhile and after.
+fn assert_refused(test: &str, rows: &[Live]) {
+    for (by, case, set_up) in rows {
+        let (row, stage) = (format!("{by}, {case}"), Stage::new());
+        stage.accept().unwrap_or_else(|error| panic!("before {row}: {error}"));
+        match set_up(&stage) {
+            Ok(held) => assert_refused_while(&row, &stage, held),
+            Err(reason) => skip(&format!("{test} ({row})"), &reason),
+        }
+    }
+}
+
 #[test]
 fn a_used_device_is_refused_on_this_kernel() {
-    isolated(|| {
-        for (by, case, set_up) in LIVE {
-            let (row, stage) = (format!("{by}, {case}"), Stage::new());
-            stage.accept().unwrap_or_else(|error| panic!("before {row}: {error}"));
-            match set_up(&stage) {
-                Ok(held) => assert_refused_while(&row, &stage, held),
-                Err(reason) => {
-                    skip(&format!("holders::a_used_device_is_refused_on_this_kernel ({row})"), &reason)
-                }
-            }
-        }
-    });
+    isolated(|| assert_refused("holders::a_used_device_is_refused_on_this_kernel", &LIVE));
+}
+
+#[test]
+fn what_kernels_show_differently_is_refused() {
+    isolated(|| assert_refused("holders::what_kernels_show_differently_is_refused", &OF_KERNELS));
 }
 
 #[test]
