@@ -68,8 +68,8 @@ fn few(arms: &[Vec<&CellReport>], seconds: f64) -> Option<String> {
     let (counts, said): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
     let least = counts.into_iter().reduce(f64::min)?.max(1.0);
     Some(format!(
-        "a run has too few operations for a ratio as exact as its interval ({}): one more or less is {:.0} %; --duration {:.0}s would have \
-         enough",
+        "a run has too few operations for a ratio as exact as its interval ({}): one more or less is {:.0} %; runs of about {:.0} s would \
+         have enough",
         said.join(", "),
         100.0 / least,
         (seconds * ENOUGH / least).ceil(),
@@ -223,7 +223,7 @@ mod tests {
             ]),
             [
                 "a run has too few operations for a ratio as exact as its interval (4 to 31 on ext4, 2 on xfs): one more or less is \
-                 50 %; --duration 5s would have enough"
+                 50 %; runs of about 5 s would have enough"
             ]
         );
         assert_eq!(timed(vec![cell("ext4", 1, 30.0)]), [""; 0]);

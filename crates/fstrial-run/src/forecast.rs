@@ -10,6 +10,7 @@ use super::{
 };
 use crate::numbers;
 use fstrial_model::{
+    place::Clock,
     trial::Settings,
     units::{Bytes, Nanos},
     workload::Workload,
@@ -44,6 +45,10 @@ const TRIALS: u64 = 1000;
 const SIMULATED_ROUNDS: u32 = 60;
 /// Bytes of files that are laid out in a millisecond, before anything is known of the device: 400 MB/s.
 const LAYOUT_GUESS: u64 = 400_000;
+/// How many times as long the work of an emulated processor takes: 10 to 20 times were seen.
+const EMULATED: u64 = 15;
+/// Until a guest with one has booted, as those in virtual time do for every round.
+const BOOT_GUESS: Nanos = Nanos::secs(8);
 /// A budget that is advised is this many times the estimate, as rounds take longer than they are estimated.
 pub const MARGIN: f64 = 1.5;
 /// Rounds may be shorter than they are estimated by this factor, and longer than the first one.
@@ -200,7 +205,9 @@ pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
         preparation = preparation.saturating_add(before.0);
         all = all.saturating_add(whole.0);
     }
-    (Nanos(all), Nanos(preparation))
+    let boots = plan.trial.places.iter().filter(|place| plan.trial.clock_at(place) == Clock::Virtual).count();
+    let boots = BOOT_GUESS.0.saturating_mul(boots as u64);
+    (Nanos(all.saturating_add(boots)), Nanos(preparation.saturating_add(boots)))
 }
 
 /// About how long a run of a cell takes, and what of that is preparation.
@@ -216,8 +223,14 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
         true => SERVER_GUESS,
         false => Nanos(0),
     };
-    let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0);
-    (Nanos(before.saturating_add(workload.time().0)), Nanos(before))
+    let arm = &plan.trial.arms[at.arm];
+    let slower = if plan.trial.clock_of(arm) == Clock::Real { 1 } else { EMULATED };
+    let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0).saturating_mul(slower);
+    // On a modelled disk a load mostly waits, which takes virtual time and no other.
+    let is_busy =
+        plan.trial.clock_of(arm) == Clock::Virtual && plan.trial.device_of(arm).modelled().is_none();
+    let time = workload.time().0.saturating_mul(if is_busy { slower } else { 1 });
+    (Nanos(before.saturating_add(time)), Nanos(before))
 }
 
 /// The decision rule as far as one question has to do with it.
@@ -320,6 +333,26 @@ mod tests {
         }
         let in_order = |one: &Vec<Option<f64>>| one.is_sorted() && one[0] < one[2];
         assert!(found[1..].iter().all(in_order), "{found:?}");
+    }
+
+    #[test]
+    fn a_round_of_emulated_guests_takes_longer() {
+        let seconds = |place: &str, device: &str| {
+            let arm = |name: &str| format!("[[arm]]\nname = '{name}'\nfilesystem = 'ext4'\n{place}");
+            let text = format!(
+                "{}{}{}[[workload]]\nuse = 'append-fsync'\nduration = '1s'\nwarmup = '1s'\nthreads = [1]\n[device]\n{device}\n",
+                if place.is_empty() { "" } else { "[[place]]\nname = 'old'\nkernel = '6.1'\n" },
+                arm("a"),
+                arm("b"),
+            );
+            let settled = fstrial_model::trial::Trial::parse("a trial", &text).unwrap().settled(2).unwrap();
+            round_time(&Plan::new(settled, 1).unwrap()).0.as_secs_f64()
+        };
+        let (here, guests) = ("", "place = 'old'\n");
+        let [ramdisk, model] = ["kind = 'ramdisk'", "kind = 'model'\nmodel = 'hdd-7200'"];
+        assert!((seconds(guests, ramdisk) - 15.0 * seconds(here, ramdisk) - 8.0).abs() < 1e-6);
+        // What a load waits for takes as long as it says.
+        assert!((seconds(guests, model) - 15.0 * (seconds(here, model) - 4.0) - 4.0 - 8.0).abs() < 1e-6);
     }
 
     #[test]

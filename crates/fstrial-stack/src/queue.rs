@@ -1,6 +1,7 @@
 //! The queue of a block device: scheduler, requests, read-ahead, cache mode, discards. What is changed is put back.
 
 use crate::{
+    command::{self, Program},
     error::StackError,
     ledger::{Ledger, LedgerEntry, Undo},
     named::{KnownDisk, QueueValue},
@@ -185,14 +186,21 @@ pub(crate) fn selected(text: &str) -> String {
 }
 
 fn check_scheduler(queue: &Path, wanted: &str) -> Result<(), StackError> {
-    let listed = sysfs::read(queue.join("scheduler"))?;
-    let known: Vec<&str> = listed.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
-    if known.contains(&wanted) {
+    let known = || -> Result<Vec<String>, StackError> {
+        let listed = sysfs::read(queue.join("scheduler"))?;
+        Ok(listed.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect())
+    };
+    let is_known = || Ok(known()?.iter().any(|one| one == wanted));
+    if !is_known()? && command::find("modprobe").is_some() {
+        // Many are modules (bfq in Debian's kernels), and listed when they are loaded.
+        let _ = Program::new("modprobe").args([format!("{wanted}-iosched")]).finish();
+    }
+    if is_known()? {
         return Ok(());
     }
     Err(StackError::Unable {
         what: format!("this kernel has no scheduler `{wanted}`"),
-        hint: format!("use one of {}", known.join(", ")),
+        hint: format!("use one of {}", known()?.join(", ")),
     })
 }
 

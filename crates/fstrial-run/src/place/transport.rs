@@ -86,9 +86,9 @@ impl Transport {
         if status.is_none() {
             let _ = self.child.kill();
         }
-        // Time for its last words; one that cannot be killed is not waited for.
+        // Time for its last words; one that cannot be killed, or whose memory takes long to go, is not waited for here.
         thread::park_timeout(2 * POLL);
-        let _ = self.child.try_wait();
+        thread::spawn(move || self.child.wait());
         let status = status.map(|status| status.to_string());
         let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let last = Some(Vec::from(last).join("; ")).filter(|last| !last.is_empty());

@@ -35,7 +35,7 @@ pub(super) struct Backing {
     /// The device, if it lies on one and not on a file.
     device: Option<DeviceNumber>,
     /// As the kernel shows it.
-    name: String,
+    pub(super) name: String,
     offset: u64,
 }
 
@@ -172,7 +172,7 @@ pub(super) fn backing_of(host: &Host, folder: &Path) -> Result<Option<Backing>, 
 }
 
 /// The name of the device that a folder is of, also if it was found by number; none if it is gone.
-fn own_name(folder: &Path) -> Result<Option<String>, StackError> {
+pub(super) fn own_name(folder: &Path) -> Result<Option<String>, StackError> {
     let real = unless_gone("find", folder, folder.canonicalize())?;
     Ok(real.and_then(|real| Some(real.file_name()?.to_string_lossy().into_owned())))
 }
@@ -247,19 +247,21 @@ fn matching(host: &Host, pattern: &str) -> Result<Vec<(PathBuf, Vec<String>)>, S
 }
 
 /// The character devices of the same disk: SCSI's generic one and its queue, NVMe's generic one.
-pub(super) fn generic_devices(folder: &Path) -> Result<Vec<DeviceNumber>, StackError> {
+pub(super) fn generic_devices(folder: &Path) -> Result<Vec<(String, DeviceNumber)>, StackError> {
     let device = folder.join("device");
     let mut found = Vec::new();
     for kind in ["scsi_generic", "bsg"] {
         for name in list_if_any(&device.join(kind))? {
-            found.extend(number_in(&device.join(kind).join(name))?);
+            let number = number_in(&device.join(kind).join(&name))?;
+            found.extend(number.map(|number| (name, number)));
         }
     }
     // `nvme0n1` lies next to `ng0n1`, in the folder of its controller or subsystem.
     for name in list_if_any(&device)?.into_iter().filter(|name| name.starts_with("ng")) {
         let own = own_name(folder)?.unwrap_or_default();
         if own.strip_prefix("nvme") == name.strip_prefix("ng") {
-            found.extend(number_in(&device.join(name))?);
+            let number = number_in(&device.join(&name))?;
+            found.extend(number.map(|number| (name, number)));
         }
     }
     Ok(found)

@@ -1,7 +1,8 @@
 //! Who uses a block device: every way of using one that the kernel knows, in one list ([`WAYS`]).
 //!
 //! A new way of using a device is a finder in that list, a variant of [`Holder`] with its words, and a row in the matrix of
-//! `tests/it/holders.rs`. Nothing is compared by name: paths, descriptors and maps count by the device that they lead to.
+//! `tests/it/holders.rs`. Nothing is compared by name (paths, descriptors and maps count by the device that they lead to), except where a kernel
+//! shows nothing else of files that are registered with an io_uring.
 //! What cannot be read is an error, so that a device is refused; what goes away while it is looked at uses nothing.
 //!
 //! All is read below a root that the constructor chooses. [`Host::recorded`] is for trees of other machines; it opens no
@@ -208,6 +209,8 @@ struct Target {
     partitions: Vec<(String, DeviceNumber)>,
     /// The character devices that pass commands to the same disk (`/dev/sg0`, `/dev/bsg/…`, `/dev/ng0n1`).
     generic: Vec<DeviceNumber>,
+    /// What the kernel and everybody calls these, without folders.
+    names: Vec<String>,
     /// The file that a loop device lies on.
     file: Option<FileIdentity>,
 }
@@ -319,13 +322,15 @@ impl Host {
             }
         }
         let own = kernel::backing_of(self, &folder)?;
-        Ok(Target {
-            node: self.at(node),
-            number,
-            partitions,
-            generic: kernel::generic_devices(&folder)?,
-            file: own.map(|backing| backing.file),
-        })
+        let (generic_names, generic): (Vec<_>, Vec<_>) =
+            kernel::generic_devices(&folder)?.into_iter().unzip();
+        let names = [node.display().to_string()].into_iter().chain(kernel::own_name(&folder)?);
+        let names = names.chain(own.as_ref().map(|backing| backing.name.clone()));
+        let names = names.chain(generic_names).chain(partitions.iter().map(|(name, _)| name.clone()));
+        // `/dev/cciss/c0d0` is `cciss!c0d0` in sysfs.
+        let names = names.filter_map(|name| name.rsplit(['/', '!']).next().map(str::to_owned)).collect();
+        let file = own.map(|backing| backing.file);
+        Ok(Target { node: self.at(node), number, partitions, generic, names, file })
     }
 
     /// Where a path of that machine is on this one.
@@ -337,15 +342,6 @@ impl Host {
 impl Target {
     fn is_block(&self, number: DeviceNumber) -> bool {
         self.number == number || self.partitions.iter().any(|(_, partition)| *partition == number)
-    }
-
-    /// Whether this is the usual name of the device, or of a partition of it.
-    fn is_called(&self, host: &Host, name: &str) -> bool {
-        let folder = host.at(self.number.sysfs()).canonicalize();
-        let is_it = |path: &Path| path.file_name().is_some_and(|own| own == name);
-        is_it(&self.node)
-            || folder.is_ok_and(|folder| is_it(&folder))
-            || self.partitions.iter().any(|(partition, _)| partition == name)
     }
 
     /// Whether what was looked at leads to the data of this device.

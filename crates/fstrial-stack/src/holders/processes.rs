@@ -7,6 +7,8 @@ use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 /// A thread: it may have mounts and descriptors of its own, and outlive the first one of its process.
@@ -128,8 +130,10 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
                 continue;
             }
             let link = link.to_string_lossy();
-            if link == "anon_inode:[io_uring]" && has_registered(search, task, &name)? {
-                return Ok(Some(task.has(Access::Registered)));
+            if link == "anon_inode:[io_uring]"
+                && let Some(holder) = registered(search, task, &name)?
+            {
+                return Ok(Some(holder));
             }
             if ["socket:[", "pipe:[", "anon_inode:"].iter().any(|other| link.starts_with(other)) {
                 continue;
@@ -154,18 +158,48 @@ fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
     Ok(flags.is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::RDONLY))
 }
 
-/// Files that are registered with an io_uring stay open without a descriptor; the kernel lists their names.
-fn has_registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<bool, StackError> {
-    let listed = text(&task.folder.join("fdinfo").join(descriptor))?.unwrap_or_default();
-    let files = listed.lines().skip_while(|line| !line.starts_with("UserFiles:")).skip(1);
-    let mut names =
-        files.map_while(|line| line.split_once(": ")).map(|(_, name)| mounts::unescape(name.trim()));
-    let is_it = |name: String| match name.strip_prefix('/') {
-        Some(path) => look(&task.folder.join("root").join(path)).is_ok_and(|found| search.target.is(&found)),
-        // Older kernels show the last part of the path only: rather a file too many that is called like the device.
-        None => search.target.is_called(search.host, &name),
-    };
-    Ok(names.any(is_it))
+/// How often a ring is looked at whose kernel lists nothing while it is busy, and how long between.
+const LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// Files that are registered with an io_uring stay open without a descriptor; the kernel lists them, but not while the ring is busy
+/// (io_uring/fdinfo.c).
+fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Option<Holder>, StackError> {
+    for _ in 0..LOOKS {
+        // None if it was closed in the meantime.
+        let Some(listed) = text(&task.folder.join("fdinfo").join(descriptor))? else { return Ok(None) };
+        let mut lines = listed.lines().skip_while(|line| !line.starts_with("UserFiles:"));
+        let count = lines.next().and_then(|line| line.split_once(':')?.1.trim().parse::<u64>().ok());
+        let lines = lines.take_while(|line| !line.starts_with("UserBufs:"));
+        let names: Vec<&str> = lines.filter_map(|line| Some(line.split_once(": ")?.1.trim())).collect();
+        if count == Some(0) || count.is_some() && !names.is_empty() {
+            let is_it = names.into_iter().any(|name| leads_to(search, task, name));
+            return Ok(is_it.then(|| task.has(Access::Registered)));
+        }
+        thread::park_timeout(BETWEEN_LOOKS);
+    }
+    Ok(Some(Holder::Unknown {
+        why: format!(
+            "{} keeps an io_uring busy, and the kernel does not say which files it has",
+            task.process()
+        ),
+        remedy: "end that process first, or try again when it is idle".into(),
+    }))
+}
+
+/// Whether a file that the kernel lists may be the device: by its path, or by its name where nothing else is shown.
+fn leads_to(search: &Search<'_>, task: &Task, listed: &str) -> bool {
+    let path = if listed.starts_with('/') { mounts::unescape(listed) } else { listed.to_owned() };
+    // As we see it, or as a process with another root does.
+    let roots = [task.folder.join("root"), search.host.at("/")];
+    let in_roots = |path| roots.iter().filter_map(|root| look(&root.join(path)).ok()).collect::<Vec<_>>();
+    let found = path.strip_prefix('/').map(in_roots).unwrap_or_default();
+    if !found.is_empty() {
+        return found.iter().any(|found| search.target.is(found));
+    }
+    // Older kernels show the last part only; of a path that leads nowhere it is what is left.
+    let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
+    search.target.names.iter().any(|own| own == name)
 }
 
 /// Maps, which stay when the descriptor they were made with is closed. `maps` has the number of the filesystem that the

@@ -159,11 +159,15 @@ impl Stage {
     }
 }
 
-/// Why a driver cannot be used: the kernel has none, which shows at a path, or its tool is not there.
-fn require_driver(module: &str, shows: &str, tool: &str) -> Result<(), String> {
+/// Why a driver cannot be used: it is not in the kernel, or not loaded, which shows at a path, or its tool is not there.
+fn require_driver(name: &str, shows: &str, tool: &str) -> Result<(), String> {
     command::find(tool).ok_or_else(|| format!("{tool} is not installed"))?;
-    let _ = Program::new("modprobe").args([module]).finish();
-    Path::new(shows).exists().then_some(()).ok_or_else(|| format!("this kernel has no {module}"))
+    Path::new(shows).exists().then_some(()).ok_or_else(|| format!("{name} is not loaded"))
+}
+
+/// Takes a device of the device mapper away.
+fn removed(name: String) -> AtEnd {
+    AtEnd("dmsetup", vec!["remove".into(), "--retry".into(), name])
 }
 
 fn held(says: impl Into<String>, guards: Vec<Box<dyn Any>>) -> Result<Held, String> {
@@ -359,21 +363,28 @@ const OF_KERNELS: [Live; 5] = [
         let group = format!("fstrial_test_{}", stage.device.name());
         // Of all devices of the machine it may look at this one.
         let lvm = |words: &[&str]| {
-            let only = format!("devices{{use_devicesfile=0 filter=[\"a|^{}$|\",\"r|.*|\"]}}", stage.text());
+            let only = format!(
+                "devices{{use_devicesfile=0 filter=[\"a|^{}$|\",\"r|.*|\"]}} backup{{backup=0 archive=0}}",
+                stage.text()
+            );
             let words = words.iter().map(ToString::to_string);
-            Program::new("lvm").args(words).args(["--config".into(), only]).run().map_err(|e| e.to_string())
+            Program::new("lvm").args(words).args(["--config".into(), only]).run().unwrap();
         };
-        lvm(&["vgcreate", "--yes", "--quiet", &group, stage.text()])?;
-        lvm(&["lvcreate", "--yes", "--quiet", "--extents", "50%VG", "--name", "volume", &group])?;
-        let says = format!("(LVM {group}-volume)");
-        held(says, vec![Box::new(AtEnd("dmsetup", vec!["remove".into(), format!("{group}-volume")]))])
+        lvm(&["vgcreate", "--yes", "--quiet", &group, stage.text()]);
+        // Without udev there may be no node of it to write zeros to.
+        let blank = ["--zero", "n", "--wipesignatures", "n"];
+        lvm(&[
+            &["lvcreate", "--yes", "--quiet", "--extents", "50%VG", "--name", "volume", &group],
+            &blank[..],
+        ]
+        .concat());
+        held(format!("(LVM {group}-volume)"), vec![Box::new(removed(format!("{group}-volume")))])
     }),
     ("md", "the whole device", |stage| {
-        require_driver("md_mod", "/proc/mdstat", "mdadm")?;
-        let array = "/dev/md/fstrial_test".to_owned();
-        let create = ["--create", &array, "--run", "--level=1", "--raid-devices=2", "--metadata=1.2"];
-        let words = [&create[..], &[stage.text(), "missing"]].concat();
-        Program::new("mdadm").args(words).run().map_err(|error| error.to_string())?;
+        require_driver("raid1", "/sys/module/raid1", "mdadm")?;
+        let array = format!("/dev/md/fstrial_test_{}", stage.device.name());
+        // Without a superblock, from which a host would assemble it again.
+        run("mdadm", &["--build", &array, "--level=1", "--raid-devices=2", stage.text(), "missing"]);
         held("(md raid1)", vec![Box::new(AtEnd("mdadm", vec!["--stop".into(), array]))])
     }),
     ("device mapper", "linear", |stage| {
@@ -381,10 +392,10 @@ const OF_KERNELS: [Live; 5] = [
         let name = format!("fstrial_test_{}", stage.device.name());
         let table = format!("0 2048 linear {} 2048", stage.text());
         run("dmsetup", &["create", &name, "--table", &table]);
-        held(format!("(device mapper {name})"), vec![Box::new(AtEnd("dmsetup", vec!["remove".into(), name]))])
+        held(format!("(device mapper {name})"), vec![Box::new(removed(name))])
     }),
     ("device mapper", "dm-crypt", |stage| {
-        require_driver("dm_mod", "/sys/class/misc/device-mapper", "cryptsetup")?;
+        require_driver("dm_crypt", "/sys/module/dm_crypt", "cryptsetup")?;
         let (name, key) = (format!("fstrial_test_{}", stage.device.name()), stage.lab.path("key"));
         fs::write(&key, [7; 32]).unwrap();
         let key = format!("--key-file={}", key.display());
@@ -644,6 +655,10 @@ fn what_cannot_be_read_refuses() {
     let holder = holder_in(&tree, "sdb", 16).unwrap().unwrap();
     assert!(holder.to_string().contains("the module nvmet may use it"), "{holder}");
     assert!(holder.remedy().contains("mount -t configfs"), "{}", holder.remedy());
+    let tree = Tree::new();
+    tree.ring(77, "UserFiles:\t1\nUserBufs:\t0\n");
+    let holder = holder_in(&tree, "sdb", 16).unwrap().unwrap();
+    assert!(holder.to_string().contains("process 77 (ring) keeps an io_uring busy"), "{holder}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ const MOUNTS: &str = "24 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
 /// A row of the matrix: by whom `sdb` is used, how, and how that is set up; what the refusal says is returned.
 pub(crate) type Recorded = (&'static str, &'static str, fn(&Tree) -> &'static str);
 
-pub(crate) const RECORDED: [Recorded; 32] = [
+pub(crate) const RECORDED: [Recorded; 34] = [
     ("mount", "of a partition, in another mount namespace", |tree| {
         tree.partition("sdb", 1, 17);
         tree.task_with_mount(77, "4026532201", "30 24 8:17 / /mnt/here rw - ext4 /dev/sdb1 rw");
@@ -171,6 +171,15 @@ pub(crate) const RECORDED: [Recorded; 32] = [
         tree.descriptor(77, 77, 5, "dev/sg1");
         "process 77 (qemu) has it open"
     }),
+    ("process", "file registered with an io_uring, of a kernel that shows its name only", |tree| {
+        tree.write("sys/block/sdb/device/scsi_generic/sg1/dev", "21:1\n");
+        tree.ring(77, "UserFiles:\t3\n    0: sda\n    1: <none>\n    2: sg1\nUserBufs:\t0\n");
+        "process 77 (ring) has it registered with an io_uring"
+    }),
+    ("process", "file registered with an io_uring, its node deleted", |tree| {
+        tree.ring(77, "UserFiles:\t2\na name\n    1: /gone/sdb\\040(deleted)\nUserBufs:\t0\n");
+        "process 77 (ring) has it registered with an io_uring"
+    }),
     ("process", "map of memory at a low address", |tree| {
         tree.task(77, 77, "mapper", "4026531841", MOUNTS);
         tree.mapped(77, "00400000-00401000", "dev/sdb");
@@ -280,6 +289,13 @@ impl Tree {
         self.write(&format!("sys/block/{disk}/{name}/partition"), &format!("{index}\n"));
         self.write(&format!("sys/block/{disk}/{name}/dev"), &format!("8:{minor}\n"));
         self.node(&format!("dev/{name}"), FileType::BlockDevice, 8, minor);
+    }
+
+    /// A process with an io_uring, and what the kernel shows of that.
+    pub(crate) fn ring(&self, process: u32, shown: &str) {
+        self.task(process, process, "ring", "4026531841", MOUNTS);
+        self.link(&format!("proc/{process}/task/{process}/fd/3"), "anon_inode:[io_uring]");
+        self.write(&format!("proc/{process}/task/{process}/fdinfo/3"), &format!("pos:\t0\n{shown}"));
     }
 
     /// A link in `holders` of a device (`sdb`, `sdb/sdb1`).

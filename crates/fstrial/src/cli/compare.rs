@@ -28,7 +28,7 @@ use fstrial_run::{
     environment,
     error::ExpectedError,
     exit_code,
-    kernels::{Kernels, require_qemu},
+    kernels::{Kernel, Kernels},
     kvm,
     look::LOOK,
     place::reach,
@@ -36,17 +36,13 @@ use fstrial_run::{
 use std::path::{Path, PathBuf};
 
 /// Whether a guest of a kernel runs on this machine's own processors. Says why not, where it was just tried.
-fn has_kvm(home: &Path, kernels: &Kernels, name: &str) -> bool {
-    let Some(kernel) = kernels.find(name).filter(|_| require_qemu().is_ok()) else { return false };
+fn has_kvm(home: &Path, kernel: &Kernel) -> bool {
     let mut was_tried = false;
     let mut tell = |line: &str| {
         was_tried = true;
         super::say(&format!("{line}\n"));
     };
-    let problem = match kvm::problem(home, &kernel, &mut tell) {
-        Ok(problem) => problem,
-        Err(error) => Some(error.to_string()),
-    };
+    let problem = kvm::problem(home, kernel, &mut tell).unwrap_or_else(|error| Some(error.to_string()));
     if let Some(problem) = problem.as_ref().filter(|_| was_tried) {
         super::say(&format!("they cannot, so their processors are emulated: {problem}\n"));
     }
@@ -275,7 +271,11 @@ impl CompareArgs {
         let home = self.home.folder()?;
         let kernels = Kernels::of_home(&home);
         for place in trial.places.iter_mut().filter(|place| place.kvm) {
-            place.kvm = place.kernel.as_ref().is_some_and(|name| has_kvm(&home, &kernels, name));
+            place.kvm = match kernels.required(place.kernel.as_deref().unwrap_or_default()) {
+                // A dry run says what is missing at the end.
+                Err(_) if self.conduct.is_dry_run() => false,
+                kernel => has_kvm(&home, &kernel?),
+            };
         }
         Ok(())
     }
