@@ -68,7 +68,7 @@ fn few(arms: &[Vec<&CellReport>], seconds: f64) -> Option<String> {
     let (counts, said): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
     let least = counts.into_iter().reduce(f64::min)?.max(1.0);
     Some(format!(
-        "a run has too few operations for a ratio as exact as its interval ({}): one more or less is {:.0} %; runs of about {:.0} s would \
+        "a run has too few operations for an exact ratio ({}): one more or less is {:.0} %; runs of about {:.0} s would \
          have enough",
         said.join(", "),
         100.0 / least,
@@ -222,7 +222,7 @@ mod tests {
                 cell("btrfs", 1, 30.0)
             ]),
             [
-                "a run has too few operations for a ratio as exact as its interval (4 to 31 on ext4, 2 on xfs): one more or less is \
+                "a run has too few operations for an exact ratio (4 to 31 on ext4, 2 on xfs): one more or less is \
                  50 %; runs of about 5 s would have enough"
             ]
         );

@@ -5,7 +5,7 @@ use fstrial_model::{
     arm::{Arm, Switch},
     device::{LogDevice, LogKind},
     filesystem::ExternalLog,
-    place::{Clock, Place},
+    place::Place,
     queue::QueueSetting,
     state::Restoring,
     units::Nanos,
@@ -98,8 +98,7 @@ pub fn render(
             Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
         }
     );
-    let has_guests = plan.trial.has_clock(Clock::Emulator) || plan.trial.has_clock(Clock::Virtual);
-    out += &budget(forecast, has_guests);
+    out += &budget(forecast);
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -107,15 +106,14 @@ pub fn render(
 }
 
 /// What the budget can show, before anything is known of the device.
-fn budget(forecast: &Forecast, has_guests: bool) -> String {
+fn budget(forecast: &Forecast) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
         seconds if seconds > 0.0 => format!("loading takes about {}, ", wait(seconds)),
         _ => String::new(),
     };
-    let guests = if has_guests { "; in guests all of it takes longer, ten times and more" } else { "" };
     let mut out = format!(
-        "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}{guests}.\n",
+        "\nAn estimate from the plan alone: {loading}a round takes about {}, {} of it preparation; that makes {}.\n",
         wait(forecast.round_seconds),
         wait(forecast.preparation_seconds),
         rounds_in_words(rounds as usize)

@@ -85,7 +85,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
         cli::say(&format!("the last {} of {found}\n", trials.len()));
     }
     if let Some(line) = hidden_in_words(hidden) {
-        cli::say(&format!("{line}; --all shows {}\n", if hidden == 1 { "it" } else { "them" }));
+        cli::say(&format!("{line}: `fstrial results list --all`\n"));
     }
     Ok(())
 }
