@@ -200,7 +200,7 @@ fn check_scheduler(queue: &Path, wanted: &str) -> Result<(), StackError> {
     }
     Err(StackError::Unable {
         what: format!("this kernel has no scheduler `{wanted}`"),
-        hint: format!("use one of {}; bfq and kyber where the kernel has their modules", known()?.join(", ")),
+        hint: format!("use one of {}, or one that this kernel has as a module", known()?.join(", ")),
     })
 }
 
