@@ -210,9 +210,8 @@ mod tests {
             ..cell(arm, threads, None, None)
         };
         let timed = |cells| {
-            let seconds = (Some(0.0), Some(0.1));
-            let workload = WorkloadReport { cells, duration_seconds: seconds.1, ..WorkloadReport::default() };
-            notes(&WorkloadReport { warmup_seconds: seconds.0, ..workload })
+            let duration_seconds = Some(0.1);
+            notes(&WorkloadReport { cells, duration_seconds, ..WorkloadReport::default() })
         };
         assert_eq!(
             timed(vec![

@@ -224,11 +224,11 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
         false => Nanos(0),
     };
     let arm = &plan.trial.arms[at.arm];
-    let slower = if plan.trial.clock_of(arm) == Clock::Real { 1 } else { EMULATED };
+    let clock = plan.trial.clock_of(arm);
+    let slower = if clock == Clock::Real { 1 } else { EMULATED };
     let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0).saturating_mul(slower);
     // On a modelled disk a load mostly waits, which takes virtual time and no other.
-    let is_busy =
-        plan.trial.clock_of(arm) == Clock::Virtual && plan.trial.device_of(arm).modelled().is_none();
+    let is_busy = clock == Clock::Virtual && plan.trial.device_of(arm).modelled().is_none();
     let time = workload.time().0.saturating_mul(if is_busy { slower } else { 1 });
     (Nanos(before.saturating_add(time)), Nanos(before))
 }

@@ -40,9 +40,8 @@ pub(crate) struct Array {
 /// # Errors
 /// The kernel has no md, or mdadm is not installed.
 pub(crate) fn require() -> Result<(), StackError> {
-    if !Path::new(STATUS).exists() && command::find("modprobe").is_some() {
-        // Whether it worked shows below; its message says less than ours.
-        let _ = Program::new("modprobe").args(["md_mod"]).finish();
+    if !Path::new(STATUS).exists() {
+        command::load_module("md_mod");
     }
     if !Path::new(STATUS).exists() {
         return Err(StackError::Unable {

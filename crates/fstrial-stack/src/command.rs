@@ -70,6 +70,14 @@ impl CommandOutput {
     }
 }
 
+/// Has the kernel load a module, where modprobe is installed. Whether that worked shows in what the kernel has afterwards: the message
+/// ("module not found") says less than ours.
+pub(crate) fn load_module(name: &str) {
+    if find("modprobe").is_some() {
+        let _ = Program::new("modprobe").args([name]).finish();
+    }
+}
+
 /// The full path of a program, if it is installed.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

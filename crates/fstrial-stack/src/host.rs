@@ -50,10 +50,7 @@ pub fn require_filesystem(filesystem: &'static Filesystem) -> Result<(), StackEr
     if kernel_lists(filesystem)? {
         return Ok(());
     }
-    if crate::command::find("modprobe").is_some() {
-        // Whether it worked shows below; its message ("module not found") says less than ours.
-        let _ = Program::new("modprobe").args([filesystem.module]).finish();
-    }
+    crate::command::load_module(filesystem.module);
     if kernel_lists(filesystem)? {
         Ok(())
     } else {

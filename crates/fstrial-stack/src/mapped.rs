@@ -35,9 +35,8 @@ pub(crate) struct Mapped {
 
 /// Makes sure that the kernel has the device mapper, and that the tools are installed.
 fn require(layer: Layer) -> Result<(), StackError> {
-    if !Path::new(CONTROL).exists() && command::find("modprobe").is_some() {
-        // Whether it worked shows below.
-        let _ = Program::new("modprobe").args(["dm_mod"]).finish();
+    if !Path::new(CONTROL).exists() {
+        command::load_module("dm_mod");
     }
     if !Path::new(CONTROL).exists() {
         return Err(StackError::Unable {

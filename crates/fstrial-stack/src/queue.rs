@@ -1,7 +1,7 @@
 //! The queue of a block device: scheduler, requests, read-ahead, cache mode, discards. What is changed is put back.
 
 use crate::{
-    command::{self, Program},
+    command,
     error::StackError,
     ledger::{Ledger, LedgerEntry, Undo},
     named::{KnownDisk, QueueValue},
@@ -185,22 +185,25 @@ pub(crate) fn selected(text: &str) -> String {
         .to_owned()
 }
 
+/// The schedulers that a queue can have now, separated by spaces.
+fn schedulers(queue: &Path) -> Result<String, StackError> {
+    Ok(sysfs::read(queue.join("scheduler"))?.replace(['[', ']'], ""))
+}
+
 fn check_scheduler(queue: &Path, wanted: &str) -> Result<(), StackError> {
-    let known = || -> Result<Vec<String>, StackError> {
-        let listed = sysfs::read(queue.join("scheduler"))?;
-        Ok(listed.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect())
-    };
-    let is_known = || Ok(known()?.iter().any(|one| one == wanted));
-    if !is_known()? && command::find("modprobe").is_some() {
-        // Many are modules (bfq in Debian's kernels), and listed when they are loaded.
-        let _ = Program::new("modprobe").args([format!("{wanted}-iosched")]).finish();
+    let is_listed = |listed: &str| listed.split_whitespace().any(|word| word == wanted);
+    let mut listed = schedulers(queue)?;
+    if !is_listed(&listed) {
+        // Many are modules (bfq in Debian's kernels), and listed only once they are loaded.
+        command::load_module(&format!("{wanted}-iosched"));
+        listed = schedulers(queue)?;
     }
-    if is_known()? {
+    if is_listed(&listed) {
         return Ok(());
     }
     Err(StackError::Unable {
         what: format!("this kernel has no scheduler `{wanted}`"),
-        hint: format!("use one of {}, or one that this kernel has as a module", known()?.join(", ")),
+        hint: format!("use one of {}, or one that this kernel has as a module", listed.replace(' ', ", ")),
     })
 }
 

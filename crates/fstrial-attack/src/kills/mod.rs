@@ -48,9 +48,10 @@ const BOX: &str = "#!/bin/sh\nmkdir -p -m 700 {home} {images}\nexec unshare --mo
 /// The kind of trial with a place, which has a home of its own to clean.
 const AT_A_PLACE: &str = "place";
 
-/// The kind of trial under a kernel of its own.
+/// Trials in guests.
 const GUESTS: &str = "guests";
-/// Where the tests keep kernels that they have fetched.
+
+/// The cache of kernels that the tests fetch.
 fn kernels() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     workspace().join(target).join("tmp/kernels")

@@ -250,18 +250,20 @@ fn matching(host: &Host, pattern: &str) -> Result<Vec<(PathBuf, Vec<String>)>, S
 pub(super) fn generic_devices(folder: &Path) -> Result<Vec<(String, DeviceNumber)>, StackError> {
     let device = folder.join("device");
     let mut found = Vec::new();
-    for kind in ["scsi_generic", "bsg"] {
-        for name in list_if_any(&device.join(kind))? {
-            let number = number_in(&device.join(kind).join(&name))?;
-            found.extend(number.map(|number| (name, number)));
+    let mut add = |folder: &Path, name: String| {
+        found.extend(number_in(&folder.join(&name))?.map(|number| (name, number)));
+        Ok::<(), StackError>(())
+    };
+    for folder in ["scsi_generic", "bsg"].map(|kind| device.join(kind)) {
+        for name in list_if_any(&folder)? {
+            add(&folder, name)?;
         }
     }
     // `nvme0n1` lies next to `ng0n1`, in the folder of its controller or subsystem.
     for name in list_if_any(&device)?.into_iter().filter(|name| name.starts_with("ng")) {
         let own = own_name(folder)?.unwrap_or_default();
         if own.strip_prefix("nvme") == name.strip_prefix("ng") {
-            let number = number_in(&device.join(&name))?;
-            found.extend(number.map(|number| (name, number)));
+            add(&device, name)?;
         }
     }
     Ok(found)

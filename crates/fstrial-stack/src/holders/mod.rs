@@ -209,7 +209,7 @@ struct Target {
     partitions: Vec<(String, DeviceNumber)>,
     /// The character devices that pass commands to the same disk (`/dev/sg0`, `/dev/bsg/…`, `/dev/ng0n1`).
     generic: Vec<DeviceNumber>,
-    /// What the kernel and everybody calls these, without folders.
+    /// The last components of the paths of all these.
     names: Vec<String>,
     /// The file that a loop device lies on.
     file: Option<FileIdentity>,

@@ -197,7 +197,7 @@ fn leads_to(search: &Search<'_>, task: &Task, listed: &str) -> bool {
     if !found.is_empty() {
         return found.iter().any(|found| search.target.is(found));
     }
-    // Older kernels show the last part only; of a path that leads nowhere it is what is left.
+    // Older kernels list the last component only, and a path that does not resolve has nothing else to compare.
     let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
     search.target.names.iter().any(|own| own == name)
 }

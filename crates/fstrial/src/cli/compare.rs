@@ -212,7 +212,7 @@ fn engine_help() -> String {
 pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     let mut trial = args.trial()?;
     args.check(&trial)?;
-    // Mistakes are told before a guest boots for seconds.
+    // Only a trial without mistakes is worth the seconds of booting a guest.
     if trial.places.iter().any(|place| place.kvm) {
         args.try_kvm(&mut trial)?;
         args.check(&trial)?;

@@ -157,9 +157,8 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         let folder = home.folder()?;
         let kernel = Kernels::of_home(&folder).required(kernel)?;
         lacking::kvm(&folder, place, &kernel)?;
-        let boot = Boot::at(plan, place);
         let guest = std::path::absolute(&folder)
-            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &boot));
+            .and_then(|home| Reach::guest(&place.name, &kernel.name, &home, &Boot::at(plan, place)));
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     lacking::memory(plan)?;

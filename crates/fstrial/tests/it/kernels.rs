@@ -403,13 +403,10 @@ fn filesystems_run_under(test: &str, kernel: &str) {
     for (name, mkfs) in missing {
         skip(test, &format!("{name} needs {mkfs}"));
     }
-    let arms = |names: &[&str]| {
-        let arms: Vec<String> = names.iter().map(|name| format!("{name}={name}@{kernel}")).collect();
-        arms.join(" ")
-    };
     let more = "--decide-on device-bytes --rounds 1 --baseline ext4 --budget 9m --json";
     let checked = |names: &[&str], words: &str| -> Value {
-        let ended = lab.start(&format!("compare {} {words} {more}", arms(names))).end(2 * PATIENCE);
+        let arms: Vec<String> = names.iter().map(|name| format!("{name}={name}@{kernel}")).collect();
+        let ended = lab.start(&format!("compare {} {words} {more}", arms.join(" "))).end(2 * PATIENCE);
         assert_eq!(ended.code(), 3, "{kernel}: {}", ended.stderr);
         let document = ended.document();
         assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
