@@ -17,6 +17,8 @@ use std::{
 
 /// How often an interruption is looked for.
 pub(super) const POLL: Duration = Duration::from_millis(50);
+/// How long one that was killed may take to go: what serves a guest has memory to give back first.
+const GONE: Duration = Duration::from_secs(5);
 /// How many of the last lines that a process complained in are told.
 const LAST_WORDS: usize = 3;
 
@@ -85,8 +87,12 @@ impl Transport {
         };
         if status.is_none() {
             let _ = self.child.kill();
+            let killed = Instant::now();
+            while !self.has_ended() && killed.elapsed() < GONE {
+                thread::park_timeout(POLL);
+            }
         }
-        // Time for its last words; one that cannot be killed, or whose memory takes long to go, is not waited for here.
+        // Time for its last words; one that cannot be killed is not waited for here.
         thread::park_timeout(2 * POLL);
         thread::spawn(move || self.child.wait());
         let status = status.map(|status| status.to_string());

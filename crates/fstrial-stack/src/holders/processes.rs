@@ -162,6 +162,16 @@ fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
+/// The first release known to write nothing about a ring that it cannot lock. Older ones wrote the number of files without the lock, and since
+/// 6.13 no line for an empty slot: there a busy ring cannot be told from an idle one whose slots are all empty.
+const LISTS_WHOLE: [u32; 2] = [6, 18];
+
+fn lists_whole(host: &Host) -> Result<bool, StackError> {
+    let release = text(&host.at("/proc/sys/kernel/osrelease"))?.unwrap_or_default();
+    let numbers: Vec<u32> = release.split(['.', '-']).map_while(|part| part.parse().ok()).take(2).collect();
+    Ok(numbers[..] >= LISTS_WHOLE[..])
+}
+
 /// Files that are registered with an io_uring stay open without a descriptor; the kernel lists them, but not while the ring is busy
 /// (io_uring/fdinfo.c).
 fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Option<Holder>, StackError> {
@@ -172,7 +182,7 @@ fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Opti
         let count = lines.next().and_then(|line| line.split_once(':')?.1.trim().parse::<u64>().ok());
         let lines = lines.take_while(|line| !line.starts_with("UserBufs:"));
         let names: Vec<&str> = lines.filter_map(|line| Some(line.split_once(": ")?.1.trim())).collect();
-        if count == Some(0) || count.is_some() && !names.is_empty() {
+        if count == Some(0) || count.is_some() && (!names.is_empty() || lists_whole(search.host)?) {
             let is_it = names.into_iter().any(|name| leads_to(search, task, name));
             return Ok(is_it.then(|| task.has(Access::Registered)));
         }
