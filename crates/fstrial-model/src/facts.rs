@@ -12,6 +12,8 @@ words! {
     pub enum Fact {
         /// The kernel that ran it, where the arms of a trial are at several places.
         "kernel" Kernel,
+        /// What that kernel was booted with, where the arms of a trial are at boots of one host.
+        "kernel parameters" KernelParameters,
         /// The machine it ran on, where the arms of a trial are at several places.
         "machine" Machine,
         /// The filesystem of an existing directory, and the device that it lies on.

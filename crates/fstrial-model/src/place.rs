@@ -1,4 +1,5 @@
-//! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, or on other devices.
+//! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, on other devices, or in
+//! other boots of this host.
 //!
 //! A trial does not say how another host is reached: it may come from elsewhere, and the command would run as root. The
 //! command line says it.
@@ -23,7 +24,7 @@ pub enum Clock {
     Emulator,
 }
 
-/// Where arms are built: another host, another device of this host, or both.
+/// Where arms are built: another host, another device of this host, both, or a boot of this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
@@ -42,6 +43,10 @@ pub struct Place {
     /// Its device is made by an agent, on another host. A place without a device is always reached so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub agent: bool,
+    /// It is this host, booted for it: under another kernel, or with other parameters. Then all places are; `--as-arm NAME` says which
+    /// one runs.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub boot: bool,
 }
 
 /// Why a word cannot be the name of a place, if it cannot: names come after the `@` of an arm.
@@ -56,7 +61,12 @@ pub fn name_problem(name: &str) -> Option<String> {
 impl Place {
     /// Another host.
     pub fn elsewhere(name: &str) -> Self {
-        Self { name: name.to_owned(), device: None, kernel: None, kvm: false, agent: false }
+        Self { name: name.to_owned(), device: None, kernel: None, kvm: false, agent: false, boot: false }
+    }
+
+    /// A boot of this host.
+    pub fn boot(name: &str) -> Self {
+        Self { boot: true, ..Self::elsewhere(name) }
     }
 
     /// A guest under a kernel of this name.
@@ -75,9 +85,9 @@ impl Place {
         !self.is_here() && self.kernel.is_none()
     }
 
-    /// Whether it is a device of the host where fstrial was started.
+    /// Whether it is the host where fstrial was started: a device of it, or a boot.
     pub fn is_here(&self) -> bool {
-        self.device.is_some() && !self.agent && self.kernel.is_none()
+        self.boot || self.device.is_some() && !self.agent && self.kernel.is_none()
     }
 
     /// The key of what is impossible about it, with what and what to try.
@@ -94,6 +104,10 @@ impl Place {
         }
         if self.kvm && self.kernel.is_none() {
             return Some(("kvm", "only a guest runs by KVM".into(), "name its kernel, or leave kvm out"));
+        }
+        if self.boot && (self.kernel.is_some() || self.agent || self.device.is_some()) {
+            let hint = "leave boot out, or device, kernel and agent: a boot uses the device of the trial";
+            return Some(("boot", "a boot is this host, and has only the device of the trial".into(), hint));
         }
         let device = self.device.as_ref().filter(|device| !device.kind.is_made())?;
         Some((

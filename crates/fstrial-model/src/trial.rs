@@ -366,6 +366,11 @@ impl Trial {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
 
+    /// The boots of this host that its arms are at.
+    pub fn boots(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().filter(|place| place.boot).map(|place| place.name.as_str())
+    }
+
     /// Whether a metric of an arm is a property of its configuration: some guests' times are the emulator's.
     pub fn can_judge(&self, arm: &Arm, metric: Metric) -> bool {
         metric.is_counted() || self.clock_of(arm) != Clock::Emulator

@@ -5,7 +5,7 @@ use super::{
     document::{self, Document},
 };
 use fstrial_run::{
-    audit,
+    audit, boots,
     coordinator::{Finished, Reason},
     course::{self, Course},
     environment::Environment,
@@ -49,6 +49,7 @@ pub fn judged<T>(
     // Nothing was open any more: what has no verdict was given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
+    let next_boot = boots::next(&plan, &all, last_round).map(str::to_owned);
     all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
     let audit = if facts.len() == plan.trial.arms.len() {
@@ -66,6 +67,7 @@ pub fn judged<T>(
         },
         rounds: last_round,
         round_time,
+        next_boot,
     };
     // The first session's command is the one that anybody can repeat from nothing.
     let session = stored.sessions.first().expect("a trial that was read has a session");

@@ -83,6 +83,9 @@ pub struct Document {
     /// What `fstrial resume` has to be told again: the commands of places, which are on the command line only.
     #[serde(skip)]
     pub said_again: String,
+    /// The boot of this host in which it goes on, where its arms are at boots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_boot: Option<String>,
     /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
     #[serde(skip)]
     pub rounds_are_done: bool,
@@ -318,6 +321,9 @@ impl Document {
                 let why = self.ended_by.as_deref().unwrap_or("a host or an arm refused what it takes");
                 Some(format!("this trial failed before its end: {why}"))
             }
+            "interrupted" if let Some(name) = &self.next_boot => {
+                Some(format!("this trial is not at its end: it goes on in a new boot, as {name}"))
+            }
             "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
             _ => None,
         }
@@ -364,7 +370,7 @@ pub fn document(
         name: settings.name.clone(),
         trial_id,
         ended: match finished.reason {
-            Reason::Interrupted => "interrupted",
+            Reason::Interrupted | Reason::Reboot => "interrupted",
             Reason::Settled | Reason::BudgetEnded if finished.is_decided() => "decided",
             Reason::Settled => "given-up",
             Reason::BudgetEnded => "budget-ended",
@@ -381,7 +387,8 @@ pub fn document(
         environment: environment.clone(),
         places,
         home_again: String::new(),
-        said_again: places_again(plan),
+        said_again: places_again(plan, finished.next_boot.as_deref()),
+        next_boot: finished.next_boot.clone(),
         rounds_are_done: finished.reason != Reason::Interrupted
             && settings.rounds.is_some_and(|most| finished.rounds >= most),
         ended_by: None,
@@ -452,8 +459,11 @@ fn mixed_loads_warning(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Words that say again how places on other hosts are reached.
-fn places_again(plan: &Plan) -> String {
+/// Words that say again how places on other hosts are reached, and what this host is to be booted as.
+fn places_again(plan: &Plan, next_boot: Option<&str>) -> String {
+    if let Some(name) = next_boot {
+        return format!(" --as-arm {name}");
+    }
     let elsewhere = plan.trial.places.iter().filter(|place| place.takes_command());
     elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
 }

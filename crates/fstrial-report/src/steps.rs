@@ -288,6 +288,9 @@ fn looked_at(looks: &Looks) -> String {
 /// How a place is opened.
 fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     let device = place.device.is_some().then(|| device(&plan.at(place), place.is_here()));
+    if place.boot {
+        return "   1. nothing: you boot this host so, and say it with --as-arm; each round takes one boot for each such place".into();
+    }
     if place.is_here() {
         return device.unwrap_or_default();
     }

@@ -130,7 +130,7 @@ fn difference<'a>(
 /// Whether an arm sets a fact by one of its own fields.
 fn asks_for(arm: &Arm, fact: Fact) -> bool {
     match fact {
-        Fact::Kernel | Fact::Machine => arm.place.is_some(),
+        Fact::Kernel | Fact::KernelParameters | Fact::Machine => arm.place.is_some(),
         Fact::DeviceOptions => arm.row().and_then(|row| row.on_rotating).is_some_and(|row| {
             arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked).starts_with(row.option))
         }),

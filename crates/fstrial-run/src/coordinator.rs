@@ -12,6 +12,7 @@ mod states;
 
 use super::{
     audit,
+    boots::{self, Booted},
     claim::ClaimVerdict,
     clock::Clock,
     contrast::Outcome,
@@ -38,7 +39,7 @@ use fstrial_store::{StoreError, TrialStatus};
 
 /// What the coordinator needs in addition to the plan.
 pub struct Context<'a, 'w> {
-    /// Where jobs go: the places of the plan, in its order.
+    /// Where jobs go: the places of the plan, in its order; of boots the one that runs.
     pub places: &'a mut [Box<dyn Place + 'w>],
     pub clock: &'a dyn Clock,
     pub listener: &'a mut dyn Listener,
@@ -48,6 +49,8 @@ pub struct Context<'a, 'w> {
     pub deadline: Nanos,
     /// What a budget that nobody gave may be raised to, once the first round was timed.
     pub longest: Option<Nanos>,
+    /// This boot, where arms are at boots of this host.
+    pub booted: Option<Booted>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub enum Reason {
     BudgetEnded,
     /// Ctrl-C.
     Interrupted,
+    /// It goes on in another boot of this host.
+    Reboot,
 }
 
 pub struct Finished<'a> {
@@ -71,6 +76,8 @@ pub struct Finished<'a> {
     pub rounds: u32,
     /// Time that the last complete round took, for advice.
     pub round_time: Option<Nanos>,
+    /// The boot of this host in which it goes on.
+    pub next_boot: Option<String>,
 }
 
 impl<'a> Finished<'a> {
@@ -82,7 +89,7 @@ impl<'a> Finished<'a> {
     /// How the store has it.
     pub fn status(&self) -> TrialStatus {
         match self.reason {
-            Reason::Interrupted => TrialStatus::Interrupted,
+            Reason::Interrupted | Reason::Reboot => TrialStatus::Interrupted,
             Reason::Settled | Reason::BudgetEnded if self.is_decided() => TrialStatus::Decided,
             Reason::Settled | Reason::BudgetEnded => TrialStatus::BudgetEnded,
         }
@@ -136,6 +143,8 @@ fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
 
 enum RoundEnd {
     Complete,
+    /// The rest of it is run in other boots.
+    GoesOn,
     OutOfTime,
     Interrupted,
 }
@@ -145,7 +154,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
         let round = earlier.rounds.last().map_or(0, |round| round.number);
         let (mut judge, _) = course::replay(plan, earlier.rounds);
-        if round > 0 {
+        if round > 0 && judge.underway().is_empty() {
             judge.reopen();
         }
         Self {
@@ -166,14 +175,23 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// # Errors
     /// An arm cannot be built, the host cannot be cleaned up, or a listener fails.
     pub fn run(mut self) -> Result<Finished<'p>, ExpectedError> {
+        if let Some(reason) = self.context.booted.and_then(|_| self.reason_to_stop()) {
+            return Ok(self.finish(Vec::new(), Vec::new(), reason));
+        }
         let inspected = if self.prepare_states()? { self.inspect()? } else { None };
         let Some(facts) = inspected else {
             let reason = self.stopped();
             return Ok(self.finish(Vec::new(), Vec::new(), reason));
         };
-        let lines = audit::differences(&self.plan.trial.arms, &facts);
+        // What differs from boot to boot the answer says.
+        let lines = match self.context.booted {
+            None => audit::differences(&self.plan.trial.arms, &facts),
+            Some(_) => Vec::new(),
+        };
         self.tell(&Event::Audited { lines: &lines })?;
-        if let Some(line) = audit::on_one_filesystem(&self.plan.trial.arms, &facts) {
+        if let Some(line) =
+            audit::on_one_filesystem(&self.plan.trial.arms, &facts).filter(|_| self.context.booted.is_none())
+        {
             self.tell(&Event::Noted { lines: &[line] })?;
         }
         let reason = if self.look()? { self.rounds()? } else { self.stopped() };
@@ -182,8 +200,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
         let round_time = self.times.of_next(self.judge.runs_left());
+        let next_boot = boots::next(self.plan, &self.judge, self.times.last()).map(str::to_owned);
         self.judge.finish();
-        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time }
+        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time, next_boot }
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
@@ -216,7 +235,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// Builds every arm once without load: what cannot be built is detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
         let mut all = Vec::new();
-        for index in 0..self.plan.trial.arms.len() {
+        let arms = 0..self.plan.trial.arms.len();
+        for index in arms.filter(|arm| self.is_here(*arm)).collect::<Vec<_>>() {
             let job = self.job(index, None)?;
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
@@ -256,9 +276,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Sends a job to the place of its arm and passes its stages on to the listeners.
     fn send(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+        let (several, index) = (self.plan.places.len() > 1, self.place_of(arm));
         let Context { places, listener, .. } = &mut self.context;
-        let several = places.len() > 1;
-        let place = &mut places[self.plan.place_of[arm]];
+        let place = &mut places[index];
         let machine = several.then(|| place.environment().machine_facts());
         let mut seen = Said::default();
         let mut heard = Ok(());
@@ -288,24 +308,59 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         heard.map(|()| (ended, seen))
     }
 
+    /// Whether an arm is built at a place that is there: not one of another boot.
+    pub(super) fn is_here(&self, arm: usize) -> bool {
+        self.context.booted.is_none_or(|booted| booted.place == self.plan.place_of[arm])
+    }
+
+    /// The index of an arm's place among those that are there.
+    fn place_of(&self, arm: usize) -> usize {
+        if self.context.booted.is_some() { 0 } else { self.plan.place_of[arm] }
+    }
+
+    /// Why no round, or part of one, comes now.
+    fn reason_to_stop(&self) -> Option<Reason> {
+        if !self.judge.is_undecided() {
+            return Some(Reason::Settled);
+        }
+        if self.context.interrupt.is_raised() {
+            return Some(self.stopped());
+        }
+        let round = self.next_round();
+        if round > self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS) {
+            return Some(Reason::BudgetEnded);
+        }
+        let Some(first) = boots::left(self.plan, &self.judge, round).first().copied() else {
+            return Some(Reason::BudgetEnded);
+        };
+        if self
+            .context
+            .booted
+            .is_some_and(|booted| booted.is_used || !self.is_here(self.plan.cells[first].arm))
+        {
+            return Some(Reason::Reboot);
+        }
+        // A round that has no time for its first run is not begun.
+        (!self.has_time_for(first)).then_some(Reason::BudgetEnded)
+    }
+
+    /// The number of the round that is run next, or goes on.
+    fn next_round(&self) -> u32 {
+        if self.judge.underway().is_empty() { self.round + 1 } else { self.round }
+    }
+
     /// Round after round, until nothing is open or no time is left.
     fn rounds(&mut self) -> Result<Reason, ExpectedError> {
         loop {
-            if !self.judge.is_undecided() {
-                return Ok(Reason::Settled);
+            if let Some(reason) = self.reason_to_stop() {
+                return Ok(reason);
             }
-            if self.context.interrupt.is_raised() {
-                return Ok(self.stopped());
+            let ended = self.one_round()?;
+            if let Some(booted) = &mut self.context.booted {
+                booted.is_used = true;
             }
-            // A round that has no time for its first run is not begun.
-            let first = self.order(self.round + 1).first().copied();
-            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS)
-                || !first.is_some_and(|cell| self.has_time_for(cell))
-            {
-                return Ok(Reason::BudgetEnded);
-            }
-            match self.one_round()? {
-                RoundEnd::Complete => {}
+            match ended {
+                RoundEnd::Complete | RoundEnd::GoesOn => {}
                 RoundEnd::OutOfTime => return Ok(Reason::BudgetEnded),
                 RoundEnd::Interrupted => return Ok(self.stopped()),
             }
@@ -315,12 +370,6 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// What the interruption was.
     fn stopped(&self) -> Reason {
         if self.context.interrupt.is_time_over() { Reason::BudgetEnded } else { Reason::Interrupted }
-    }
-
-    /// The cells of a round that are still run, in its order.
-    fn order(&self, round: u32) -> Vec<usize> {
-        let needed = self.judge.needed();
-        self.plan.order(round).into_iter().filter(|cell| needed[*cell]).collect()
     }
 
     fn left(&self) -> Nanos {
@@ -339,10 +388,11 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     fn one_round(&mut self) -> Result<RoundEnd, ExpectedError> {
-        self.round += 1;
+        self.round = self.next_round();
         let began = self.context.clock.now();
-        let order = self.order(self.round);
-        let (round, left) = (self.round, self.left());
+        let mut order = boots::left(self.plan, &self.judge, self.round);
+        order.retain(|cell| self.is_here(self.plan.cells[*cell].arm));
+        let (round, left, before) = (self.round, self.left(), self.judge.underway().len());
         let is_first = !self.judge.has_begun();
         self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
         self.context.places.iter_mut().for_each(|place| place.begin_round());
@@ -352,24 +402,28 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 ended = RoundEnd::Interrupted;
             } else if !self.has_time_for(*cell) {
                 ended = RoundEnd::OutOfTime;
-            } else if !self.one_run(*cell, position + 1)? {
+            } else if !self.one_run(*cell, before + position + 1)? {
                 ended = RoundEnd::Interrupted;
             }
             if !matches!(ended, RoundEnd::Complete) {
                 break;
             }
         }
-        if is_first && matches!(ended, RoundEnd::Complete) {
+        let is_whole = matches!(ended, RoundEnd::Complete);
+        if is_whole && self.context.booted.is_some() && !boots::left(self.plan, &self.judge, round).is_empty()
+        {
+            return Ok(RoundEnd::GoesOn);
+        }
+        if is_first && is_whole && self.context.booted.is_none() {
             self.tell_time(Nanos(self.context.clock.now().0 - began.0))?;
         }
         self.judge.end_round();
         if self.judge.has_begun() {
             let contrasts = self.judge.states();
             let course = Course::points(&self.judge, round);
-            let is_complete = matches!(ended, RoundEnd::Complete);
             self.tell(&Event::VerdictsUpdated {
                 round,
-                is_complete,
+                is_complete: is_whole,
                 contrasts: &contrasts,
                 course: &course,
             })?;
@@ -468,6 +522,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let measured = measured
             .transpose()
             .map_err(|e| ExpectedError::Fault(format!("a measurement cannot be read: {e}")))?;
+        let index = self.place_of(at.arm);
         let Context { places, listener, .. } = &mut self.context;
         listener.hear(&Event::RunEnded(RunEnded {
             round,
@@ -478,7 +533,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             threads,
             started_at: &started_at,
             ended_at: &ended_at,
-            environment: places[plan.place_of[at.arm]].environment(),
+            environment: places[index].environment(),
             job: &job,
             rates: measured.iter().flatten().map(|sample| sample.rate).collect(),
             outcome: outcome.as_ref().map(|measurement| &**measurement),

@@ -2,7 +2,7 @@
 //!
 //! A function of the rounds. The one place where those that were run before are judged again.
 
-use super::{judge::Judge, plan::Plan, round::Round};
+use super::{boots, judge::Judge, plan::Plan, round::Round};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
@@ -47,13 +47,18 @@ pub(super) fn judged_by(mut judge: Judge<'_>, rounds: impl IntoIterator<Item = R
     judge
 }
 
-/// Judges rounds again that were run before: the judge after the last one, not yet finished, and the course of every
+/// Judges rounds again that were run before: the judge after the last one, not yet finished, with a round that goes on in another boot
+/// on its way; and the course of every
 /// contrast in the order of the plan.
 pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
     let mut judge = Judge::new(plan);
     let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
     for round in rounds {
         let number = round.number;
+        if boots::goes_on(plan, &judge, &round) {
+            judge.take_part(round);
+            continue;
+        }
         judge.take(round);
         for (course, point) in courses.iter_mut().zip(Course::points(&judge, number)) {
             course.rounds.push(point);

@@ -72,6 +72,30 @@ pub struct Environment {
     /// What holds loads to their limit for memory, if any has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limited_by: Option<LimitedBy>,
+    /// The boot, where arms are at boots of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<BootFacts>,
+}
+
+/// What tells one boot of a host from another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootFacts {
+    /// What the kernel calls it: another word for every boot.
+    #[serde(deserialize_with = "bounded::text")]
+    pub id: String,
+    /// The parameters of the kernel, without those that only say where it was loaded from.
+    #[serde(deserialize_with = "bounded::text")]
+    pub parameters: String,
+}
+
+impl BootFacts {
+    /// Those of this boot.
+    pub(crate) fn of_this_boot() -> Self {
+        let all = line("/proc/cmdline").unwrap_or_default();
+        let is_of_loader = |word: &&str| ["BOOT_IMAGE=", "initrd="].iter().any(|key| word.starts_with(key));
+        let words: Vec<&str> = all.split_whitespace().filter(|word| !is_of_loader(word)).collect();
+        Self { id: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(), parameters: words.join(" ") }
+    }
 }
 
 /// Stands for what cannot be determined.
@@ -159,6 +183,7 @@ impl Environment {
             device_notes: Vec::new(),
             generator_loop_ns: None,
             memory_limited_by: None,
+            boot: None,
         }
     }
 
@@ -188,14 +213,24 @@ impl Environment {
             return Some((there, self.machine_in_words()));
         }
         let stored: serde_json::Value = serde_json::from_str(stored).ok()?;
-        let before = stored.get("kernel")?.as_str().filter(|kernel| *kernel != self.kernel)?;
-        Some((format!("Linux {before}"), format!("Linux {}", self.kernel)))
+        let kernel = stored.get("kernel")?.as_str()?;
+        if kernel != self.kernel {
+            return Some((format!("Linux {kernel}"), format!("Linux {}", self.kernel)));
+        }
+        let (before, now) =
+            (stored.get("boot")?.get("parameters")?.as_str()?, &self.boot.as_ref()?.parameters);
+        let told = |parameters: &str| format!("booted with the parameters `{parameters}`");
+        (before != now).then(|| (told(before), told(now)))
     }
 
     /// What tells arms apart that are built on several machines.
-    pub fn machine_facts(&self) -> [(Fact, String); 2] {
+    pub fn machine_facts(&self) -> Vec<(Fact, String)> {
         let machine = format!("{}, {}", self.machine_in_words(), self.memory.human());
+        let parameters = self.boot.as_ref().map(|boot| (Fact::KernelParameters, boot.parameters.clone()));
         [(Fact::Kernel, self.kernel.clone()), (Fact::Machine, machine)]
+            .into_iter()
+            .chain(parameters)
+            .collect()
     }
 
     /// This machine as [`Environment::other_machine`] names others.

@@ -42,8 +42,9 @@ pub struct Judge<'a> {
     latest: Vec<Option<f64>>,
     /// By cell: the contrasts that need it.
     contrasts_of: Vec<Vec<usize>>,
-    /// Runs of the round that is on its way, and those that it was to have; where nobody asks for more of them, none.
-    ran: usize,
+    /// The cells that the round on its way has run.
+    ran: Vec<usize>,
+    /// How many it was to have; where nobody asks for more of them, none.
     asked: usize,
     is_cut_short: bool,
     looks_once: bool,
@@ -104,7 +105,7 @@ impl<'a> Judge<'a> {
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             latest: vec![None; plan.contrasts.len()],
             contrasts_of,
-            ran: 0,
+            ran: Vec::new(),
             asked: 0,
             is_cut_short: false,
             looks_once: false,
@@ -114,6 +115,11 @@ impl<'a> Judge<'a> {
     /// Whether the last round ended before all its cells were run.
     pub const fn is_cut_short(&self) -> bool {
         self.is_cut_short
+    }
+
+    /// The cells that the round on its way has run: of one that goes on in another boot before it does.
+    pub fn underway(&self) -> &[usize] {
+        &self.ran
     }
 
     /// Whether every cell but those of controls was run once: before that there is no answer.
@@ -129,20 +135,25 @@ impl<'a> Judge<'a> {
 
     /// Takes a round that was run before.
     pub fn take(&mut self, round: Round) {
+        self.take_part(round);
+        self.end_round();
+    }
+
+    /// Takes a round that was run before and goes on.
+    pub(super) fn take_part(&mut self, round: Round) {
         if round.is_resumed {
             self.reopen();
         }
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
-        self.end_round();
     }
 
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
-        if self.ran == 0 && !self.looks_once {
+        if self.ran.is_empty() && !self.looks_once {
             self.asked = self.runs_needed();
         }
         self.cells[cell].tried = true;
-        self.ran += 1;
+        self.ran.push(cell);
         match outcome {
             Ok(_) => {
                 self.cells[cell].lost = 0;
@@ -187,7 +198,7 @@ impl<'a> Judge<'a> {
     /// The round is over: what it decides is settled.
     pub fn end_round(&mut self) {
         // Of a round without a run nothing is kept.
-        if let ran @ 1.. = std::mem::take(&mut self.ran) {
+        if let ran @ 1.. = std::mem::take(&mut self.ran).len() {
             self.is_cut_short = ran < self.asked;
         }
         let round = std::mem::take(&mut self.present);

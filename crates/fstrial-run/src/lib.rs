@@ -6,6 +6,7 @@
 )]
 
 pub mod audit;
+pub mod boots;
 pub mod cell;
 pub mod claim;
 pub mod clock;

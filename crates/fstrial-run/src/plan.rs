@@ -136,6 +136,11 @@ impl Plan {
         self.places.iter().any(|place| !place.as_ref().is_some_and(has_own))
     }
 
+    /// The place of a cell, by its index.
+    pub(super) fn place_of_cell(&self, cell: usize) -> usize {
+        self.place_of[self.cells[cell].arm]
+    }
+
     /// Whether anything is built on this host.
     pub fn is_here(&self) -> bool {
         self.places.iter().any(|place| self.trial.is_here(place.as_ref()))

@@ -2,6 +2,7 @@
 //! ended. With or without a store: a listener keeps what is to be kept.
 
 use super::{
+    boots::Booted,
     clock::Clock,
     coordinator::{Context, Coordinator, Finished},
     environment,
@@ -23,6 +24,8 @@ const OVERTIME: Nanos = Nanos::secs(600);
 /// What a session needs.
 pub struct Session<'s, 'p> {
     pub plan: &'p Plan,
+    /// The place that this host is booted as, where arms are at boots.
+    pub booted: Option<usize>,
     /// How places elsewhere are reached.
     pub reaches: &'s [Reach],
     pub clock: &'s dyn Clock,
@@ -58,6 +61,7 @@ impl<'p> Session<'_, 'p> {
         let mut places = Vec::new();
         let opening = Opening {
             place: None,
+            booted: self.booted,
             ledger: self.ledger,
             interrupt: self.interrupt,
             permission: self.permission,
@@ -98,6 +102,8 @@ impl<'p> Session<'_, 'p> {
         let deadline = Nanos(self.plan.trial.trial.budget.0 + unbudgeted);
         let limit = deadline.0.saturating_add(OVERTIME.0).saturating_sub(self.clock.now().0);
         self.interrupt.end_at(Instant::now().checked_add(Nanos(limit).duration()));
+        let booted = self.booted.zip(places.first());
+        let booted = booted.map(|(place, there)| Booted::of(place, there.environment(), &earlier));
         let context = Context {
             places,
             clock: self.clock,
@@ -105,6 +111,7 @@ impl<'p> Session<'_, 'p> {
             interrupt: self.interrupt,
             deadline,
             longest: self.longest,
+            booted,
         };
         let finished = Coordinator::new(self.plan, context, earlier).run();
         let given_up = self.interrupt.is_time_over();

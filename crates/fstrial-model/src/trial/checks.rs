@@ -243,8 +243,12 @@ impl Trial {
                 hint,
             ));
         }
-        let has_own =
-            |name: &str| self.places.iter().any(|place| place.name == name && place.device.is_some());
+        if let Some(problem) = self.boots_problem() {
+            return Some(problem);
+        }
+        let has_own = |name: &str| {
+            self.places.iter().any(|place| place.name == name && (place.device.is_some() || place.boot))
+        };
         if let Some((index, _)) = self.elsewhere().find(|(_, name)| !has_own(name))
             && !self.device.kind.is_made()
         {
@@ -255,6 +259,27 @@ impl Trial {
             ));
         }
         None
+    }
+
+    /// In one boot no arm of another can be built; so all arms are at boots, or none is.
+    fn boots_problem(&self) -> Option<Problem> {
+        let boot = self.boots().next()?;
+        let is_at_boot = |arm: &Arm| self.boots().any(|name| arm.place.as_deref() == Some(name));
+        let other = self.arms.iter().position(|arm| !is_at_boot(arm));
+        let unequal = other.map(|index| {
+            let arm = &self.arms[index];
+            problem(
+                &["arm", &index.to_string(), "place"],
+                format!("{} is at no boot of this host, and others are", arm.name),
+                format!("write for example {}@{boot}: all arms are at boots, or none", arm.filesystem),
+            )
+        });
+        unequal.or_else(|| {
+            let hint = "leave leads out: they are of places that are there together";
+            self.trial
+                .leads
+                .then(|| problem(&["trial", "leads"], "boots are compared with one another", hint))
+        })
     }
 
     /// Where the emulator's time says nothing only counts decide, and arms in guests are compared with arms in guests.

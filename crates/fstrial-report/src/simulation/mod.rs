@@ -668,6 +668,7 @@ fn session<'p>(
             listener: &mut listeners,
             interrupt: &interrupt,
             deadline: plan.trial.trial.budget,
+            booted: None,
             longest: world.longest,
         };
         Coordinator::new(plan, context, earlier).run()

@@ -16,7 +16,8 @@ use fstrial_model::{
 impl Coordinator<'_, '_, '_> {
     /// Prepares the filesystem of every arm, if any arm asks for a state. False if interrupted.
     pub(super) fn prepare_states(&mut self) -> Result<bool, ExpectedError> {
-        let all = shared(self.plan);
+        let mut all = shared(self.plan);
+        all.retain(|shared| self.is_here(shared.arms[0]));
         if self.round > 0 && all.iter().any(|shared| shared.load.is_some()) {
             let line = "the data are loaded again: rounds from here on begin with other loads than those of the same number before";
             self.tell(&Event::Noted { lines: &[line.into()] })?;

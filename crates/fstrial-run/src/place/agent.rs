@@ -150,6 +150,7 @@ fn open(
     };
     let permission = Permission::default();
     let opening = Opening {
+        booted: None,
         place: Some(place),
         ledger,
         interrupt,

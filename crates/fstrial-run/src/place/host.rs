@@ -2,7 +2,7 @@
 
 use super::{JobOutcome, Opening, Place, bases::Bases, child::Workers, devices::Devices};
 use crate::{
-    environment::{Environment, busy_percent},
+    environment::{BootFacts, Environment, busy_percent},
     error::ExpectedError,
     event::Event,
     failure::stack_failure,
@@ -33,6 +33,7 @@ impl Host {
     /// # Errors
     /// They cannot be made here, or must not be used; there is no space for prepared filesystems.
     pub fn open(plan: &Plan, mut opening: Opening<'_>) -> Result<Self, ExpectedError> {
+        let is_boot = plan.trial.boots().any(|name| opening.place == Some(name));
         // Before the device is made, which leaves the kernel something to write.
         let busy_percent = busy_percent();
         let bases = Bases::in_folder(opening.state_folder);
@@ -46,6 +47,7 @@ impl Host {
             device_notes: devices.notes(plan),
             memory_limited_by: devices.memory_limited_by,
             busy_percent,
+            boot: is_boot.then(BootFacts::of_this_boot),
             generator_loop_ns: Some(loop_cost_ns()),
             ..Environment::of_this_machine()
         };

@@ -68,8 +68,8 @@ pub trait Place {
     fn close(self: Box<Self>) -> Result<(), ExpectedError>;
 }
 
-/// Opens the places of a plan, in its order, those elsewhere by these commands. Those that were opened before an error stay
-/// in `places`, to be closed.
+/// Opens the places of a plan, in its order, those elsewhere by these commands; of boots the one that runs. Those that were opened
+/// before an error stay in `places`, to be closed.
 ///
 /// # Errors
 /// A place cannot be reached, or the devices cannot be made there.
@@ -81,7 +81,10 @@ pub fn open_all(
     places: &mut Vec<Box<dyn Place>>,
 ) -> Result<(), ExpectedError> {
     let Opening { ledger, interrupt, permission, state_folder, precondition, tell, .. } = opening;
-    for name in &plan.places {
+    let booted = opening.booted;
+    for (_, name) in
+        plan.places.iter().enumerate().filter(|(index, _)| booted.is_none_or(|booted| booted == *index))
+    {
         let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
         places.push(match spec {
             Some(spec) if !spec.is_here() => {
@@ -90,7 +93,16 @@ pub fn open_all(
             }
             _ => {
                 let (tell, place) = (&mut *tell, name.as_deref());
-                let here = Opening { place, ledger, interrupt, permission, state_folder, precondition, tell };
+                let here = Opening {
+                    place,
+                    booted,
+                    ledger,
+                    interrupt,
+                    permission,
+                    state_folder,
+                    precondition,
+                    tell,
+                };
                 Box::new(Host::open(&spec.map_or_else(|| plan.clone(), |spec| plan.at(spec)), here)?)
             }
         });
@@ -102,6 +114,8 @@ pub fn open_all(
 pub struct Opening<'a> {
     /// What the trial calls the place; none: the host where fstrial was started.
     pub place: Option<&'a str>,
+    /// The place that this host is booted as, where arms are at boots.
+    pub booted: Option<usize>,
     /// Where what a dying process cannot undo is written down.
     pub ledger: &'a Ledger,
     /// Raised by Ctrl-C.

@@ -217,12 +217,14 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         args.try_kvm(&mut trial)?;
         args.check(&trial)?;
     }
-    if args.rounds.is_none() {
+    // The budget is that of a boot, in which a part of a round is run.
+    let has_budget = args.rounds.is_none() && args.conduct.as_arm.is_none();
+    if has_budget {
         let is_free = args.budget.is_none() && !args.quick;
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
         args.conduct.longest = is_free.then_some(fit::LONGEST);
     }
-    let checked = if args.rounds.is_none() && !args.anyway { fit::check(&trial) } else { Ok(()) };
+    let checked = if has_budget && !args.anyway { fit::check(&trial) } else { Ok(()) };
     match checked {
         Err(refused) if args.conduct.is_dry_run() => {
             args.conduct.notes.iter().for_each(|note| args.note(note));
@@ -378,6 +380,16 @@ impl CompareArgs {
             let kernels = Kernels::of_home(&self.home.folder()?);
             let mut places: Vec<Place> =
                 self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
+            let boots = self
+                .arms
+                .iter()
+                .filter_map(|arm| arm.place.as_deref())
+                .filter(|_| self.conduct.as_arm.is_some());
+            for name in boots {
+                if places.iter().all(|place| place.name != name) {
+                    places.push(Place::boot(name));
+                }
+            }
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
                 if places.iter().any(|place| place.name == name) {
                     continue;

@@ -16,6 +16,7 @@ use fstrial_report::{
     watch::listener::Display,
 };
 use fstrial_run::{
+    boots,
     clock::{Clock, MachineClock},
     contrast::Outcome,
     coordinator::{Finished, Reason},
@@ -191,6 +192,7 @@ pub(crate) fn measure(
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
     let plan = Plan::new(settled, seed)?;
+    let booted = boots::booted(&plan, args.as_arm.as_deref())?;
     let reaches = reaches(&args.places, &plan, home)?;
     reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
@@ -209,6 +211,7 @@ pub(crate) fn measure(
     let conducting = Conducting { plan: &plan, args, clock: &clock };
     let session = Session {
         plan: &plan,
+        booted,
         reaches: &reaches,
         clock: &clock,
         interrupt,
@@ -272,12 +275,14 @@ impl<'a> Conducting<'a> {
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
         // Of two errors the first one is told.
-        let finished = finished?;
+        let is_over = finished?.reason != Reason::Reboot;
         kept?;
-        drop(finished);
         // The answer is what the store has: it is the same whenever it is asked for.
         again::judged(store, &store.trial(id)?, |told| TrialEnd {
-            code: ending(&told.document, told.finished, self.args.fail_if),
+            code: match is_over {
+                true => ending(&told.document, told.finished, self.args.fail_if),
+                false => exit_code::UNDECIDED,
+            },
             document: told.document.clone(),
             round_seconds: forecast::round_time(self.plan).0.as_secs_f64(),
             page: (!self.args.no_page).then(|| TrialPage::of(told)),

@@ -119,6 +119,7 @@ fn compare_with_itself(
     };
     let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
     let session = Session {
+        booted: None,
         plan: &plan,
         reaches: &[],
         clock: &MachineClock::start(),

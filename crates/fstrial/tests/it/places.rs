@@ -460,3 +460,56 @@ fn a_killed_command_leaves_nothing_at_its_places() {
     clean_there(&killed.lab);
     tally.say(name);
 }
+
+/// Two boots of this host, which the number that the kernel gives to each tells apart; a namespace has another number mounted there.
+#[test]
+fn boots_of_this_host_are_the_parts_of_a_round() {
+    let test = "boots_of_this_host_are_the_parts_of_a_round";
+    if !support::is_root_with_loop_devices(test) {
+        return;
+    }
+    let lab = Lab::new();
+    let number = lab.path("boot_id");
+    let words = r#"mount --bind "$BOOT" /proc/sys/kernel/random/boot_id && exec "$@""#;
+    let in_boot = |boot: &str, line: &str| {
+        std::fs::write(&number, boot).unwrap();
+        let ended = support::command("unshare")
+            .args(["-m", "sh", "-c", words, "sh"])
+            .arg(FSTRIAL)
+            .args(line.split(' '))
+            .env("BOOT", &number)
+            .env("FSTRIAL_HOME", lab.home())
+            .output()
+            .unwrap();
+        (
+            ended.status.code(),
+            String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr),
+        )
+    };
+    let begin = "compare ext4@old ext4@new -w append-fsync --threads 1 --duration 300ms --rounds 2 --seed 1 --json --device ramdisk --as-arm";
+    let (code, said) = in_boot("1", &format!("{begin} middle"));
+    assert!(code == Some(2) && said.contains("no arm is at the boot `middle`"), "{code:?}: {said}");
+    // By this seed the new one comes first, then the old one twice.
+    let (code, said) = in_boot("1", &format!("{begin} old"));
+    assert!(code == Some(3) && said.contains(r#""next_boot":"new""#), "{code:?}: {said}");
+    let (_, said) = in_boot("1", "resume 1");
+    assert!(said.contains("--as-arm old or --as-arm new"), "{said}");
+    for (boot, name, next, rounds) in [
+        ("2", "new", Some("old"), 1),
+        ("2", "new", Some("old"), 1),
+        ("3", "old", Some("old"), 1),
+        ("3", "old", Some("old"), 1),
+        ("4", "old", Some("new"), 2),
+        ("5", "new", None, 2),
+    ] {
+        let (code, said) = in_boot(boot, &format!("resume 1 --json --as-arm {name}"));
+        assert_eq!(code, Some(3), "{said}");
+        let last = said.lines().rev().find(|line| line.contains("schema_version")).unwrap();
+        let document: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(document["next_boot"].as_str(), next, "boot {boot}: {last}");
+        assert_eq!(document["rounds"], rounds, "boot {boot}: {last}");
+    }
+    let pairs = lab.run("report 1 --format json").json()[0]["workloads"][0]["verdicts"][0]["rounds"].clone();
+    assert_eq!(pairs, 2);
+    lab.assert_nothing_left("after boots");
+}

@@ -142,6 +142,7 @@ pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
 /// A machine that nobody has.
 fn environment(shape: &Shape) -> Environment {
     Environment {
+        boot: None,
         place: String::new(),
         fstrial: env!("CARGO_PKG_VERSION").into(),
         host: "made-up".into(),

@@ -100,7 +100,15 @@ fn found(plan: &Plan, faster: f64) -> Document {
     let (mut all, _) = course::replay(plan, (1..=rounds).map(&mut round).collect());
     all.finish();
     let reason = Reason::BudgetEnded;
-    let finished = Finished { all, facts: Vec::new(), audit: Vec::new(), reason, rounds, round_time: None };
+    let finished = Finished {
+        all,
+        facts: Vec::new(),
+        audit: Vec::new(),
+        reason,
+        rounds,
+        round_time: None,
+        next_boot: None,
+    };
     document::document(plan, &finished, (&Environment::default(), Vec::new()), None, String::new())
 }
 

@@ -28,6 +28,11 @@ pub(crate) struct ConductArgs {
     #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
     pub(in crate::cli) places: Vec<Reach>,
 
+    /// The arms are at boots of this host, such as ext4@old and ext4@new, and this is the boot NAME: run its part of a round, and say which
+    /// boot comes next.
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(in crate::cli) as_arm: Option<String>,
+
     /// A signature on it that may be erased too, by its type (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     pub(super) erase_signature: Vec<String>,
@@ -93,6 +98,7 @@ impl ConductArgs {
             notes: Vec::new(),
             longest: None,
             places: places.to_owned(),
+            as_arm: None,
             erase: permission.erase,
             erase_signature: permission.erase_signatures,
             precondition: None,

@@ -38,6 +38,19 @@ pub(super) fn check_places(
     places: &[Box<dyn Place>],
     earlier: &Earlier,
 ) -> Result<(), ExpectedError> {
+    let boot = places.iter().map(|place| place.environment()).find(|there| there.boot.is_some());
+    let other =
+        boot.and_then(|here| earlier.environments.values().find_map(|stored| here.other_machine(stored)));
+    if let Some((there, here)) = other.zip(boot) {
+        return Err(ExpectedError::usage(
+            format!(
+                "could not resume trial {id}: it ran on {}, and this is {}",
+                plain(&there),
+                here.machine_in_words()
+            ),
+            "boots are those of one machine, and with as many processors: resume it there, or begin another one",
+        ));
+    }
     let is_one_host = places.iter().all(|place| place.environment().place.is_empty());
     for found in places.iter().map(|place| place.environment()).filter(|_| !is_one_host) {
         let Some((was, is)) = earlier.environments.get(&found.place).and_then(|stored| found.changed(stored))
