@@ -49,7 +49,7 @@ pub fn judged<T>(
     // Nothing was open any more: what has no verdict was given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
-    let next_boot = boots::next(&plan, &all, last_round).map(str::to_owned);
+    let next_boot = boots::next(&all, last_round).map(str::to_owned);
     all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
     let audit = if facts.len() == plan.trial.arms.len() {

@@ -83,7 +83,7 @@ pub struct Document {
     /// What `fstrial resume` has to be told again: the commands of places, which are on the command line only.
     #[serde(skip)]
     pub said_again: String,
-    /// The boot of this host in which it goes on, where its arms are at boots.
+    /// The boot of this host to continue in, if its arms are at boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_boot: Option<String>,
     /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
@@ -322,7 +322,7 @@ impl Document {
                 Some(format!("this trial failed before its end: {why}"))
             }
             "interrupted" if let Some(name) = &self.next_boot => {
-                Some(format!("this trial is not at its end: it goes on in a new boot, as {name}"))
+                Some(format!("this trial is unfinished: boot this host as {name} to continue it"))
             }
             "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
             _ => None,

@@ -1,5 +1,5 @@
-//! Boots of this host as places: a round is one boot for each, in the drawn order, and every boot is a session of its own. What differs
-//! from boot to boot, such as where the kernel lies in memory, is then in the spread between rounds.
+//! Boots of this host as places. A round takes one boot for each place, in random order, and each boot is a session: variation between
+//! boots, such as the kernel's address layout, is part of the spread between rounds.
 
 use super::{
     environment::Environment,
@@ -15,7 +15,7 @@ use fstrial_model::problem::did_you_mean;
 pub struct Booted {
     /// The index of its place in the plan.
     pub place: usize,
-    /// Whether it has had its runs: every part of a round has a boot of its own.
+    /// Whether its part of a round was run; the next part needs another boot.
     pub is_used: bool,
 }
 
@@ -58,24 +58,19 @@ pub fn booted(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, Expected
     }
 }
 
-/// The cells that a round still runs, in its order.
-pub(super) fn left(plan: &Plan, judge: &Judge<'_>, round: u32) -> Vec<usize> {
-    let needed = judge.needed();
-    let is_left = |cell: &usize| needed[*cell] && !judge.underway().contains(cell);
-    plan.order(round).into_iter().filter(is_left).collect()
-}
-
-/// The boot that is to come after the rounds that a judge has seen, up to one of this number.
-pub fn next<'p>(plan: &'p Plan, judge: &Judge<'_>, last: u32) -> Option<&'p str> {
+/// The boot that comes after the rounds that a judge has seen; `last` is the number of the last one.
+pub fn next<'p>(judge: &Judge<'p>, last: u32) -> Option<&'p str> {
+    let plan = judge.plan;
     plan.trial.boots().next()?;
-    let round = if judge.underway().is_empty() { last + 1 } else { last };
+    let round = judge.next_round(last);
     let is_over = !judge.is_undecided() || plan.trial.trial.rounds.is_some_and(|most| round > most);
-    let first = left(plan, judge, round).first().copied().filter(|_| !is_over)?;
+    let first = judge.left(round).first().copied().filter(|_| !is_over)?;
     plan.places[plan.place_of_cell(first)].as_deref()
 }
 
-/// Whether a round that was run goes on in other boots: some had all their runs, and others none. `judge` has seen those before it.
-pub(super) fn goes_on(plan: &Plan, judge: &Judge<'_>, round: &Round) -> bool {
+/// True for a stored round that continues in other boots: some had all their runs, and others none. `judge` has seen those before it.
+pub(super) fn goes_on(judge: &Judge<'_>, round: &Round) -> bool {
+    let plan = judge.plan;
     if plan.trial.boots().next().is_none() {
         return false;
     }
@@ -83,6 +78,7 @@ pub(super) fn goes_on(plan: &Plan, judge: &Judge<'_>, round: &Round) -> bool {
     let has_begun = |cell: &usize| {
         round.runs.iter().any(|(other, _)| plan.place_of_cell(*other) == plan.place_of_cell(*cell))
     };
-    let missing: Vec<usize> = left(plan, judge, round.number).into_iter().filter(|cell| !ran(cell)).collect();
+    let mut missing = judge.left(round.number);
+    missing.retain(|cell| !ran(cell));
     !missing.is_empty() && !missing.iter().any(has_begun)
 }

@@ -61,7 +61,7 @@ pub enum Reason {
     BudgetEnded,
     /// Ctrl-C.
     Interrupted,
-    /// It goes on in another boot of this host.
+    /// The rest runs in another boot of this host.
     Reboot,
 }
 
@@ -200,7 +200,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
         let round_time = self.times.of_next(self.judge.runs_left());
-        let next_boot = boots::next(self.plan, &self.judge, self.times.last()).map(str::to_owned);
+        let next_boot = boots::next(&self.judge, self.times.last()).map(str::to_owned);
         self.judge.finish();
         Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time, next_boot }
     }
@@ -326,11 +326,11 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         if self.context.interrupt.is_raised() {
             return Some(self.stopped());
         }
-        let round = self.next_round();
+        let round = self.judge.next_round(self.round);
         if round > self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS) {
             return Some(Reason::BudgetEnded);
         }
-        let Some(first) = boots::left(self.plan, &self.judge, round).first().copied() else {
+        let Some(first) = self.judge.left(round).first().copied() else {
             return Some(Reason::BudgetEnded);
         };
         if self
@@ -342,11 +342,6 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         }
         // A round that has no time for its first run is not begun.
         (!self.has_time_for(first)).then_some(Reason::BudgetEnded)
-    }
-
-    /// The number of the round that is run next, or goes on.
-    fn next_round(&self) -> u32 {
-        if self.judge.underway().is_empty() { self.round + 1 } else { self.round }
     }
 
     /// Round after round, until nothing is open or no time is left.
@@ -388,9 +383,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     fn one_round(&mut self) -> Result<RoundEnd, ExpectedError> {
-        self.round = self.next_round();
+        self.round = self.judge.next_round(self.round);
         let began = self.context.clock.now();
-        let mut order = boots::left(self.plan, &self.judge, self.round);
+        let mut order = self.judge.left(self.round);
         order.retain(|cell| self.is_here(self.plan.cells[*cell].arm));
         let (round, left, before) = (self.round, self.left(), self.judge.underway().len());
         let is_first = !self.judge.has_begun();
@@ -410,8 +405,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
         }
         let is_whole = matches!(ended, RoundEnd::Complete);
-        if is_whole && self.context.booted.is_some() && !boots::left(self.plan, &self.judge, round).is_empty()
-        {
+        if is_whole && self.context.booted.is_some() && !self.judge.left(round).is_empty() {
             return Ok(RoundEnd::GoesOn);
         }
         if is_first && is_whole && self.context.booted.is_none() {

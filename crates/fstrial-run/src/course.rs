@@ -47,15 +47,15 @@ pub(super) fn judged_by(mut judge: Judge<'_>, rounds: impl IntoIterator<Item = R
     judge
 }
 
-/// Judges rounds again that were run before: the judge after the last one, not yet finished, with a round that goes on in another boot
-/// on its way; and the course of every
+/// Judges rounds again that were run before: the judge after the last one, not yet finished, with a round that
+/// continues in another boot unfinished; and the course of every
 /// contrast in the order of the plan.
 pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
     let mut judge = Judge::new(plan);
     let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
     for round in rounds {
         let number = round.number;
-        if boots::goes_on(plan, &judge, &round) {
+        if boots::goes_on(&judge, &round) {
             judge.take_part(round);
             continue;
         }

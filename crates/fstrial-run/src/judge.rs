@@ -117,9 +117,21 @@ impl<'a> Judge<'a> {
         self.is_cut_short
     }
 
-    /// The cells that the round on its way has run: of one that goes on in another boot before it does.
+    /// The cells that the current round has run; it may continue in another boot.
     pub fn underway(&self) -> &[usize] {
         &self.ran
+    }
+
+    /// The number of the round to run after one of this number, or to continue.
+    pub(super) fn next_round(&self, last: u32) -> u32 {
+        if self.ran.is_empty() { last + 1 } else { last }
+    }
+
+    /// The cells that a round still runs, in its order.
+    pub(super) fn left(&self, round: u32) -> Vec<usize> {
+        let needed = self.needed();
+        let is_left = |cell: &usize| needed[*cell] && !self.ran.contains(cell);
+        self.plan.order(round).into_iter().filter(is_left).collect()
     }
 
     /// Whether every cell but those of controls was run once: before that there is no answer.

@@ -380,21 +380,13 @@ impl CompareArgs {
             let kernels = Kernels::of_home(&self.home.folder()?);
             let mut places: Vec<Place> =
                 self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
-            let boots = self
-                .arms
-                .iter()
-                .filter_map(|arm| arm.place.as_deref())
-                .filter(|_| self.conduct.as_arm.is_some());
-            for name in boots {
-                if places.iter().all(|place| place.name != name) {
-                    places.push(Place::boot(name));
-                }
-            }
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
                 if places.iter().any(|place| place.name == name) {
                     continue;
                 }
-                if kernels.knows(name) {
+                if self.conduct.as_arm.is_some() {
+                    places.push(Place::boot(name));
+                } else if kernels.knows(name) {
                     places.push(Place { kvm: true, ..Place::guest(name) });
                 } else if self.conduct.places.is_empty() {
                     return Err(unknown_place(name, &kernels));

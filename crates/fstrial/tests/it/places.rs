@@ -470,11 +470,13 @@ fn boots_of_this_host_are_the_parts_of_a_round() {
     }
     let lab = Lab::new();
     let number = lab.path("boot_id");
-    let words = r#"mount --bind "$BOOT" /proc/sys/kernel/random/boot_id && exec "$@""#;
+    let words = r#"mount --bind "$BOOT" /proc/sys/kernel/random/boot_id
+[ "$(cat "$BOOT")" != elsewhere ] || hostname elsewhere
+exec "$@""#;
     let in_boot = |boot: &str, line: &str| {
         std::fs::write(&number, boot).unwrap();
         let ended = support::command("unshare")
-            .args(["-m", "sh", "-c", words, "sh"])
+            .args(["-m", "-u", "sh", "-ec", words, "sh"])
             .arg(FSTRIAL)
             .args(line.split(' '))
             .env("BOOT", &number)
@@ -492,6 +494,8 @@ fn boots_of_this_host_are_the_parts_of_a_round() {
     // By this seed the new one comes first, then the old one twice.
     let (code, said) = in_boot("1", &format!("{begin} old"));
     assert!(code == Some(3) && said.contains(r#""next_boot":"new""#), "{code:?}: {said}");
+    let (code, said) = in_boot("elsewhere", "resume 1 --as-arm new");
+    assert!(code == Some(2) && said.contains("and this is elsewhere"), "{code:?}: {said}");
     let (_, said) = in_boot("1", "resume 1");
     assert!(said.contains("--as-arm old or --as-arm new"), "{said}");
     for (boot, name, next, rounds) in [

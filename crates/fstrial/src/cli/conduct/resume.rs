@@ -9,7 +9,7 @@ use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 pub(crate) fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
     let here = Environment::of_this_machine();
     let trial = Trial::parse("stored trial", &stored.toml);
-    let is_here = trial.is_ok_and(|trial| trial.arms.iter().any(|arm| arm.place.is_none()));
+    let is_here = trial.is_ok_and(|trial| trial.arms.iter().any(|arm| trial.is_here(arm.place.as_ref())));
     let last = stored.sessions.last().filter(|_| is_here);
     let Some(there) = last.and_then(|last| here.other_machine(&last.environment)) else { return Ok(()) };
     let (id, there, here) = (stored.summary.id, plain(&there), here.machine_in_words());
@@ -38,19 +38,6 @@ pub(super) fn check_places(
     places: &[Box<dyn Place>],
     earlier: &Earlier,
 ) -> Result<(), ExpectedError> {
-    let boot = places.iter().map(|place| place.environment()).find(|there| there.boot.is_some());
-    let other =
-        boot.and_then(|here| earlier.environments.values().find_map(|stored| here.other_machine(stored)));
-    if let Some((there, here)) = other.zip(boot) {
-        return Err(ExpectedError::usage(
-            format!(
-                "could not resume trial {id}: it ran on {}, and this is {}",
-                plain(&there),
-                here.machine_in_words()
-            ),
-            "boots are those of one machine, and with as many processors: resume it there, or begin another one",
-        ));
-    }
     let is_one_host = places.iter().all(|place| place.environment().place.is_empty());
     for found in places.iter().map(|place| place.environment()).filter(|_| !is_one_host) {
         let Some((was, is)) = earlier.environments.get(&found.place).and_then(|stored| found.changed(stored))
