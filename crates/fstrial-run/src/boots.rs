@@ -1,12 +1,7 @@
 //! Boots of this host as places. A round takes one boot for each place, in random order, and each boot is a session: variation between
 //! boots, such as the kernel's address layout, is part of the spread between rounds.
 
-use super::{
-    environment::Environment,
-    judge::Judge,
-    plan::Plan,
-    round::{Earlier, Round},
-};
+use super::{environment::Environment, judge::Judge, plan::Plan, round::Earlier};
 use crate::error::ExpectedError;
 use fstrial_model::problem::did_you_mean;
 
@@ -68,17 +63,16 @@ pub fn next<'p>(judge: &Judge<'p>, last: u32) -> Option<&'p str> {
     plan.places[plan.place_of_cell(first)].as_deref()
 }
 
-/// True for a stored round that continues in other boots: some had all their runs, and others none. `judge` has seen those before it.
-pub(super) fn goes_on(judge: &Judge<'_>, round: &Round) -> bool {
+/// Whether the round that a judge has seen last continues in other boots: some have run all that is asked of them, and others
+/// nothing.
+pub(super) fn goes_on(judge: &Judge<'_>, round: u32) -> bool {
     let plan = judge.plan;
-    if plan.trial.boots().next().is_none() {
+    let underway = judge.underway();
+    if underway.is_empty() || plan.trial.boots().next().is_none() {
         return false;
     }
-    let ran = |cell: &usize| round.runs.iter().any(|(other, _)| other == cell);
-    let has_begun = |cell: &usize| {
-        round.runs.iter().any(|(other, _)| plan.place_of_cell(*other) == plan.place_of_cell(*cell))
-    };
-    let mut missing = judge.left(round.number);
-    missing.retain(|cell| !ran(cell));
-    !missing.is_empty() && !missing.iter().any(has_begun)
+    let has_begun =
+        |cell: &usize| underway.iter().any(|ran| plan.place_of_cell(*ran) == plan.place_of_cell(*cell));
+    let left = judge.left(round);
+    !left.is_empty() && !left.iter().any(has_begun)
 }

@@ -154,7 +154,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
         let round = earlier.rounds.last().map_or(0, |round| round.number);
         let (mut judge, _) = course::replay(plan, earlier.rounds);
-        if round > 0 && judge.underway().is_empty() {
+        // Another boot is the next part of the trial, and not somebody who wants more of it.
+        if round > 0 && plan.trial.boots().next().is_none() {
             judge.reopen();
         }
         Self {
@@ -405,8 +406,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
         }
         let is_whole = matches!(ended, RoundEnd::Complete);
-        if is_whole && self.context.booted.is_some() && !self.judge.left(round).is_empty() {
-            return Ok(RoundEnd::GoesOn);
+        if boots::goes_on(&self.judge, round) {
+            return Ok(if is_whole { RoundEnd::GoesOn } else { ended });
         }
         if is_first && is_whole && self.context.booted.is_none() {
             self.tell_time(Nanos(self.context.clock.now().0 - began.0))?;

@@ -48,18 +48,18 @@ pub(super) fn judged_by(mut judge: Judge<'_>, rounds: impl IntoIterator<Item = R
 }
 
 /// Judges rounds again that were run before: the judge after the last one, not yet finished, with a round that
-/// continues in another boot unfinished; and the course of every
-/// contrast in the order of the plan.
+/// continues in another boot unfinished; and the course of every contrast in the order of the plan.
 pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
     let mut judge = Judge::new(plan);
     let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
+    let last = rounds.last().map(|round| round.number);
     for round in rounds {
         let number = round.number;
-        if boots::goes_on(&judge, &round) {
-            judge.take_part(round);
-            continue;
+        judge.take_part(round);
+        if last == Some(number) && boots::goes_on(&judge, number) {
+            break;
         }
-        judge.take(round);
+        judge.end_round();
         for (course, point) in courses.iter_mut().zip(Course::points(&judge, number)) {
             course.rounds.push(point);
         }

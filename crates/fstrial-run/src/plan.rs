@@ -152,7 +152,8 @@ impl Plan {
     }
 
     /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one block, so
-    /// that their slots are exchangeable, and stay so when cells that are no longer run are left out afterwards.
+    /// that their slots are exchangeable, and stay so when cells that are no longer run are left out afterwards. Of arms at boots
+    /// the boots are shuffled as well: among cells, a boot with more of them would come first more often.
     pub fn order(&self, round: u32) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ (u64::from(round) << 32));
         let mut blocks = self.blocks();
@@ -160,7 +161,13 @@ impl Plan {
         for block in &mut blocks {
             shuffle(block, &mut random);
         }
-        blocks.into_iter().flatten().collect()
+        let mut order: Vec<usize> = blocks.into_iter().flatten().collect();
+        if self.trial.boots().next().is_some() {
+            let mut ranks: Vec<usize> = (0..self.places.len()).collect();
+            shuffle(&mut ranks, &mut random);
+            order.sort_by_key(|cell| ranks[self.place_of_cell(*cell)]);
+        }
+        order
     }
 
     /// The cells of each setting (workload × level, or arm × level), which run directly after one another; settings are one
@@ -669,6 +676,26 @@ mod tests {
         assert_eq!(seen.len(), 6);
         // Binomial(6000, 1/6): mean 1000, standard deviation 29; five of them is one false alarm in a million.
         assert!(seen.values().all(|count| (855..=1145).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_boot_with_more_arms_comes_first_no_more_often() {
+        let mut boots = trial(&["ext4", "ext4", "xfs"], &["random-write"]);
+        for (arm, name) in boots.arms.iter_mut().zip(["old", "new", "new"]) {
+            arm.name = format!("{}-{name}", arm.configuration());
+            arm.place = Some(name.into());
+        }
+        boots.places = vec![Place::boot("old"), Place::boot("new")];
+        let plan = planned(&boots, 3, 1);
+        let mut begins = 0;
+        for round in 1..=6000 {
+            let places: Vec<usize> =
+                plan.order(round).into_iter().map(|cell| plan.place_of_cell(cell)).collect();
+            assert_eq!(places.chunk_by(|a, b| a == b).count(), 2, "{places:?}");
+            begins += u32::from(places[0] == 0);
+        }
+        // Binomial(6000, 1/2): standard deviation 39; five of them.
+        assert!((2806..=3194).contains(&begins), "{begins}");
     }
 
     #[test]

@@ -176,7 +176,8 @@ impl Rounds {
             self.environments.insert(place.clone().unwrap_or_default(), run.environment);
         }
         self.times.see(run.round, &run.started_at, &run.ended_at);
-        let is_resumed = self.session.replace(run.session).is_some_and(|before| before != run.session);
+        let is_resumed = self.session.replace(run.session).is_some_and(|before| before != run.session)
+            && plan.trial.boots().next().is_none();
         let fresh = || Round { number: run.round, is_resumed, runs: Vec::new() };
         let round = self.rounds.entry(run.round).or_insert_with(fresh);
         round.runs.push((run.cell, run.outcome));
