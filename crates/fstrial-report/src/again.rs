@@ -50,13 +50,11 @@ pub fn judged<T>(
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
     let next_boot = boots::next(&all, last_round).map(str::to_owned);
+    let is_underway = !all.underway().is_empty();
     all.finish();
-    let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
-    let audit = if facts.len() == plan.trial.arms.len() {
-        audit::differences(&plan.trial.arms, &facts)
-    } else {
-        Vec::new()
-    };
+    let facts: Vec<_> = stored.arms.iter().map(|arm| arm.facts.clone()).collect();
+    let known: Option<Vec<_>> = facts.iter().cloned().collect();
+    let audit = known.map_or_else(Vec::new, |known| audit::differences(&plan.trial.arms, &known));
     let finished = Finished {
         all,
         facts,
@@ -65,7 +63,8 @@ pub fn judged<T>(
             TrialStatus::Decided | TrialStatus::BudgetEnded => ended,
             TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
         },
-        rounds: last_round,
+        // One that goes on in another boot is not yet a round.
+        rounds: last_round - u32::from(is_underway),
         round_time,
         next_boot,
     };

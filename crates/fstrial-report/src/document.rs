@@ -56,6 +56,9 @@ pub struct Document {
     /// Whether the last of them ended before all its runs were made.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_short: bool,
+    /// Whether parts of a further round were run, and others need another boot.
+    #[serde(skip)]
+    pub is_in_parts: bool,
     /// Whether every cell was run once: before that there is no answer.
     #[serde(skip)]
     pub has_begun: bool,
@@ -306,14 +309,16 @@ impl Document {
         match self.is_cut_short {
             true if self.rounds == 1 => format!("{rounds}, which was cut short"),
             true => format!("{rounds}, the last one cut short"),
+            false if self.is_in_parts => format!("{rounds}, and parts of the next one"),
             false => rounds,
         }
     }
 
     /// That the trial is not at its end, in words; none of one that is.
     pub fn not_at_its_end(&self) -> Option<String> {
-        let go_on =
-            self.trial_id.map_or_else(String::new, |id| format!("; `fstrial resume {id}` resumes it"));
+        let go_on = self
+            .trial_id
+            .map_or_else(String::new, |id| format!("; `fstrial resume {id}{}` resumes it", self.said_again));
         match self.ended {
             "running" => Some("this trial still runs: what is here is what it has found so far".into()),
             "killed" => Some(format!("this trial was killed before its end{go_on}")),
@@ -363,7 +368,7 @@ pub fn document(
         name: arm.name.clone(),
         configuration: arm.configuration(),
         place: arm.place.clone(),
-        facts: finished.facts.get(index).cloned(),
+        facts: finished.facts_of(index).cloned(),
     });
     let mut document = Document {
         schema_version: SCHEMA_VERSION,
@@ -377,6 +382,7 @@ pub fn document(
         },
         rounds: finished.rounds,
         is_cut_short: finished.all.is_cut_short(),
+        is_in_parts: !finished.all.underway().is_empty(),
         has_begun: finished.all.has_begun(),
         seed: format!("{:#x}", plan.seed),
         compare: settings.compare,
@@ -390,6 +396,7 @@ pub fn document(
         said_again: places_again(plan, finished.next_boot.as_deref()),
         next_boot: finished.next_boot.clone(),
         rounds_are_done: finished.reason != Reason::Interrupted
+            && finished.next_boot.is_none()
             && settings.rounds.is_some_and(|most| finished.rounds >= most),
         ended_by: None,
         arms: arms.collect(),
@@ -403,9 +410,10 @@ pub fn document(
     let ground = [document.of_machines(|there| &there.kernel), document.of_machines(|there| &there.device)];
     let is_whole = finished.reason != Reason::Interrupted;
     document.claim = claim::report(plan, finished.judge(), &ground, finished.all.failures(), is_whole);
-    document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
+    let known: Vec<ArmFacts> = finished.facts.iter().cloned().collect::<Option<_>>().unwrap_or_default();
+    document.warnings = audit::on_one_filesystem(&plan.trial.arms, &known)
         .into_iter()
-        .chain(audit::on_rotating(plan, &finished.facts, environment.tick_hz))
+        .chain(audit::on_rotating(plan, &known, environment.tick_hz))
         .chain(load_warning(document.machines()))
         .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
@@ -701,7 +709,7 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     }
     let find = |name: &str| {
         let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
-        let (arm, mut facts) = (&plan.trial.arms[index], finished.facts.get(index)?.clone());
+        let (arm, mut facts) = (&plan.trial.arms[index], finished.facts_of(index)?.clone());
         // Where the device is known to have no volatile cache, nothing hangs on what the kernel takes it for.
         let model = plan.trial.device_of(arm).modelled();
         facts.durability.volatile_cache |= model.is_some_and(|model| !model.has_volatile_cache());

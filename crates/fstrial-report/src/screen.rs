@@ -82,8 +82,9 @@ fn conditions(document: &Document) -> String {
 fn next(document: &Document, is_whole: bool) -> Vec<String> {
     let Some(all) = document.report_command() else { return Vec::new() };
     let why = match document.ended {
-        "interrupted" if let Some(name) = &document.next_boot => {
-            &format!("To go on, boot this host as {name} (again, if it runs so now), and type:")
+        ended if let Some(name) = &document.next_boot => {
+            let why = if ended == "killed" { "Killed; to" } else { "To" };
+            &format!("{why} go on, boot this host as {name} (a boot runs one part), and type:")
         }
         "interrupted" => "Interrupted; to go on:",
         "killed" => "Killed; to go on:",

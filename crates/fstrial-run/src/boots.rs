@@ -1,36 +1,75 @@
 //! Boots of this host as places. A round takes one boot for each place, in random order, and each boot is a session: variation between
 //! boots, such as the kernel's address layout, is part of the spread between rounds.
 
-use super::{environment::Environment, judge::Judge, plan::Plan, round::Earlier};
+use super::{
+    course,
+    environment::{BootFacts, Environment},
+    judge::Judge,
+    plan::Plan,
+    round::Earlier,
+};
 use crate::error::ExpectedError;
-use fstrial_model::problem::did_you_mean;
 
 /// The boot that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Booted {
     /// The index of its place in the plan.
     pub place: usize,
-    /// Whether its part of a round was run; the next part needs another boot.
+    /// The place that the next part of a round is for, if one comes.
+    pub next: Option<usize>,
+    /// Whether it has run a part of a round; the next part needs another boot.
     pub is_used: bool,
 }
 
 impl Booted {
-    /// This boot as a place of a trial with earlier rounds.
-    pub(super) fn of(place: usize, environment: &Environment, earlier: &Earlier) -> Self {
-        let before = earlier.environments.get(&environment.place);
-        let before = before.and_then(|stored| serde_json::from_str::<Environment>(stored).ok());
-        let is_used = before.is_some_and(|before| {
-            before.boot.as_ref().map(|boot| &boot.id) == environment.boot.as_ref().map(|boot| &boot.id)
-        });
-        Self { place, is_used }
+    /// Whether the next part of a round is for this boot.
+    pub fn has_part(&self) -> bool {
+        !self.is_used && self.next == Some(self.place)
+    }
+
+    /// That this boot runs nothing, and why, in words; none if it has a part, or no part comes.
+    pub fn idle(&self, plan: &Plan) -> Option<String> {
+        let next = plan.places[self.next?].as_deref().unwrap_or_default();
+        match (self.is_used, self.has_part()) {
+            (true, _) => Some("nothing is measured: this boot has run its part of a round".into()),
+            (_, false) => Some(format!("nothing is measured: the next part of a round is for {next}")),
+            _ => None,
+        }
     }
 }
 
-/// The place of the plan that this host is booted as; none where its arms are at no boots.
+/// This host as a boot of that name.
+pub fn here(name: &str) -> Environment {
+    let boot = Some(BootFacts::of_this_boot());
+    Environment { place: name.into(), boot, ..Environment::of_this_machine() }
+}
+
+/// What this boot is to a trial with earlier rounds; none where its arms are at no boots.
 ///
 /// # Errors
-/// It is not said, is not one of them, or there are none.
-pub fn booted(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, ExpectedError> {
+/// Its name is not said or is not one of them, there are none, or it has run as another one.
+pub fn booted(plan: &Plan, said: Option<&str>, earlier: &Earlier) -> Result<Option<Booted>, ExpectedError> {
+    let Some(place) = named(plan, said)? else { return Ok(None) };
+    let name = plan.places[place].as_deref().unwrap_or_default();
+    let id = here(name).boot.map(|boot| boot.id);
+    let is_this_boot = |stored: &str| {
+        let stored = serde_json::from_str::<Environment>(stored).ok();
+        stored.and_then(|stored| stored.boot).map(|boot| boot.id) == id
+    };
+    let ran_as = earlier.environments.iter().find(|(_, stored)| is_this_boot(stored)).map(|(name, _)| name);
+    if let Some(other) = ran_as.filter(|other| *other != name) {
+        return Err(ExpectedError::usage(
+            format!("this boot has run as `{other}`, so it is not `{name}`"),
+            format!("boot this host as {name}, and type this again"),
+        ));
+    }
+    let (judge, _) = course::replay(plan, earlier.rounds.clone());
+    let next = next_place(&judge, earlier.rounds.last().map_or(0, |round| round.number));
+    Ok(Some(Booted { place, next, is_used: ran_as.is_some() }))
+}
+
+/// The place of the plan that a name says this host is booted as.
+fn named(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, ExpectedError> {
     let all: Vec<&str> = plan.trial.boots().collect();
     match said {
         None if all.is_empty() => Ok(None),
@@ -46,8 +85,8 @@ pub fn booted(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, Expected
             Some(place) => Ok(Some(place)),
             None => Err(ExpectedError::usage(
                 format!("no arm is at the boot `{name}`"),
-                did_you_mean(name, all.iter().copied())
-                    .unwrap_or_else(|| format!("they are {}", all.join(", "))),
+                // A name that is alike may be that of another kernel.
+                format!("the boots are {}", all.join(", ")),
             )),
         },
     }
@@ -55,24 +94,14 @@ pub fn booted(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, Expected
 
 /// The boot that comes after the rounds that a judge has seen; `last` is the number of the last one.
 pub fn next<'p>(judge: &Judge<'p>, last: u32) -> Option<&'p str> {
+    judge.plan.places[next_place(judge, last)?].as_deref()
+}
+
+fn next_place(judge: &Judge<'_>, last: u32) -> Option<usize> {
     let plan = judge.plan;
     plan.trial.boots().next()?;
     let round = judge.next_round(last);
     let is_over = !judge.is_undecided() || plan.trial.trial.rounds.is_some_and(|most| round > most);
     let first = judge.left(round).first().copied().filter(|_| !is_over)?;
-    plan.places[plan.place_of_cell(first)].as_deref()
-}
-
-/// Whether the round that a judge has seen last continues in other boots: some have run all that is asked of them, and others
-/// nothing.
-pub(super) fn goes_on(judge: &Judge<'_>, round: u32) -> bool {
-    let plan = judge.plan;
-    let underway = judge.underway();
-    if underway.is_empty() || plan.trial.boots().next().is_none() {
-        return false;
-    }
-    let has_begun =
-        |cell: &usize| underway.iter().any(|ran| plan.place_of_cell(*ran) == plan.place_of_cell(*cell));
-    let left = judge.left(round);
-    !left.is_empty() && !left.iter().any(has_begun)
+    Some(plan.place_of_cell(first))
 }

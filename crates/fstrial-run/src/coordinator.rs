@@ -68,11 +68,12 @@ pub enum Reason {
 pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
-    pub facts: Vec<ArmFacts>,
+    /// Of the arms, in their order; none of those that were not built.
+    pub facts: Vec<Option<ArmFacts>>,
     /// What differs between arms in addition to what was asked for.
     pub audit: Vec<String>,
     pub reason: Reason,
-    /// The last round that has a run, earlier sessions included.
+    /// The last round that has a run, earlier sessions included; not one that goes on in another boot.
     pub rounds: u32,
     /// Time that the last complete round took, for advice.
     pub round_time: Option<Nanos>,
@@ -81,6 +82,11 @@ pub struct Finished<'a> {
 }
 
 impl<'a> Finished<'a> {
+    /// What is known of an arm, by its index.
+    pub fn facts_of(&self, arm: usize) -> Option<&ArmFacts> {
+        self.facts.get(arm)?.as_ref()
+    }
+
     /// Its verdicts; none if not even a first round was complete.
     pub fn judge(&self) -> Option<&Judge<'a>> {
         Some(&self.all).filter(|judge| judge.has_begun())
@@ -151,7 +157,8 @@ enum RoundEnd {
 
 impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// A coordinator for a plan, going on after earlier rounds.
-    pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
+    pub fn new(plan: &'p Plan, context: Context<'a, 'w>, mut earlier: Earlier) -> Self {
+        earlier.times.begin_session();
         let round = earlier.rounds.last().map_or(0, |round| round.number);
         let (mut judge, _) = course::replay(plan, earlier.rounds);
         // Another boot is the next part of the trial, and not somebody who wants more of it.
@@ -203,6 +210,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let round_time = self.times.of_next(self.judge.runs_left());
         let next_boot = boots::next(&self.judge, self.times.last()).map(str::to_owned);
         self.judge.finish();
+        let facts = facts.into_iter().map(Some).collect();
         Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time, next_boot }
     }
 
@@ -334,11 +342,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let Some(first) = self.judge.left(round).first().copied() else {
             return Some(Reason::BudgetEnded);
         };
-        if self
-            .context
-            .booted
-            .is_some_and(|booted| booted.is_used || !self.is_here(self.plan.cells[first].arm))
-        {
+        if self.context.booted.is_some_and(|booted| !booted.has_part()) {
             return Some(Reason::Reboot);
         }
         // A round that has no time for its first run is not begun.
@@ -390,7 +394,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         order.retain(|cell| self.is_here(self.plan.cells[*cell].arm));
         let (round, left, before) = (self.round, self.left(), self.judge.underway().len());
         let is_first = !self.judge.has_begun();
-        self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
+        self.tell(&Event::RoundStarted { round, runs: before + order.len(), left })?;
         self.context.places.iter_mut().for_each(|place| place.begin_round());
         let mut ended = RoundEnd::Complete;
         for (position, cell) in order.iter().enumerate() {
@@ -406,7 +410,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
         }
         let is_whole = matches!(ended, RoundEnd::Complete);
-        if boots::goes_on(&self.judge, round) {
+        if self.judge.goes_on(round) {
             return Ok(if is_whole { RoundEnd::GoesOn } else { ended });
         }
         if is_first && is_whole && self.context.booted.is_none() {

@@ -2,7 +2,7 @@
 //!
 //! A function of the rounds. The one place where those that were run before are judged again.
 
-use super::{boots, judge::Judge, plan::Plan, round::Round};
+use super::{judge::Judge, plan::Plan, round::Round};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
@@ -56,7 +56,7 @@ pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>
     for round in rounds {
         let number = round.number;
         judge.take_part(round);
-        if last == Some(number) && boots::goes_on(&judge, number) {
+        if last == Some(number) && judge.goes_on(number) {
             break;
         }
         judge.end_round();

@@ -83,6 +83,9 @@ pub struct BootFacts {
     /// What the kernel calls it: another word for every boot.
     #[serde(deserialize_with = "bounded::text")]
     pub id: String,
+    /// Which build of the kernel it is: `#1 SMP PREEMPT_DYNAMIC Debian 6.1.140-1 (2025-05-22)`.
+    #[serde(deserialize_with = "bounded::text")]
+    pub build: String,
     /// The parameters of the kernel, without those that only say where it was loaded from.
     #[serde(deserialize_with = "bounded::text")]
     pub parameters: String,
@@ -94,7 +97,11 @@ impl BootFacts {
         let all = line("/proc/cmdline").unwrap_or_default();
         let is_of_loader = |word: &&str| ["BOOT_IMAGE=", "initrd="].iter().any(|key| word.starts_with(key));
         let words: Vec<&str> = all.split_whitespace().filter(|word| !is_of_loader(word)).collect();
-        Self { id: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(), parameters: words.join(" ") }
+        Self {
+            id: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            build: rustix::system::uname().version().to_string_lossy().into_owned(),
+            parameters: words.join(" "),
+        }
     }
 }
 
@@ -217,17 +224,23 @@ impl Environment {
         if kernel != self.kernel {
             return Some((format!("Linux {kernel}"), format!("Linux {}", self.kernel)));
         }
-        let (before, now) =
-            (stored.get("boot")?.get("parameters")?.as_str()?, &self.boot.as_ref()?.parameters);
+        let boot = self.boot.as_ref()?;
+        let before = |name: &str| stored.get("boot")?.get(name)?.as_str();
+        let (build, parameters) = (before("build")?, before("parameters")?);
         let told = |parameters: &str| format!("booted with the parameters `{parameters}`");
-        (before != now).then(|| (told(before), told(now)))
+        match (build == boot.build, parameters == boot.parameters) {
+            (false, _) => Some((format!("the build {build}"), format!("the build {}", boot.build))),
+            (true, false) => Some((told(parameters), told(&boot.parameters))),
+            (true, true) => None,
+        }
     }
 
     /// What tells arms apart that are built on several machines.
     pub fn machine_facts(&self) -> Vec<(Fact, String)> {
         let machine = format!("{}, {}", self.machine_in_words(), self.memory.human());
         let parameters = self.boot.as_ref().map(|boot| (Fact::KernelParameters, boot.parameters.clone()));
-        [(Fact::Kernel, self.kernel.clone()), (Fact::Machine, machine)]
+        let build = self.boot.as_ref().map_or_else(String::new, |boot| format!(", build {}", boot.build));
+        [(Fact::Kernel, format!("{}{build}", self.kernel)), (Fact::Machine, machine)]
             .into_iter()
             .chain(parameters)
             .collect()

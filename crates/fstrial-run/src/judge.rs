@@ -134,6 +134,16 @@ impl<'a> Judge<'a> {
         self.plan.order(round).into_iter().filter(is_left).collect()
     }
 
+    /// Whether the current round goes on in other boots: some have run all that is asked of them, and others nothing.
+    pub(super) fn goes_on(&self, round: u32) -> bool {
+        if self.ran.is_empty() || self.plan.trial.boots().next().is_none() {
+            return false;
+        }
+        let place = |cell: &usize| self.plan.place_of_cell(*cell);
+        let left = self.left(round);
+        !left.is_empty() && !left.iter().any(|cell| self.ran.iter().any(|ran| place(ran) == place(cell)))
+    }
+
     /// Whether every cell but those of controls was run once: before that there is no answer.
     pub fn has_begun(&self) -> bool {
         self.cells.iter().enumerate().all(|(index, cell)| cell.tried || self.plan.is_control(index))

@@ -36,15 +36,26 @@ const ROUNDS_THAT_TELL: usize = 5;
 /// When the rounds of a trial were run.
 #[derive(Debug, Clone, Default)]
 pub struct RoundTimes {
-    /// Of each round the number of runs, when the first began and when the last ended: RFC 3339.
-    rounds: BTreeMap<u32, (u32, String, String)>,
+    /// Of each round the number of runs, and for each session when its first began and its last ended: RFC 3339.
+    rounds: BTreeMap<u32, (u32, Vec<(String, String)>)>,
+    /// The next run is the first of a session.
+    is_new: bool,
 }
 
 impl RoundTimes {
+    /// The next run is the first of a session: what lies before it does not count as time of a round.
+    pub fn begin_session(&mut self) {
+        self.is_new = true;
+    }
+
     pub fn see(&mut self, round: u32, started_at: &str, ended_at: &str) {
-        let time = self.rounds.entry(round).or_insert_with(|| (0, started_at.to_owned(), String::new()));
-        time.0 += 1;
-        ended_at.clone_into(&mut time.2);
+        let (runs, spans) = self.rounds.entry(round).or_default();
+        *runs += 1;
+        let is_new = std::mem::take(&mut self.is_new);
+        match spans.last_mut().filter(|_| !is_new) {
+            Some((_, to)) => ended_at.clone_into(to),
+            None => spans.push((started_at.to_owned(), ended_at.to_owned())),
+        }
     }
 
     /// The last round that has a run; 0 if none has.
@@ -55,9 +66,12 @@ impl RoundTimes {
     /// How long a round of this many runs takes from now on: the median time for each run in the last five rounds of at least
     /// two, so that neither a slow first round nor a stall tells, nor a round that is cut short. None before there is one.
     pub fn of_next(&self, runs: usize) -> Option<Nanos> {
-        let each = |(runs, from, to): &(u32, String, String)| {
+        let span = |(from, to): &(String, String)| {
             let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
-            let took = u64::try_from(to.duration_since(from).as_nanos()).ok()?;
+            u64::try_from(to.duration_since(from).as_nanos()).ok()
+        };
+        let each = |(runs, spans): &(u32, Vec<(String, String)>)| {
+            let took: u64 = spans.iter().map(span).sum::<Option<u64>>()?;
             (*runs >= 2).then_some(took / u64::from(*runs))
         };
         let mut latest: Vec<u64> =
@@ -140,6 +154,10 @@ mod tests {
             times.see(round, &at(from + 5), &at(to));
         }
         times.see(6, &at(600), &at(601));
+        // Its second run is of another boot, a day later.
+        times.see(7, &at(700), &at(705));
+        times.begin_session();
+        times.see(7, &at(90_000), &at(90_005));
         assert_eq!(times.of_next(2), Some(Nanos::secs(10)));
         assert_eq!(times.of_next(6), Some(Nanos::secs(30)));
     }

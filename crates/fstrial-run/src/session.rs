@@ -24,8 +24,8 @@ const OVERTIME: Nanos = Nanos::secs(600);
 /// What a session needs.
 pub struct Session<'s, 'p> {
     pub plan: &'p Plan,
-    /// The place that this host is booted as, where arms are at boots.
-    pub booted: Option<usize>,
+    /// What this boot is to the trial, where arms are at boots. Without a part for it nothing is opened.
+    pub booted: Option<Booted>,
     /// How places elsewhere are reached.
     pub reaches: &'s [Reach],
     pub clock: &'s dyn Clock,
@@ -61,7 +61,7 @@ impl<'p> Session<'_, 'p> {
         let mut places = Vec::new();
         let opening = Opening {
             place: None,
-            booted: self.booted,
+            booted: self.booted.map(|booted| booted.place),
             ledger: self.ledger,
             interrupt: self.interrupt,
             permission: self.permission,
@@ -70,7 +70,10 @@ impl<'p> Session<'_, 'p> {
             // Showing progress cannot fail a preparation.
             tell: &mut |event| drop(listener.hear(event)),
         };
-        let opened = place::open_all(self.plan, environment::cpus(), self.reaches, opening, &mut places);
+        let opened = match self.booted.is_none_or(|booted| booted.has_part()) {
+            true => place::open_all(self.plan, environment::cpus(), self.reaches, opening, &mut places),
+            false => Ok(()),
+        };
         let opened = opened.map_err(|error| match error.exit_code() {
             // Whatever ended it then, it was to end; unless there is something left to do.
             code if self.interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
@@ -102,8 +105,6 @@ impl<'p> Session<'_, 'p> {
         let deadline = Nanos(self.plan.trial.trial.budget.0 + unbudgeted);
         let limit = deadline.0.saturating_add(OVERTIME.0).saturating_sub(self.clock.now().0);
         self.interrupt.end_at(Instant::now().checked_add(Nanos(limit).duration()));
-        let booted = self.booted.zip(places.first());
-        let booted = booted.map(|(place, there)| Booted::of(place, there.environment(), &earlier));
         let context = Context {
             places,
             clock: self.clock,
@@ -111,7 +112,7 @@ impl<'p> Session<'_, 'p> {
             interrupt: self.interrupt,
             deadline,
             longest: self.longest,
-            booted,
+            booted: self.booted,
         };
         let finished = Coordinator::new(self.plan, context, earlier).run();
         let given_up = self.interrupt.is_time_over();

@@ -175,9 +175,12 @@ impl Rounds {
         if self.environments.get(place.as_deref().unwrap_or_default()) != Some(&run.environment) {
             self.environments.insert(place.clone().unwrap_or_default(), run.environment);
         }
+        let is_other = self.session.replace(run.session).is_some_and(|before| before != run.session);
+        if is_other {
+            self.times.begin_session();
+        }
         self.times.see(run.round, &run.started_at, &run.ended_at);
-        let is_resumed = self.session.replace(run.session).is_some_and(|before| before != run.session)
-            && plan.trial.boots().next().is_none();
+        let is_resumed = is_other && plan.trial.boots().next().is_none();
         let fresh = || Round { number: run.round, is_resumed, runs: Vec::new() };
         let round = self.rounds.entry(run.round).or_insert_with(fresh);
         round.runs.push((run.cell, run.outcome));

@@ -56,7 +56,8 @@ fn unknown_place(name: &str, kernels: &Kernels) -> ExpectedError {
     ExpectedError::usage(
         format!("`{name}` is neither a kernel nor a place"),
         format!(
-            "{near} kernels are {} (`fstrial kernels`); to reach a place: --place {name}='ssh -o BatchMode=yes HOST fstrial agent'",
+            "{near} kernels are {} (`fstrial kernels`); to reach a place: --place {name}='ssh -o BatchMode=yes HOST fstrial agent'; \
+             if this host is to be booted as {name}: --as-arm",
             names.join(", ")
         )
         .trim_start(),
@@ -70,6 +71,7 @@ Examples:
   fstrial compare ext4 xfs --workload postgresql-tpcb --threads 8 --device gp3      the server itself
   fstrial compare a=ext4 b=ext4 --workload create-files      a filesystem against itself: the noise
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
+  fstrial compare ext4@old ext4@new --as-arm old --device disk --erase /dev/disk/by-id/nvme-…      two kernels, by booting
   fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed
   fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
   fstrial compare ext4 xfs --save - --dry-run > trial.toml";

@@ -192,14 +192,19 @@ pub(crate) fn measure(
     let seed = resumed.map(|summary| summary.seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let resumed = resumed.map(|summary| summary.id);
     let plan = Plan::new(settled, seed)?;
-    let booted = boots::booted(&plan, args.as_arm.as_deref())?;
+    let earlier = resumed.map(|id| stored::earlier(&store, &plan, id)).transpose()?.unwrap_or_default();
+    let booted = boots::booted(&plan, args.as_arm.as_deref(), &earlier)?;
+    if let Some((id, name)) = resumed.zip(args.as_arm.as_deref()) {
+        resume::check_places(id, &[&boots::here(name)], &earlier)?;
+    }
     let reaches = reaches(&args.places, &plan, home)?;
     reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
     lacking::check_programs(&plan)?;
-    stored.iter().try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
+    let has_next = booted.is_some_and(|booted| booted.next.is_some());
+    stored.iter().filter(|_| !has_next).try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, home)?;
     let progress = match args.watch {
@@ -222,7 +227,7 @@ pub(crate) fn measure(
         longest: args.longest,
     };
     let SessionEnd { done, mut left } = session.at_its_places(&mut shown, |places, shown| {
-        conducting.answer(&session, places, shown, &mut store, resumed)
+        conducting.answer(&session, places, shown, &mut store, (resumed, earlier))
     });
     // Each device that cannot be released is reported, however the trial ended.
     let last = left.pop_if(|_| done.is_ok());
@@ -257,11 +262,14 @@ impl<'a> Conducting<'a> {
         places: &mut [Box<dyn Place>],
         shown: &mut Output<'_>,
         store: &mut Store,
-        resumed: Option<TrialId>,
+        (resumed, earlier): (Option<TrialId>, Earlier),
     ) -> Result<TrialEnd, ExpectedError> {
-        let (id, earlier) = self.open_trial(store, resumed, places)?;
+        let id = self.open_trial(store, resumed, places, &earlier)?;
         store.warn(id, &self.args.notes)?;
         shown.progress.begin(id.0, &earlier);
+        if let Some(line) = session.booted.and_then(|booted| booted.idle(self.plan)) {
+            shown.hear(&Event::Noted { lines: &[line] })?;
+        }
         let finished = {
             let mut recorder = Recorder::new(store, id);
             session.rounds(places, earlier, &mut Listeners(vec![&mut recorder, shown]))
@@ -370,7 +378,8 @@ impl Conducting<'_> {
         store: &mut Store,
         resumed: Option<TrialId>,
         places: &[Box<dyn Place>],
-    ) -> Result<(TrialId, Earlier), ExpectedError> {
+        earlier: &Earlier,
+    ) -> Result<TrialId, ExpectedError> {
         let command_line = command_line();
         let environment = serde_json::to_string(&here(places)).expect("an environment is plain data");
         let started_at = self.clock.timestamp();
@@ -381,11 +390,11 @@ impl Conducting<'_> {
             environment: &environment,
         };
         if let Some(id) = resumed {
-            let earlier = stored::earlier(store, self.plan, id)?;
-            resume::check_places(id, places, &earlier)?;
+            let found: Vec<&Environment> = places.iter().map(|place| place.environment()).collect();
+            resume::check_places(id, &found, earlier)?;
             store.reopen_trial(id, &session)?;
             store.change_tags(id, &self.args.tags, &[])?;
-            return Ok((id, earlier));
+            return Ok(id);
         }
         let id = store.create_trial(&NewTrial {
             name: &self.plan.trial.trial.name,
@@ -395,7 +404,7 @@ impl Conducting<'_> {
             tags: &self.args.tags,
             session,
         })?;
-        Ok((id, Earlier::default()))
+        Ok(id)
     }
 }
 

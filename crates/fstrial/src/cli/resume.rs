@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   fstrial resume
   fstrial resume 12 --budget 20m
+  fstrial resume 12 --as-arm new
   fstrial resume 12 --erase /dev/disk/by-id/nvme-…";
 
 /// Resume a trial that was interrupted, killed, or ended undecided; its rounds and its error budget carry over.

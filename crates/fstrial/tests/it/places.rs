@@ -494,16 +494,18 @@ exec "$@""#;
     // By this seed the new one comes first, then the old one twice.
     let (code, said) = in_boot("1", &format!("{begin} old"));
     assert!(code == Some(3) && said.contains(r#""next_boot":"new""#), "{code:?}: {said}");
+    // Its device is not made for that.
+    assert!(said.contains("the next part of a round is for new") && !said.contains("device-ready"), "{said}");
     let (code, said) = in_boot("elsewhere", "resume 1 --as-arm new");
     assert!(code == Some(2) && said.contains("and this is elsewhere"), "{code:?}: {said}");
     let (_, said) = in_boot("1", "resume 1");
     assert!(said.contains("--as-arm old or --as-arm new"), "{said}");
     for (boot, name, next, rounds) in [
-        ("2", "new", Some("old"), 1),
-        ("2", "new", Some("old"), 1),
+        ("2", "new", Some("old"), 0),
+        ("2", "new", Some("old"), 0),
         ("3", "old", Some("old"), 1),
         ("3", "old", Some("old"), 1),
-        ("4", "old", Some("new"), 2),
+        ("4", "old", Some("new"), 1),
         ("5", "new", None, 2),
     ] {
         let (code, said) = in_boot(boot, &format!("resume 1 --json --as-arm {name}"));
@@ -512,6 +514,11 @@ exec "$@""#;
         let document: Value = serde_json::from_str(last).unwrap();
         assert_eq!(document["next_boot"].as_str(), next, "boot {boot}: {last}");
         assert_eq!(document["rounds"], rounds, "boot {boot}: {last}");
+        let of = |arm: usize| document["arms"][arm]["facts"].is_object();
+        assert_eq!((of(0), of(1)), (rounds > 0, true), "boot {boot}: {last}");
+        let other = if name == "new" { "old" } else { "new" };
+        let (code, said) = in_boot(boot, &format!("resume 1 --as-arm {other}"));
+        assert!(code == Some(2) && said.contains("this boot has run as"), "{code:?}: {said}");
     }
     let pairs = lab.run("report 1 --format json").json()[0]["workloads"][0]["verdicts"][0]["rounds"].clone();
     assert_eq!(pairs, 2);

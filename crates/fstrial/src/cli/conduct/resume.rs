@@ -2,7 +2,7 @@
 
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_report::plain;
-use fstrial_run::{environment::Environment, error::ExpectedError, place::Place, round::Earlier};
+use fstrial_run::{environment::Environment, error::ExpectedError, round::Earlier};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
 /// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.
@@ -35,11 +35,11 @@ pub(super) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), 
 /// Refuses to resume a trial of which a place is another machine, or has another kernel, now.
 pub(super) fn check_places(
     id: TrialId,
-    places: &[Box<dyn Place>],
+    places: &[&Environment],
     earlier: &Earlier,
 ) -> Result<(), ExpectedError> {
-    let is_one_host = places.iter().all(|place| place.environment().place.is_empty());
-    for found in places.iter().map(|place| place.environment()).filter(|_| !is_one_host) {
+    let is_one_host = places.iter().all(|found| found.place.is_empty());
+    for found in places.iter().filter(|_| !is_one_host) {
         let Some((was, is)) = earlier.environments.get(&found.place).and_then(|stored| found.changed(stored))
         else {
             continue;
