@@ -105,3 +105,54 @@ fn next_place(judge: &Judge<'_>, last: u32) -> Option<usize> {
     let first = judge.left(round).first().copied().filter(|_| !is_over)?;
     Some(plan.place_of_cell(first))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::Round;
+    use fstrial_model::{
+        arm::Arm,
+        job::{FailureKind, RunFailure},
+        measurement::Stage,
+        place::Place,
+        trial::Trial,
+        workload::Entry,
+    };
+
+    /// An arm at each of two boots.
+    fn plan() -> Plan {
+        let arms = ["old", "new"].map(|name| Arm {
+            name: name.into(),
+            place: Some(name.into()),
+            .."ext4".parse::<Arm>().unwrap()
+        });
+        let trial = Trial {
+            arms: arms.into(),
+            workloads: vec![Entry::of_preset("random-write")],
+            places: vec![Place::boot("old"), Place::boot("new")],
+            ..Trial::default()
+        };
+        Plan::new(trial.settled(1).unwrap(), 1).unwrap()
+    }
+
+    /// What comes after a round of both boots and a part of one, of which the run came to this.
+    fn after_part(plan: &Plan, kind: FailureKind) -> (bool, Option<String>) {
+        let failed =
+            |kind| Err(RunFailure { kind, stage: Stage::Load, what: "it failed".into(), hint: None });
+        let lost = |cell| (cell, failed(FailureKind::Lost));
+        let round = |number, runs| Round { number, is_resumed: false, runs };
+        let rounds = vec![round(1, vec![lost(0), lost(1)]), round(2, vec![(0, failed(kind))])];
+        let (judge, _) = course::replay(plan, rounds);
+        (judge.underway().is_empty(), next(&judge, 2).map(str::to_owned))
+    }
+
+    #[test]
+    fn a_round_goes_on_in_the_boot_that_has_something_to_run() {
+        assert_eq!(after_part(&plan(), FailureKind::Lost), (false, Some("new".into())));
+    }
+
+    #[test]
+    fn a_part_that_leaves_nothing_to_ask_of_the_other_boot_ends_its_round() {
+        assert_eq!(after_part(&plan(), FailureKind::ArmFailed), (true, None));
+    }
+}
