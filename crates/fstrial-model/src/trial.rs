@@ -371,6 +371,11 @@ impl Trial {
         self.places.iter().filter(|place| place.boot).map(|place| place.name.as_str())
     }
 
+    /// Whether its arms are at boots of this host: then all are.
+    pub fn has_boots(&self) -> bool {
+        self.boots().next().is_some()
+    }
+
     /// Whether a metric of an arm is a property of its configuration: some guests' times are the emulator's.
     pub fn can_judge(&self, arm: &Arm, metric: Metric) -> bool {
         metric.is_counted() || self.clock_of(arm) != Clock::Emulator

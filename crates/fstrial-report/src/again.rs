@@ -5,7 +5,7 @@ use super::{
     document::{self, Document},
 };
 use fstrial_run::{
-    audit, boots,
+    audit,
     coordinator::{Finished, Reason},
     course::{self, Course},
     environment::Environment,
@@ -45,29 +45,17 @@ pub fn judged<T>(
     let times = rounds.times;
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
-    let (mut all, courses) = course::replay(&plan, rounds.rounds);
+    let (all, courses) = course::replay(&plan, rounds.rounds);
     // Nothing was open any more: what has no verdict was given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
-    let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
-    let next_boot = boots::next(&all, last_round).map(str::to_owned);
-    let is_underway = !all.underway().is_empty();
-    all.finish();
     let facts: Vec<_> = stored.arms.iter().map(|arm| arm.facts.clone()).collect();
     let known: Option<Vec<_>> = facts.iter().cloned().collect();
     let audit = known.map_or_else(Vec::new, |known| audit::differences(&plan.trial.arms, &known));
-    let finished = Finished {
-        all,
-        facts,
-        audit,
-        reason: match stored.summary.status {
-            TrialStatus::Decided | TrialStatus::BudgetEnded => ended,
-            TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
-        },
-        // One that goes on in another boot is not yet a round.
-        rounds: last_round - u32::from(is_underway),
-        round_time,
-        next_boot,
+    let reason = match stored.summary.status {
+        TrialStatus::Decided | TrialStatus::BudgetEnded => ended,
+        TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
     };
+    let finished = Finished::of(all, &times, facts, audit, reason);
     // The first session's command is the one that anybody can repeat from nothing.
     let session = stored.sessions.first().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);

@@ -27,7 +27,7 @@ impl Booted {
         !self.is_used && self.next == Some(self.place)
     }
 
-    /// That this boot runs nothing, and why, in words; none if it has a part, or no part comes.
+    /// Why nothing is measured in this boot, in words; none if it has a part to run, or no further part comes.
     pub fn idle(&self, plan: &Plan) -> Option<String> {
         let next = plan.places[self.next?].as_deref().unwrap_or_default();
         match (self.is_used, self.has_part()) {
@@ -51,10 +51,10 @@ pub fn here(name: &str) -> Environment {
 pub fn booted(plan: &Plan, said: Option<&str>, earlier: &Earlier) -> Result<Option<Booted>, ExpectedError> {
     let Some(place) = named(plan, said)? else { return Ok(None) };
     let name = plan.places[place].as_deref().unwrap_or_default();
-    let id = here(name).boot.map(|boot| boot.id);
+    let id = BootFacts::of_this_boot().id;
     let is_this_boot = |stored: &str| {
         let stored = serde_json::from_str::<Environment>(stored).ok();
-        stored.and_then(|stored| stored.boot).map(|boot| boot.id) == id
+        stored.and_then(|stored| stored.boot).is_some_and(|boot| boot.id == id)
     };
     let ran_as = earlier.environments.iter().find(|(_, stored)| is_this_boot(stored)).map(|(name, _)| name);
     if let Some(other) = ran_as.filter(|other| *other != name) {
@@ -99,7 +99,9 @@ pub fn next<'p>(judge: &Judge<'p>, last: u32) -> Option<&'p str> {
 
 fn next_place(judge: &Judge<'_>, last: u32) -> Option<usize> {
     let plan = judge.plan;
-    plan.trial.boots().next()?;
+    if !plan.trial.has_boots() {
+        return None;
+    }
     let round = judge.next_round(last);
     let is_over = !judge.is_undecided() || plan.trial.trial.rounds.is_some_and(|most| round > most);
     let first = judge.left(round).first().copied().filter(|_| !is_over)?;
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_goes_on_in_the_boot_that_has_something_to_run() {
+    fn a_round_continues_in_the_boot_that_has_something_to_run() {
         assert_eq!(after_part(&plan(), FailureKind::Lost), (false, Some("new".into())));
     }
 

@@ -73,15 +73,30 @@ pub struct Finished<'a> {
     /// What differs between arms in addition to what was asked for.
     pub audit: Vec<String>,
     pub reason: Reason,
-    /// The last round that has a run, earlier sessions included; not one that goes on in another boot.
+    /// The last round that has a run, earlier sessions included; not one that is to continue in another boot.
     pub rounds: u32,
     /// Time that the last complete round took, for advice.
     pub round_time: Option<Nanos>,
-    /// The boot of this host in which it goes on.
+    /// The boot of this host in which it continues.
     pub next_boot: Option<String>,
 }
 
 impl<'a> Finished<'a> {
+    /// A trial in which no further round comes now.
+    pub fn of(
+        mut all: Judge<'a>,
+        times: &RoundTimes,
+        facts: Vec<Option<ArmFacts>>,
+        audit: Vec<String>,
+        reason: Reason,
+    ) -> Self {
+        let round_time = times.of_next(all.runs_left());
+        let next_boot = boots::next(&all, times.last()).map(str::to_owned);
+        let rounds = times.last() - u32::from(!all.underway().is_empty());
+        all.finish();
+        Self { all, facts, audit, reason, rounds, round_time, next_boot }
+    }
+
     /// What is known of an arm, by its index.
     pub fn facts_of(&self, arm: usize) -> Option<&ArmFacts> {
         self.facts.get(arm)?.as_ref()
@@ -150,7 +165,7 @@ fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
 enum RoundEnd {
     Complete,
     /// The rest of it is run in other boots.
-    GoesOn,
+    Continues,
     OutOfTime,
     Interrupted,
 }
@@ -161,8 +176,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         earlier.times.begin_session();
         let round = earlier.rounds.last().map_or(0, |round| round.number);
         let (mut judge, _) = course::replay(plan, earlier.rounds);
-        // Another boot is the next part of the trial, and not somebody who wants more of it.
-        if round > 0 && plan.trial.boots().next().is_none() {
+        // Another boot is the next part of the trial, not a request for more rounds.
+        if round > 0 && !plan.trial.has_boots() {
             judge.reopen();
         }
         Self {
@@ -191,27 +206,19 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             let reason = self.stopped();
             return Ok(self.finish(Vec::new(), Vec::new(), reason));
         };
-        // What differs from boot to boot the answer says.
-        let lines = match self.context.booted {
-            None => audit::differences(&self.plan.trial.arms, &facts),
-            Some(_) => Vec::new(),
-        };
+        // Of several boots it is the answer that compares them.
+        let (arms, known) = (&self.plan.trial.arms, facts.iter().cloned().collect::<Option<Vec<_>>>());
+        let lines = known.as_ref().map_or_else(Vec::new, |known| audit::differences(arms, known));
         self.tell(&Event::Audited { lines: &lines })?;
-        if let Some(line) =
-            audit::on_one_filesystem(&self.plan.trial.arms, &facts).filter(|_| self.context.booted.is_none())
-        {
+        if let Some(line) = known.and_then(|known| audit::on_one_filesystem(arms, &known)) {
             self.tell(&Event::Noted { lines: &[line] })?;
         }
         let reason = if self.look()? { self.rounds()? } else { self.stopped() };
         Ok(self.finish(facts, lines, reason))
     }
 
-    fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
-        let round_time = self.times.of_next(self.judge.runs_left());
-        let next_boot = boots::next(&self.judge, self.times.last()).map(str::to_owned);
-        self.judge.finish();
-        let facts = facts.into_iter().map(Some).collect();
-        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time, next_boot }
+    fn finish(self, facts: Vec<Option<ArmFacts>>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
+        Finished::of(self.judge, &self.times, facts, audit, reason)
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
@@ -241,11 +248,14 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         })
     }
 
-    /// Builds every arm once without load: what cannot be built is detected before the first round.
-    fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
+    /// Builds every arm that is here once without load: what cannot be built is detected before the first round.
+    fn inspect(&mut self) -> Result<Option<Vec<Option<ArmFacts>>>, ExpectedError> {
         let mut all = Vec::new();
-        let arms = 0..self.plan.trial.arms.len();
-        for index in arms.filter(|arm| self.is_here(*arm)).collect::<Vec<_>>() {
+        for index in 0..self.plan.trial.arms.len() {
+            if !self.is_here(index) {
+                all.push(None);
+                continue;
+            }
             let job = self.job(index, None)?;
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
@@ -259,7 +269,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 }
                 (JobOutcome::Measured(_), Some((facts, commands))) => {
                     self.tell(&Event::ArmInspected { arm: &name, facts: &facts, commands: &commands })?;
-                    all.push(facts);
+                    all.push(Some(facts));
                 }
                 (JobOutcome::Measured(_), None) => {
                     let fault = ExpectedError::Fault(format!("a worker said nothing about arm {name}"));
@@ -360,7 +370,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 booted.is_used = true;
             }
             match ended {
-                RoundEnd::Complete | RoundEnd::GoesOn => {}
+                RoundEnd::Complete | RoundEnd::Continues => {}
                 RoundEnd::OutOfTime => return Ok(Reason::BudgetEnded),
                 RoundEnd::Interrupted => return Ok(self.stopped()),
             }
@@ -410,8 +420,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
         }
         let is_whole = matches!(ended, RoundEnd::Complete);
-        if self.judge.goes_on(round) {
-            return Ok(if is_whole { RoundEnd::GoesOn } else { ended });
+        if self.judge.continues(round) {
+            return Ok(if is_whole { RoundEnd::Continues } else { ended });
         }
         if is_first && is_whole && self.context.booted.is_none() {
             self.tell_time(Nanos(self.context.clock.now().0 - began.0))?;

@@ -56,7 +56,7 @@ pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>
     for round in rounds {
         let number = round.number;
         judge.take_part(round);
-        if last == Some(number) && judge.goes_on(number) {
+        if last == Some(number) && judge.continues(number) {
             break;
         }
         judge.end_round();

@@ -134,9 +134,9 @@ impl<'a> Judge<'a> {
         self.plan.order(round).into_iter().filter(is_left).collect()
     }
 
-    /// Whether the current round goes on in other boots: some have run all that is asked of them, and others nothing.
-    pub(super) fn goes_on(&self, round: u32) -> bool {
-        if self.ran.is_empty() || self.plan.trial.boots().next().is_none() {
+    /// Whether the current round continues in other boots: some have run all their cells, and the others none.
+    pub(super) fn continues(&self, round: u32) -> bool {
+        if self.ran.is_empty() || !self.plan.trial.has_boots() {
             return false;
         }
         let place = |cell: &usize| self.plan.place_of_cell(*cell);
@@ -161,7 +161,7 @@ impl<'a> Judge<'a> {
         self.end_round();
     }
 
-    /// Takes a round that was run before and goes on.
+    /// Takes the runs of a round that was run before, without ending it.
     pub(super) fn take_part(&mut self, round: Round) {
         if round.is_resumed {
             self.reopen();

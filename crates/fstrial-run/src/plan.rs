@@ -162,7 +162,7 @@ impl Plan {
             shuffle(block, &mut random);
         }
         let mut order: Vec<usize> = blocks.into_iter().flatten().collect();
-        if self.trial.boots().next().is_some() {
+        if self.trial.has_boots() {
             let mut ranks: Vec<usize> = (0..self.places.len()).collect();
             shuffle(&mut ranks, &mut random);
             order.sort_by_key(|cell| ranks[self.place_of_cell(*cell)]);

@@ -60,8 +60,7 @@ impl<'p> Session<'_, 'p> {
     ) -> SessionEnd<T> {
         let mut places = Vec::new();
         let opening = Opening {
-            place: None,
-            booted: self.booted.map(|booted| booted.place),
+            place: self.booted.and_then(|booted| self.plan.places[booted.place].as_deref()),
             ledger: self.ledger,
             interrupt: self.interrupt,
             permission: self.permission,

@@ -180,7 +180,7 @@ impl Rounds {
             self.times.begin_session();
         }
         self.times.see(run.round, &run.started_at, &run.ended_at);
-        let is_resumed = is_other && plan.trial.boots().next().is_none();
+        let is_resumed = is_other && !plan.trial.has_boots();
         let fresh = || Round { number: run.round, is_resumed, runs: Vec::new() };
         let round = self.rounds.entry(run.round).or_insert_with(fresh);
         round.runs.push((run.cell, run.outcome));

@@ -150,7 +150,6 @@ fn open(
     };
     let permission = Permission::default();
     let opening = Opening {
-        booted: None,
         place: Some(place),
         ledger,
         interrupt,

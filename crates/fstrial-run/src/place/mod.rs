@@ -81,10 +81,8 @@ pub fn open_all(
     places: &mut Vec<Box<dyn Place>>,
 ) -> Result<(), ExpectedError> {
     let Opening { ledger, interrupt, permission, state_folder, precondition, tell, .. } = opening;
-    let booted = opening.booted;
-    for (_, name) in
-        plan.places.iter().enumerate().filter(|(index, _)| booted.is_none_or(|booted| booted == *index))
-    {
+    let only = opening.place;
+    for name in plan.places.iter().filter(|name| only.is_none() || name.as_deref() == only) {
         let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
         places.push(match spec {
             Some(spec) if !spec.is_here() => {
@@ -93,16 +91,7 @@ pub fn open_all(
             }
             _ => {
                 let (tell, place) = (&mut *tell, name.as_deref());
-                let here = Opening {
-                    place,
-                    booted,
-                    ledger,
-                    interrupt,
-                    permission,
-                    state_folder,
-                    precondition,
-                    tell,
-                };
+                let here = Opening { place, ledger, interrupt, permission, state_folder, precondition, tell };
                 Box::new(Host::open(&spec.map_or_else(|| plan.clone(), |spec| plan.at(spec)), here)?)
             }
         });
@@ -112,10 +101,8 @@ pub fn open_all(
 
 /// What a place needs in addition to the plan to be opened.
 pub struct Opening<'a> {
-    /// What the trial calls the place; none: the host where fstrial was started.
+    /// What the trial calls the place; none: the host where fstrial was started, or of several places all.
     pub place: Option<&'a str>,
-    /// The place that this host is booted as, where arms are at boots.
-    pub booted: Option<usize>,
     /// Where what a dying process cannot undo is written down.
     pub ledger: &'a Ledger,
     /// Raised by Ctrl-C.
