@@ -50,13 +50,7 @@ pub(crate) fn require() -> Result<(), StackError> {
                 .into(),
         });
     }
-    if command::find("mdadm").is_none() {
-        return Err(StackError::Unable {
-            what: "mdadm is not installed, and makes the array".into(),
-            hint: format!("install it: {}", command::how_to_install(["mdadm"; 4])),
-        });
-    }
-    Ok(())
+    command::require("mdadm", ["mdadm"; 4], "makes the array")
 }
 
 /// Takes the superblock of an earlier run (version 1.2, at 4 KiB) from a file that is to be a member.

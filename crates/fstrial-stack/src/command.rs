@@ -132,6 +132,17 @@ pub fn how_to_install(packages: [&str; 4]) -> String {
     }
 }
 
+/// Makes sure that a program is installed, which does something that only it does here.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn require(program: &str, packages: [&str; 4], does: &str) -> Result<(), StackError> {
+    find(program).map(drop).ok_or_else(|| StackError::Unable {
+        what: format!("{program} is not installed, which {does}"),
+        hint: format!("install it: {}", how_to_install(packages)),
+    })
+}
+
 /// Where programs run: an empty, read-only filesystem in memory that is attached nowhere and goes with this process.
 /// A stray word of the user's names nothing in it, `..` does not lead out of it, and root can make nothing in it.
 fn empty_folder() -> PathBuf {

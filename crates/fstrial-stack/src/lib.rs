@@ -33,7 +33,7 @@ pub mod kernel_log;
 pub mod ledger;
 pub mod log;
 pub mod loopdev;
-mod mapped;
+pub mod mapped;
 pub mod memory;
 mod mount_options;
 pub mod mounts;

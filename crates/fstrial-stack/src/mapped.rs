@@ -16,7 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the device mapper shows that it is there.
+/// The device mapper's module, and where it shows that it is there.
+const MODULE: &str = "dm_mod";
 const CONTROL: &str = "/sys/class/misc/device-mapper";
 /// What headers of LVM and LUKS take at the beginning of a device, copies included.
 const HEADERS: usize = 4 << 20;
@@ -33,24 +34,32 @@ pub(crate) struct Mapped {
     written: LedgerEntry,
 }
 
-/// Makes sure that the kernel has the device mapper, and that the tools are installed.
-fn require(layer: Layer) -> Result<(), StackError> {
-    if !Path::new(CONTROL).exists() {
-        command::load_module("dm_mod");
+/// Makes sure that the kernel has the device mapper, or a module for it. Loads none.
+///
+/// # Errors
+/// It has not.
+pub fn require_mapper(layer: Layer) -> Result<(), StackError> {
+    let module = || Program::new("modinfo").args(["-F", "name", MODULE]).finish();
+    if Path::new(CONTROL).exists() || module().is_ok_and(|done| done.status.success()) {
+        return Ok(());
     }
-    if !Path::new(CONTROL).exists() {
-        return Err(StackError::Unable {
-            what: format!("this kernel has no device mapper: `{layer}` cannot be made"),
-            hint: "use a kernel that has it (`fstrial kernels`)".into(),
-        });
-    }
-    let missing = layer.tool().programs.iter().find(|(program, _)| command::find(program).is_none());
-    missing.map_or(Ok(()), |(program, packages)| {
-        Err(StackError::Unable {
-            what: format!("{program} is not installed, which `{layer}` takes"),
-            hint: format!("install it: {}", command::how_to_install(*packages)),
-        })
+    Err(StackError::Unable {
+        what: format!("this kernel has no device mapper, so `{layer}` cannot be made"),
+        hint: "use a kernel that has it: FILESYSTEM@6.1:LAYER (`fstrial kernels`)".into(),
     })
+}
+
+/// Makes sure that the tools of a layer are installed.
+///
+/// # Errors
+/// One is not.
+pub fn require_tools(layer: Layer) -> Result<(), StackError> {
+    let does = format!("`{layer}` takes");
+    layer
+        .tool()
+        .programs
+        .iter()
+        .try_for_each(|(program, packages)| command::require(program, *packages, &does))
 }
 
 impl Mapped {
@@ -64,7 +73,9 @@ impl Mapped {
         size: Bytes,
         ledger: &Ledger,
     ) -> Result<(Self, Vec<String>), StackError> {
-        require(layer)?;
+        command::load_module(MODULE);
+        require_mapper(layer)?;
+        require_tools(layer)?;
         // Of a run that was killed.
         wipe(below)?;
         let name = VolumeName::draw()?;

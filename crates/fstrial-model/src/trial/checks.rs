@@ -471,14 +471,13 @@ impl Trial {
         ))
     }
 
-    /// A layer lies on one device that is made for the trial, in a guest: whatever happens to a run, it goes with the guest.
+    /// A layer lies on one device that is made for the trial.
     fn layer_problem(&self, arm: &Arm, at: &str, members: u16) -> Option<Problem> {
         let layer = arm.layer?;
         let (what, hint) = match self.device.kind {
-            _ if self.guest_of(arm).is_none() => (
-                format!("`{layer}` is made in guests only, where nothing is left of a run that is killed"),
-                "build all arms under a kernel of `fstrial kernels`: FILESYSTEM@KERNEL:LAYER, in a trial file a [[place]] with kernel; or make \
-                 the volume yourself: dir:/mnt/volume",
+            DeviceKind::Disk => (
+                format!("`{layer}` is made on devices of fstrial's own, not on a disk"),
+                "use an image in a folder of the disk (--device image, TMPDIR); or make the volume yourself: dir:/mnt/volume",
             ),
             DeviceKind::Ramdisk if layer == Layer::Crypt => (
                 "a ramdisk compresses what is written, and what `crypt` writes cannot be compressed".into(),

@@ -6,7 +6,6 @@ use fstrial_model::{
     device::DeviceKind,
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
-    layer::Layer,
     measurement::Stage,
     place::Place,
     preset,
@@ -23,7 +22,7 @@ use fstrial_run::{
     plan::Plan,
     program::install,
 };
-use fstrial_stack::{StackError, command, device, host};
+use fstrial_stack::{StackError, command, device, host, mapped};
 use std::path::Path;
 
 /// What a filesystem needs and this host has not.
@@ -45,12 +44,11 @@ pub(super) fn of_arm(trial: &Trial, arm: &Arm) -> Option<String> {
     if trial.guest_of(arm).is_some() { of_mkfs(row) } else { of_filesystem(row) }
 }
 
-/// What a layer needs and this host has not.
-fn of_layer(layer: Layer) -> Option<String> {
-    let missing = layer.tool().programs.iter().find(|(program, _)| command::find(program).is_none());
-    missing.map(|(program, packages)| {
-        format!("{program} is not installed: {}", command::how_to_install(*packages))
-    })
+/// What the layer of an arm needs and this host has not. Guests have kernels of their own.
+fn of_layer(trial: &Trial, arm: &Arm) -> Option<String> {
+    let layer = arm.layer?;
+    let mapper = if trial.guest_of(arm).is_some() { Ok(()) } else { mapped::require_mapper(layer) };
+    mapper.and_then(|()| mapped::require_tools(layer)).err().map(|error| with_hint(&error.into()))
 }
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
@@ -58,7 +56,7 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
     let guests = || trial.arms.iter().filter(|arm| trial.guest_of(arm).is_some());
     let filesystems = here().chain(guests()).filter_map(|arm| of_arm(trial, arm));
-    let layers = here().chain(guests()).filter_map(|arm| arm.layer).filter_map(of_layer);
+    let layers = here().chain(guests()).filter_map(|arm| of_layer(trial, arm));
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let has_programs = here().chain(guests()).next().is_some();
     let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);

@@ -169,7 +169,6 @@ fn what_says_nothing_under_emulation_is_refused() {
         ("ext4@6.1 ext4", "--decide-on device-bytes", "is built on a machine"),
         ("ext4@6.1 ext4@6.l", "--decide-on device-bytes", "`6.l` is neither a kernel nor a place"),
         ("ext4@6.1 xfs@6.1", "--decide-on device-bytes -w random-write", "depend on the emulator's speed"),
-        ("ext4 ext4:lvm", "", "`lvm` is made in guests only"),
     ] {
         let refused = compared(&lab, arms, more);
         assert_eq!(refused.code(), 2, "{refused:?}");
@@ -437,16 +436,18 @@ fn filesystems_run_under(test: &str, kernel: &str) {
     lab.assert_nothing_left("after every filesystem");
 }
 
+/// The first of these programs that is not installed.
+fn missing_tool<'p>(programs: &[&'p str]) -> Option<&'p str> {
+    programs.iter().copied().find(|program| fstrial_stack::command::find(program).is_none())
+}
+
 /// Drivers that this host's kernel need not have: volumes of the device mapper, and an array of md, each over images in a guest.
 #[test]
 fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     let test = "layers_and_arrays_are_made_and_taken_down_in_guests";
     let Some(lab) = lab(test, &["6.1"]) else { return };
     let decide = "--decide-on device-bytes --rounds 1";
-    let is_here = |program: &&str| fstrial_stack::command::find(program).is_some();
-    if let Some(missing) =
-        ["lvm", "thin_check", "cryptsetup", "dmsetup"].iter().find(|program| !is_here(program))
-    {
+    if let Some(missing) = missing_tool(&["lvm", "thin_check", "cryptsetup", "dmsetup"]) {
         return skip(test, &format!("needs {missing}"));
     }
     // On one device, one after the other: what one run leaves, the next one finds.
@@ -467,7 +468,7 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     for cell in document["workloads"][0]["cells"].as_array().unwrap() {
         assert!(cell["runs"] == 1 && cell["device_bytes_per_operation"].as_f64() > Some(4096.0), "{cell}");
     }
-    if !is_here(&"mdadm") {
+    if missing_tool(&["mdadm"]).is_some() {
         return skip(test, "an array needs mdadm");
     }
     let members = "--set device.members=4 --set device.raid=raid10";
@@ -480,14 +481,59 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     lab.assert_nothing_left("after layers");
 }
 
+/// A guest is a host of its own here: its kernel has the drivers, whatever this one's has.
+#[test]
+fn layers_of_a_host_are_removed_whenever_their_command_is_killed() {
+    let test = "layers_of_a_host_are_removed_whenever_their_command_is_killed";
+    let Some(lab) = lab(test, &["6.1"]) else { return };
+    if let Some(missing) = missing_tool(&["lvm", "thin_check", "cryptsetup", "dmsetup"]) {
+        return skip(test, &format!("needs {missing}"));
+    }
+    let said = in_a_guest(&lab, "6.1", &LAYERS_OF_A_HOST.replace("FSTRIAL", support::FSTRIAL));
+    for line in [
+        "ended 3",
+        "after the end: none",
+        "killed thin: fstrial_-arm fstrial_-pool fstrial_-pool-tpool fstrial_-pool_tdata fstrial_-pool_tmeta",
+        "another system's: 1",
+        "after thin: none",
+        "killed crypt: fstrial_",
+        "after crypt: none",
+    ] {
+        assert!(said.lines().any(|said| said.trim_end() == line), "{line}: {said}");
+    }
+    lab.assert_nothing_left("after layers of a host");
+}
+
+const LAYERS_OF_A_HOST: &str = r#"exec >&2
+export TMPDIR=/run/disk
+cd /run/disk
+modprobe -a loop dm_mod
+words="-w create-files --threads 1 --set workload.warmup=100ms --set device.size=512MiB --device image --budget 30m --home home --json"
+# Names are drawn.
+volumes() { dmsetup ls | sed -n 's/\(fstrial_\)[0-9a-f]*\([^[:space:]]*\).*/\1\2/p' | sort | tr '\n' ' '; }
+left() { left="$(volumes)$(losetup -a)$(ls home/ledger)"; echo "after $1: ${left:-none}"; }
+FSTRIAL compare ext4 ext4:lvm $words --duration 500ms --rounds 1 >ended
+echo "ended $?"
+left 'the end'
+for layer in thin crypt; do
+    FSTRIAL compare ext4:$layer xfs:$layer $words --duration 60s >killed &
+    while kill -0 $! && ! grep -q '"stage":"load"' killed; do sleep 0.5; done
+    kill -9 $!
+    wait
+    echo "killed $layer: $(volumes)"
+    [ $layer = thin ] && echo "another system's: $(lvm vgs 2>&1 | grep -c 'foreign system ID fstrial')"
+    FSTRIAL clean --home home
+    left $layer
+done
+sleep 1
+"#;
+
 /// A snapshot of LVM freezes the filesystem on it, and goes with it where it is left.
 #[test]
 fn volumes_have_snapshots_that_their_filesystems_lack() {
     let test = "volumes_have_snapshots_that_their_filesystems_lack";
     let Some(lab) = lab(test, &["6.1"]) else { return };
-    if let Some(missing) =
-        ["lvm", "dmsetup"].iter().find(|program| fstrial_stack::command::find(program).is_none())
-    {
+    if let Some(missing) = missing_tool(&["lvm", "dmsetup"]) {
         return skip(test, &format!("needs {missing}"));
     }
     let claim = r#"
