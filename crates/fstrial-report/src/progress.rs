@@ -137,6 +137,11 @@ impl Progress {
         }
     }
 
+    fn has_left(&mut self, left: Nanos) {
+        let gone = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0);
+        self.budget = Nanos(left.0.saturating_add(gone));
+    }
+
     fn left(&self) -> String {
         format!("at most {} left", numbers::wait(self.seconds_left()))
     }
@@ -317,12 +322,12 @@ impl Listener for Progress {
                 }
             }
             Event::FirstRoundTimed { asked, fit, round_seconds, left, warning, .. } => {
-                let gone = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0);
-                self.budget = Nanos(left.0.saturating_add(gone));
+                self.has_left(*left);
                 self.most = *asked;
                 budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
-            Event::RoundStarted { round, runs, .. } => {
+            Event::RoundStarted { round, runs, left } => {
+                self.has_left(*left);
                 self.round = *round;
                 self.runs = *runs;
             }

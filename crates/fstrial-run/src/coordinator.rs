@@ -301,17 +301,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let machine = several.then(|| place.environment().machine_facts());
         let mut seen = Said::default();
         let mut heard = Ok(());
-        let ended = place.run(job, &mut |message| match message {
-            WorkerMessage::Stage { stage, .. } => {
-                if heard.is_ok() {
-                    heard = listener.hear(&Event::RunStage { stage: *stage });
-                }
+        let mut tell = |event| {
+            if heard.is_ok() {
+                heard = listener.hear(&event);
             }
+        };
+        let ended = place.run(job, &mut |message| match message {
+            WorkerMessage::Stage { stage, .. } => tell(Event::RunStage { stage: *stage }),
             WorkerMessage::Progress { stage, done, total, .. } => {
-                if heard.is_ok() {
-                    heard =
-                        listener.hear(&Event::StageProgress { stage: *stage, done: *done, total: *total });
-                }
+                tell(Event::StageProgress { stage: *stage, done: *done, total: *total });
             }
             WorkerMessage::Facts { facts, commands, space } => {
                 let mut facts = facts.clone();
@@ -386,9 +384,25 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
     }
 
-    /// Whether a run of this cell can be expected to end in time.
+    /// The most that is left after the rounds done: until the budget ends, or a quarter more than the others take where their number is
+    /// limited.
+    fn left_at_most(&self, done: u32, each: Nanos) -> Nanos {
+        let rounds = self.plan.trial.trial.rounds.map(|most| most.saturating_sub(done));
+        let all = rounds.map(|rounds| each.0.saturating_mul(rounds.into()) / 4 * 5);
+        Nanos(all.unwrap_or(u64::MAX)).min(self.left())
+    }
+
+    /// About how long a run of a cell takes.
+    fn expected(&self, cell: usize) -> Nanos {
+        self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell))
+    }
+
+    /// Whether a run of this cell can be expected to end in time. A budget that nobody gave does not cut the first round.
     fn has_time_for(&self, cell: usize) -> bool {
-        self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell)) <= self.left()
+        let longest = self.context.longest.filter(|_| !self.judge.has_begun()).unwrap_or_default();
+        let more = longest.0.saturating_sub(self.plan.trial.trial.budget.0);
+        self.context.clock.now().0.saturating_add(self.expected(cell).0)
+            <= self.context.deadline.0.saturating_add(more)
     }
 
     /// About how long a run of a cell takes before one was timed, in this plan or one with longer runs.
@@ -402,7 +416,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let began = self.context.clock.now();
         let mut order = self.judge.left(self.round);
         order.retain(|cell| self.is_here(self.plan.cells[*cell].arm));
-        let (round, left, before) = (self.round, self.left(), self.judge.underway().len());
+        let (round, before) = (self.round, self.judge.underway().len());
+        let runs = order.iter().map(|cell| self.expected(*cell).0).fold(0, u64::saturating_add);
+        let left = self.left_at_most(round - 1, Nanos(runs));
         let is_first = !self.judge.has_begun();
         self.tell(&Event::RoundStarted { round, runs: before + order.len(), left })?;
         self.context.places.iter_mut().for_each(|place| place.begin_round());
@@ -449,7 +465,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
         let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
-        let left = self.left();
+        let left = self.left_at_most(self.round, round_time);
         self.tell(&Event::FirstRoundTimed {
             asked,
             fit,
@@ -466,7 +482,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             return Ok(());
         };
         let budget = self.plan.trial.trial.budget;
-        let gone = budget.0.saturating_sub(self.left().0);
+        // The round may have ended after the budget.
+        let gone = (budget.0 + self.context.clock.now().0).saturating_sub(self.context.deadline.0);
         let more = round_time.as_secs_f64() * f64::from(forecast::least_rounds(self.plan).saturating_sub(1));
         let ends = |factor: f64| Nanos(gone + (more * factor * 1e9) as u64);
         if ends(1.0) > longest || ends(forecast::SLACK) <= budget {

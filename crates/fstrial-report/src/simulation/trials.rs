@@ -222,6 +222,10 @@ fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
         let (noted, _, ended) = of(overhead, longest);
         assert!(noted.is_empty() && ended <= budget, "{overhead}: {noted} {ended}");
     }
+    // One round is run in any case, and one only.
+    let (noted, verdict, ended) = of(110, Some(Nanos::secs(720)));
+    assert!(noted.is_empty() && verdict == Outcome::Undecided, "{noted}");
+    assert!(ended > Nanos::secs(400) && ended < Nanos::secs(600), "{ended}");
 }
 
 #[test]

@@ -107,7 +107,8 @@ pub(crate) struct CompareArgs {
     #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
 
-    /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that].
+    /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that;
+    /// 1d with --rounds].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
@@ -342,7 +343,12 @@ impl CompareArgs {
     /// The trial that the flags describe; of its guests it is not known yet whether they run by KVM.
     fn trial(&self) -> Result<Trial, ExpectedError> {
         let defaults = Settings::default();
-        let budget = if self.quick { Nanos::secs(180) } else { defaults.budget };
+        let budget = match self.rounds {
+            _ if self.quick => Nanos::secs(180),
+            // They are the limit.
+            Some(_) => Nanos::secs(86_400),
+            None => defaults.budget,
+        };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         let (device, places, arms) = self.built_on()?;
         let nobody_chose = self.duration.is_none() && self.rounds.is_none() && !self.quick;
