@@ -411,9 +411,7 @@ pub fn document(
     let is_whole = finished.reason != Reason::Interrupted;
     document.claim = claim::report(plan, finished.judge(), &ground, finished.all.failures(), is_whole);
     let known: Vec<ArmFacts> = finished.facts.iter().cloned().collect::<Option<_>>().unwrap_or_default();
-    document.warnings = audit::on_one_filesystem(&plan.trial.arms, &known)
-        .into_iter()
-        .chain(audit::on_rotating(plan, &known, environment.tick_hz))
+    document.warnings = audit::remarks(plan, &known, environment.tick_hz)
         .chain(load_warning(document.machines()))
         .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())

@@ -64,9 +64,30 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     ))
 }
 
+/// What a reader should know of the arms in addition to their differences.
+pub fn remarks(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> impl Iterator<Item = String> {
+    let one_filesystem = on_one_filesystem(&plan.trial.arms, facts);
+    one_filesystem.into_iter().chain(on_one_kernel(plan, facts)).chain(on_rotating(plan, facts, tick_hz))
+}
+
+/// Says so where boots of this host that are compared had the same kernel, as when the other one was to be chosen and was not.
+fn on_one_kernel(plan: &Plan, facts: &[ArmFacts]) -> Option<String> {
+    let booted =
+        |known: &ArmFacts| [Fact::Kernel, Fact::KernelParameters].map(|fact| known.facts.get(&fact).cloned());
+    let first = facts.first().map(booted)?;
+    let is_one = plan.trial.boots().nth(1).is_some() && facts.iter().all(|known| booted(known) == first);
+    is_one.then(|| {
+        let names: Vec<&str> = plan.trial.boots().collect();
+        format!(
+            "the boots {} had the same kernel, of one build and with the same parameters: nothing but the boot differs",
+            names.join(", ")
+        )
+    })
+}
+
 /// Says so where a filesystem does without an option because its device is marked as rotating, as a virtual disk may be
 /// whatever it is made of, and a loop device on it.
-pub fn on_rotating<'p>(plan: &'p Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
+fn on_rotating<'p>(plan: &'p Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
     let arms = &plan.trial.arms;
     let lacks = |(index, (arm, known)): (usize, (&'p Arm, &ArmFacts))| {
         let row = arm.row()?.on_rotating?;

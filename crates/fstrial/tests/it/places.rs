@@ -520,7 +520,11 @@ exec "$@""#;
         let (code, said) = in_boot(boot, &format!("resume 1 --as-arm {other}"));
         assert!(code == Some(2) && said.contains("this boot has run as"), "{code:?}: {said}");
     }
-    let pairs = lab.run("report 1 --format json").json()[0]["workloads"][0]["verdicts"][0]["rounds"].clone();
-    assert_eq!(pairs, 2);
+    let document = lab.run("report 1 --format json").json()[0].clone();
+    assert_eq!(document["workloads"][0]["verdicts"][0]["rounds"], 2);
+    assert!(
+        document["warnings"].to_string().contains("the boots old, new had the same kernel"),
+        "{document}"
+    );
     lab.assert_nothing_left("after boots");
 }
