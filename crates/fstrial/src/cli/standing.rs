@@ -37,8 +37,8 @@ impl Standing {
         }
     }
 
-    /// Whether there is anything to see: a round, or a process that works on the first one.
+    /// Whether there is anything to see: a run, or a process that works on the first round.
     pub(crate) fn has_begun(&self, trial: &TrialSummary) -> bool {
-        trial.rounds > 0 || self.running == Some(trial.id)
+        trial.runs > 0 || self.running == Some(trial.id)
     }
 }

@@ -516,6 +516,8 @@ exec "$@""#;
         assert_eq!(document["rounds"], rounds, "boot {boot}: {last}");
         let of = |arm: usize| document["arms"][arm]["facts"].is_object();
         assert_eq!((of(0), of(1)), (rounds > 0, true), "boot {boot}: {last}");
+        let listed = lab.run("results list").stdout;
+        assert!(next.is_none_or(|next| listed.contains(&format!("waits for the boot {next}"))), "{listed}");
         let other = if name == "new" { "old" } else { "new" };
         let (code, said) = in_boot(boot, &format!("resume 1 --as-arm {other}"));
         assert!(code == Some(2) && said.contains("this boot has run as"), "{code:?}: {said}");

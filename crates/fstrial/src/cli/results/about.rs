@@ -47,14 +47,14 @@ impl About {
     }
 }
 
-/// The answer in short; of a claim its own.
+/// The answer in short, and the boot that it waits for; of a claim its own.
 fn answer(document: &Document) -> Option<String> {
-    match &document.claim {
-        Some(claim) => Some(claim.answer.clone()),
-        None => {
-            Some(summary::in_short(document, summary::MAX_OPEN).join(" · ")).filter(|all| !all.is_empty())
-        }
+    if let Some(claim) = &document.claim {
+        return Some(claim.answer.clone());
     }
+    let waits = document.next_boot.as_ref().map(|name| format!("waits for the boot {name}"));
+    let all: Vec<String> = waits.into_iter().chain(summary::in_short(document, summary::MAX_OPEN)).collect();
+    Some(all.join(" · ")).filter(|all| !all.is_empty())
 }
 
 /// A device in a word or two: of a disk, which one.
