@@ -263,25 +263,29 @@ impl Arm {
         given.chain(self.mount.iter().cloned()).collect()
     }
 
-    /// The arm as mkfs and mount take it.
+    /// The arm as mkfs and mount take it. They take no name: one that is called by its short form keeps it when its device is
+    /// described with it ([`built`](crate::trial::Trial::built)).
     ///
     /// # Errors
-    /// Its [`problem`](Self::problem).
+    /// Its [`problem`](Self::problem), but for its name.
     pub fn checked(&self) -> Result<CheckedArm<'_>, ArmError> {
-        self.problem().map_or(Ok(CheckedArm(self)), Err)
+        self.problem_but_for_its_name().map_or(Ok(CheckedArm(self)), Err)
     }
 
     /// Says what is impossible about this arm on its own, with what to try.
     pub fn problem(&self) -> Option<ArmError> {
+        let of_name = self.bad_name().map(|bad| ArmError {
+            text: self.configuration(),
+            problem: format!("`{}` is not valid as a name: {bad}", self.name),
+            hint: Some("use 1 to 60 letters, digits, dots and dashes".into()),
+        });
+        of_name.or_else(|| self.problem_but_for_its_name())
+    }
+
+    fn problem_but_for_its_name(&self) -> Option<ArmError> {
         let error = |problem: String, hint: Option<String>| {
             Some(ArmError { text: self.configuration(), problem, hint })
         };
-        if let Some(bad) = self.bad_name() {
-            return error(
-                format!("`{}` is not valid as a name: {bad}", self.name),
-                Some("use 1 to 60 letters, digits, dots and dashes".into()),
-            );
-        }
         let words = self.mkfs.iter().chain(&self.mount).chain(&self.scheduler);
         if let Some(bad) = words.into_iter().find(|word| word.contains(char::is_control)) {
             return error(format!("the option {bad:?} holds control characters"), None);

@@ -541,6 +541,12 @@ file_size = "1GiB"
                 ("raid10-hdd", (true, false)),
             ]
         );
+        let arms = "[[arm]]\nfilesystem = 'ext4'\nmount = ['noatime']\n[[arm]]\nfilesystem = 'xfs'\n";
+        let device = "[device]\nkind = 'model'\nmodel = 'sata-ssd'\n";
+        let trial =
+            Trial::parse("t.toml", &format!("{device}{arms}[[workload]]\nuse = 'append-fsync'\n")).unwrap();
+        assert_eq!(trial.arms[0].name, "ext4:noatime");
+        trial.built(&trial.arms[0]).checked().unwrap();
         let spinning = on("rotational = 'on'");
         let built = spinning.arms.iter().map(|arm| spinning.built(arm));
         let said: Vec<_> = built.map(|arm| (arm.rotational.unwrap(), arm.cache)).collect();

@@ -22,7 +22,7 @@ fn laps_of_logs_are_counted() {
         return;
     }
     let lab = Lab::new();
-    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs --set device.size=320MiB --duration 300ms --set workload.warmup=20ms --workload append-fsync --set workload.file_size=16MiB --threads 1 --rounds 1 --budget 10m --device model:ideal --json";
+    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs:noatime --set device.size=320MiB --duration 300ms --set workload.warmup=20ms --workload append-fsync --set workload.file_size=16MiB --threads 1 --rounds 1 --budget 10m --device model:ideal --json";
     let ended = lab.run(words);
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     let section = &ended.document()["workloads"][0];
