@@ -38,18 +38,18 @@ pub struct LayerRow {
 const DMSETUP: (&str, [&str; 4]) =
     ("dmsetup", ["dmsetup", "device-mapper", "device-mapper", "device-mapper"]);
 
-/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is notified, and a pool has LVM's defaults. The group
-/// is another system's: the host's own commands see it and leave it alone, so that nothing activates it when its device comes and goes.
+/// Nothing is looked at but the device below; nothing is kept in `/etc/lvm`, no daemon is notified, and a pool has LVM's defaults.
 macro_rules! lvm_config {
     () => {
         "--config=devices { filter=[\"a|^{below}$|\",\"r|.*|\"] global_filter=[\"a|.*|\"] types=[\"zram\",16] use_devicesfile=0 obtain_device_list_from_udev=0 \
-         external_device_info_source=\"none\" } activation { monitoring=0 udev_sync=0 udev_rules=0 verify_udev_operations=1 } backup { backup=0 archive=0 } global { use_lvmpolld=0 notify_dbus=0 \
-         system_id_source=\"lvmlocal\" } local { system_id=\"fstrial\" } \
+         external_device_info_source=\"none\" } activation { monitoring=0 udev_sync=0 udev_rules=0 verify_udev_operations=1 } backup { backup=0 archive=0 } global { use_lvmpolld=0 notify_dbus=0 } \
          allocation { thin_pool_zero=1 thin_pool_chunk_size=64 }"
     };
 }
 
-const VGCREATE: &[&str] = &["vgcreate", lvm_config!(), "--force", "--yes", "{volume}", "{below}"];
+/// The host's own rules activate no group when its device comes or changes.
+const VGCREATE: &[&str] =
+    &["vgcreate", lvm_config!(), "--force", "--yes", "--setautoactivation=n", "{volume}", "{below}"];
 
 /// Making a snapshot of a volume of LVM, with the option that its kind takes, and deleting it.
 macro_rules! lvm_snapshots {

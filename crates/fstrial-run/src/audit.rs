@@ -79,7 +79,7 @@ fn on_one_kernel(plan: &Plan, facts: &[ArmFacts]) -> Option<String> {
     is_one.then(|| {
         let names: Vec<&str> = plan.trial.boots().collect();
         format!(
-            "the boots {} had the same kernel, of one build and with the same parameters: nothing but the boot differs",
+            "the boots {} had the same kernel, build and parameters: what differs is in the arms, or nothing does",
             names.join(", ")
         )
     })

@@ -387,8 +387,10 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// The most that is left after the rounds done: until the budget ends, or a quarter more than the others take where their number is
     /// limited.
     fn left_at_most(&self, done: u32, each: Nanos) -> Nanos {
-        let rounds = self.plan.trial.trial.rounds.map(|most| most.saturating_sub(done));
-        let all = rounds.map(|rounds| each.0.saturating_mul(rounds.into()) / 4 * 5);
+        let most = self.plan.trial.trial.rounds.map(|most| most.saturating_sub(done));
+        // A boot runs a part of one.
+        let rounds = most.map(|most| if self.context.booted.is_some() { 1 } else { most });
+        let all = rounds.map(|rounds| (each.0 / 4 * 5).saturating_mul(rounds.into()));
         Nanos(all.unwrap_or(u64::MAX)).min(self.left())
     }
 
@@ -397,7 +399,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell))
     }
 
-    /// Whether a run of this cell can be expected to end in time. A budget that nobody gave does not cut the first round.
+    /// Whether a run of this cell can be expected to end in time. A budget that nobody gave cuts no first round that ends within
+    /// what it may be raised to.
     fn has_time_for(&self, cell: usize) -> bool {
         let longest = self.context.longest.filter(|_| !self.judge.has_begun()).unwrap_or_default();
         let more = longest.0.saturating_sub(self.plan.trial.trial.budget.0);

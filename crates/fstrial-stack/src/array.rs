@@ -50,7 +50,7 @@ pub(crate) fn require() -> Result<(), StackError> {
                 .into(),
         });
     }
-    command::require("mdadm", ["mdadm"; 4], "makes the array")
+    command::require("mdadm", ["mdadm"; 4], "an array")
 }
 
 /// Takes the superblock of an earlier run (version 1.2, at 4 KiB) from a file that is to be a member.

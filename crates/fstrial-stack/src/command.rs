@@ -132,13 +132,13 @@ pub fn how_to_install(packages: [&str; 4]) -> String {
     }
 }
 
-/// Makes sure that a program is installed, which does something that only it does here.
+/// Makes sure that a program is installed.
 ///
 /// # Errors
 /// It is not.
-pub(crate) fn require(program: &str, packages: [&str; 4], does: &str) -> Result<(), StackError> {
+pub(crate) fn require(program: &str, packages: [&str; 4], needed_for: &str) -> Result<(), StackError> {
     find(program).map(drop).ok_or_else(|| StackError::Unable {
-        what: format!("{program} is not installed, which {does}"),
+        what: format!("{program} is not installed, which {needed_for} needs"),
         hint: format!("install it: {}", how_to_install(packages)),
     })
 }
@@ -215,6 +215,10 @@ impl Program {
             .env("LC_ALL", "C")
             // A shell would complain that its folder has no path.
             .env("PWD", "/proc/self/cwd")
+            // Tools of the device mapper make and remove nodes themselves: no semaphore of the host's is left when one is killed.
+            .env("DM_DISABLE_UDEV", "1")
+            // The defaults of LVM, whatever this host has in `lvm.conf`.
+            .env("LVM_SYSTEM_DIR", "")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -11,6 +11,7 @@ use crate::{
 };
 use fstrial_model::{layer::Layer, units::Bytes};
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -34,7 +35,7 @@ pub(crate) struct Mapped {
     written: LedgerEntry,
 }
 
-/// Makes sure that the kernel has the device mapper, or a module for it. Loads none.
+/// Makes sure that the kernel has the device mapper, or a module for it, which is not loaded.
 ///
 /// # Errors
 /// It has not.
@@ -54,12 +55,9 @@ pub fn require_mapper(layer: Layer) -> Result<(), StackError> {
 /// # Errors
 /// One is not.
 pub fn require_tools(layer: Layer) -> Result<(), StackError> {
-    let does = format!("`{layer}` takes");
-    layer
-        .tool()
-        .programs
-        .iter()
-        .try_for_each(|(program, packages)| command::require(program, *packages, &does))
+    let needed_for = format!("`{layer}`");
+    let programs = layer.tool().programs;
+    programs.iter().try_for_each(|(program, packages)| command::require(program, *packages, &needed_for))
 }
 
 impl Mapped {
@@ -73,7 +71,9 @@ impl Mapped {
         size: Bytes,
         ledger: &Ledger,
     ) -> Result<(Self, Vec<String>), StackError> {
-        command::load_module(MODULE);
+        if !Path::new(CONTROL).exists() {
+            command::load_module(MODULE);
+        }
         require_mapper(layer)?;
         require_tools(layer)?;
         // Of a run that was killed.
@@ -145,11 +145,51 @@ fn wipe(below: &Path) -> Result<(), StackError> {
     wiped.map_err(|e| StackError::io("wipe the headers of", below, e))
 }
 
-/// All volumes, with their folders in sysfs.
+/// All volumes, with their folders in sysfs. One whose tool was killed before it had a table has no folder yet.
 fn volumes() -> Result<Vec<(String, PathBuf)>, StackError> {
-    let devices = fs::read_dir("/sys/block").map_err(|e| StackError::io("list", "/sys/block", e))?;
-    let folders = devices.flatten().map(|entry| entry.path());
-    Ok(folders.filter_map(|folder| Some((sysfs::read(folder.join("dm/name")).ok()?, folder))).collect())
+    let columns = ["info", "--columns", "--noheadings", "--separator= ", "--options=name,minor"];
+    let listed = Program::new("dmsetup").args(columns).run()?.stdout;
+    let volume = |line: &str| {
+        let (name, minor) = line.trim().split_once(' ')?;
+        let minor: u32 = minor.parse().ok()?;
+        Some((name.to_owned(), PathBuf::from(format!("/sys/block/dm-{minor}"))))
+    };
+    Ok(listed.lines().filter_map(volume).collect())
+}
+
+/// Resumes what LVM has suspended when it was killed while it made a snapshot: what is written waits, and so does who would unmount it.
+/// What a volume rests on comes first, as a filesystem writes when it is thawed.
+fn resume(ours: &[(String, PathBuf)]) {
+    let is_suspended = |folder: &Path| sysfs::read(folder.join("dm/suspended")).is_ok_and(|is| is == "1");
+    let rests_on_such = |folder: &Path| {
+        let below = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+        below.map(|entry| entry.path()).any(|below| is_suspended(&below))
+    };
+    for _ in ours {
+        for (volume, _) in ours.iter().filter(|(_, folder)| is_suspended(folder) && !rests_on_such(folder)) {
+            let _ = Program::new("dmsetup").args(["resume", volume]).finish();
+        }
+    }
+}
+
+/// Removes what volumes of this name have left in folders of the host: nodes, and what LVM notes of groups that it has seen.
+fn sweep(name: &VolumeName) {
+    let files = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| {
+        path.file_name()
+            .and_then(OsStr::to_str)
+            .is_some_and(|found| name.is_of(found.trim_start_matches("V_")))
+    };
+    let of_our_group =
+        |path: &PathBuf| sysfs::read(path).is_ok_and(|text| text.contains(&format!("vg:{name}")));
+    let links = format!("/dev/{name}");
+    let nodes =
+        ["/dev/mapper", "/run/lvm/vgs_online", "/run/lock/lvm"].into_iter().flat_map(files).filter(is_ours);
+    let seen = files("/run/lvm/pvs_online").filter(of_our_group);
+    for file in nodes.chain(seen).chain(files(&links)) {
+        let _ = fs::remove_file(file);
+    }
+    let _ = fs::remove_dir(links);
 }
 
 /// Removes the volumes whose names begin with this one of ours: snapshots before what they are of, pools after their volumes.
@@ -158,12 +198,7 @@ pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
         Ok(volumes()?.into_iter().filter(|(volume, _)| name.is_of(volume)).collect())
     };
     let mut left = ours()?;
-    for (volume, _) in
-        left.iter().filter(|(_, folder)| sysfs::read(folder.join("dm/suspended")).is_ok_and(|is| is == "1"))
-    {
-        // LVM was killed while it made a snapshot: what is written to the volume waits, and so does who would unmount it.
-        let _ = Program::new("dmsetup").args(["resume", volume]).finish();
-    }
+    resume(&left);
     while !left.is_empty() {
         // What others rest on is held by them.
         let is_held =
@@ -180,6 +215,7 @@ pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
             return Err(StackError::io("remove the volumes", name.to_string(), busy));
         }
     }
+    sweep(name);
     Ok(())
 }
 

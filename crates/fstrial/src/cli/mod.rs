@@ -296,9 +296,10 @@ fn with_the_key(mut error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let is_erase = |value: &ContextValue| value.to_string().contains("--erase");
-    let known =
-        compare::set::of_key(&unknown).map(|key| format!("`fstrial compare` takes it as --set {key}=…"));
-    let known = known.or_else(|| whose(&unknown).map(|command| format!("`fstrial {command}` takes it")));
+    let known = whose(&unknown).map(|command| format!("`fstrial {command}` takes it"));
+    let known = known.or_else(|| {
+        compare::set::of_key(&unknown).map(|key| format!("`fstrial compare` takes it as --set {key}=…"))
+    });
     let known = known.or_else(|| {
         let is_first = unknown == "home"
             && std::env::args_os()
