@@ -57,14 +57,14 @@ pub fn booted(plan: &Plan, said: Option<&str>, earlier: &Earlier) -> Result<Opti
         stored.and_then(|stored| stored.boot).is_some_and(|boot| boot.id == id)
     };
     let ran_as = earlier.environments.iter().find(|(_, stored)| is_this_boot(stored)).map(|(name, _)| name);
-    if let Some(other) = ran_as.filter(|other| *other != name) {
+    let (judge, _) = course::replay(plan, earlier.rounds.clone());
+    let next = next_place(&judge, earlier.rounds.last().map_or(0, |round| round.number));
+    if let Some(other) = ran_as.filter(|other| *other != name && next.is_some()) {
         return Err(ExpectedError::usage(
             format!("this boot has run as `{other}`, so it is not `{name}`"),
             format!("boot this host as {name}, and type this again"),
         ));
     }
-    let (judge, _) = course::replay(plan, earlier.rounds.clone());
-    let next = next_place(&judge, earlier.rounds.last().map_or(0, |round| round.number));
     Ok(Some(Booted { place, next, is_used: ran_as.is_some() }))
 }
 

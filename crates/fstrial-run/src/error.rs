@@ -197,7 +197,9 @@ fn store_exit_code(error: &StoreError) -> u8 {
 
 fn stack_exit_code(error: &StackError) -> u8 {
     match error {
-        StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. } => exit_code::HOST_LACKS,
+        StackError::MissingProgram { .. }
+        | StackError::UnknownToKernel { .. }
+        | StackError::Lacking { .. } => exit_code::HOST_LACKS,
         StackError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             exit_code::HOST_LACKS
         }

@@ -14,7 +14,12 @@ pub(super) fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
         (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,
         (_, Stage::Unmount | Stage::Detach) => FailureKind::CleanUp,
         (StackError::Deadline { .. } | StackError::Interrupted, _) => FailureKind::Lost,
-        (StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. }, _) => FailureKind::HostLacks,
+        (
+            StackError::MissingProgram { .. }
+            | StackError::UnknownToKernel { .. }
+            | StackError::Lacking { .. },
+            _,
+        ) => FailureKind::HostLacks,
         (StackError::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::PermissionDenied => {
             FailureKind::HostLacks
         }

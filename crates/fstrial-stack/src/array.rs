@@ -44,7 +44,7 @@ pub(crate) fn require() -> Result<(), StackError> {
         command::load_module("md_mod");
     }
     if !Path::new(STATUS).exists() {
-        return Err(StackError::Unable {
+        return Err(StackError::Lacking {
             what: format!("this kernel has no md ({STATUS} is missing): no array can be made of the members"),
             hint: "boot a kernel with CONFIG_BLK_DEV_MD; or compare a filesystem's own profiles (members without raid)"
                 .into(),

@@ -137,7 +137,7 @@ pub fn how_to_install(packages: [&str; 4]) -> String {
 /// # Errors
 /// It is not.
 pub(crate) fn require(program: &str, packages: [&str; 4], needed_for: &str) -> Result<(), StackError> {
-    find(program).map(drop).ok_or_else(|| StackError::Unable {
+    find(program).map(drop).ok_or_else(|| StackError::Lacking {
         what: format!("{program} is not installed, which {needed_for} needs"),
         hint: format!("install it: {}", how_to_install(packages)),
     })

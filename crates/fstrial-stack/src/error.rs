@@ -67,6 +67,14 @@ pub enum StackError {
         /// Who could have written it.
         why: String,
     },
+    /// The kernel lacks a driver, or the host a program.
+    #[error("{what}")]
+    Lacking {
+        /// What, in lower case.
+        what: String,
+        /// What to try.
+        hint: String,
+    },
     /// Something on the host cannot do what was asked.
     #[error("{what}")]
     Unable {
@@ -138,7 +146,7 @@ impl StackError {
                 "use a kernel that has it, such as {filesystem}@6.12 in a guest (`fstrial kernels`), or leave this arm out; `fstrial doctor` lists \
                  what can run"
             )),
-            Self::Refused { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
+            Self::Refused { hint, .. } | Self::Lacking { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
             Self::Untrusted { .. } => Some(
                 "use a folder that only you (as root: only root) can write, with all folders above it: --home FOLDER"
                     .into(),

@@ -44,7 +44,7 @@ pub fn require_mapper(layer: Layer) -> Result<(), StackError> {
     if Path::new(CONTROL).exists() || module().is_ok_and(|done| done.status.success()) {
         return Ok(());
     }
-    Err(StackError::Unable {
+    Err(StackError::Lacking {
         what: format!("this kernel has no device mapper, so `{layer}` cannot be made"),
         hint: "use a kernel that has it: FILESYSTEM@6.1:LAYER (`fstrial kernels`)".into(),
     })

@@ -315,7 +315,9 @@ impl Run<'_> {
 /// Whose fault an error in an operation is.
 fn kind_of(error: &StackError) -> FailureKind {
     match error {
-        StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. } => FailureKind::HostLacks,
+        StackError::MissingProgram { .. }
+        | StackError::UnknownToKernel { .. }
+        | StackError::Lacking { .. } => FailureKind::HostLacks,
         StackError::Interrupted => FailureKind::Lost,
         StackError::Unable { .. } | StackError::Refused { .. } | StackError::Untrusted { .. } => {
             FailureKind::LoadRefused

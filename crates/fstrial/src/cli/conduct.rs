@@ -42,7 +42,7 @@ use fstrial_run::{
 };
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Store, TrialId, TrialStatus};
-pub(crate) use resume::{check_machine, comparable};
+pub(crate) use resume::{check_machine, check_rounds, comparable};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -163,6 +163,7 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     lacking::memory(plan)?;
+    lacking::layers(trial)?;
     Ok(all)
 }
 
@@ -204,7 +205,7 @@ pub(crate) fn measure(
     }
     lacking::check_programs(&plan)?;
     let has_next = booted.is_some_and(|booted| booted.next.is_some());
-    stored.iter().filter(|_| !has_next).try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
+    stored.iter().filter(|_| !has_next).try_for_each(|stored| check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, home)?;
     let progress = match args.watch {

@@ -44,11 +44,20 @@ pub(super) fn of_arm(trial: &Trial, arm: &Arm) -> Option<String> {
     if trial.guest_of(arm).is_some() { of_mkfs(row) } else { of_filesystem(row) }
 }
 
-/// What the layer of an arm needs and this host has not. Guests have kernels of their own.
-fn of_layer(trial: &Trial, arm: &Arm) -> Option<String> {
-    let layer = arm.layer?;
+/// Refuses an arm whose layer needs something that this host has not. Guests have kernels of their own.
+fn layer(trial: &Trial, arm: &Arm) -> Result<(), StackError> {
+    let Some(layer) = arm.layer else { return Ok(()) };
     let mapper = if trial.guest_of(arm).is_some() { Ok(()) } else { mapped::require_mapper(layer) };
-    mapper.and_then(|()| mapped::require_tools(layer)).err().map(|error| with_hint(&error.into()))
+    mapper.and_then(|()| mapped::require_tools(layer))
+}
+
+/// The same for all arms that are built on this host.
+pub(super) fn layers(trial: &Trial) -> Result<(), StackError> {
+    trial.arms.iter().filter(|arm| is_on_this_host(trial, arm)).try_for_each(|arm| layer(trial, arm))
+}
+
+fn is_on_this_host(trial: &Trial, arm: &Arm) -> bool {
+    trial.is_here(arm.place.as_ref()) || trial.guest_of(arm).is_some()
 }
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
@@ -56,7 +65,9 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
     let guests = || trial.arms.iter().filter(|arm| trial.guest_of(arm).is_some());
     let filesystems = here().chain(guests()).filter_map(|arm| of_arm(trial, arm));
-    let layers = here().chain(guests()).filter_map(|arm| of_layer(trial, arm));
+    let layers = here()
+        .chain(guests())
+        .filter_map(|arm| layer(trial, arm).err().map(|error| with_hint(&error.into())));
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
     let has_programs = here().chain(guests()).next().is_some();
     let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);

@@ -57,6 +57,10 @@ pub(crate) fn exec(args: &ResumeArgs) -> Result<u8, ExpectedError> {
     if let Some(budget) = args.budget {
         trial.trial.budget = budget;
     }
+    // Of boots the last round may lack a part.
+    if args.conduct.is_dry_run() && !trial.has_boots() {
+        conduct::check_rounds(&stored, &trial)?;
+    }
     conduct::conduct(&trial, &args.conduct, &args.home, Some(id))
 }
 

@@ -1,7 +1,7 @@
 //! Kernels other than the host's: arms are built under them, in guests that leave nothing.
 
 use crate::support::{self, Ended, Lab, PATIENCE, skip};
-use fstrial_model::place::Clock;
+use fstrial_model::{layer::Layer, place::Clock};
 use fstrial_run::place::boot::Boot;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -184,6 +184,13 @@ fn what_says_nothing_under_emulation_is_refused() {
             .run(&format!("compare ext4@6.1 {words} -w append-fsync --threads 1 --decide-on device-bytes"));
         assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
     }
+    if fstrial_stack::mapped::require_mapper(Layer::Lvm).is_ok() {
+        return skip("what_says_nothing_under_emulation_is_refused", "this kernel has a device mapper");
+    }
+    let refused = lab.run("compare ext4 ext4:lvm");
+    assert!(refused.code() == 10 && refused.stderr.contains("no device mapper"), "{refused:?}");
+    let stored = lab.run("results list --all --json");
+    assert_eq!(stored.stdout, "", "no trial was begun");
     assert_eq!(guests(&lab), Vec::<String>::new());
 }
 

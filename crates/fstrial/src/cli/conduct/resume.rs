@@ -20,7 +20,7 @@ pub(crate) fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
 }
 
 /// Refuses to resume a trial that has all the rounds that it asks for.
-pub(super) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
+pub(crate) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
     let summary = &stored.summary;
     // A round that was interrupted counts as one of them.
     let ended = settled.trial.rounds.filter(|_| summary.status == TrialStatus::BudgetEnded);
