@@ -669,6 +669,10 @@ impl Arm {
             }
         } else if item.starts_with("layer=") {
             return Err(format!("a layer is one word, without `layer=`: {}", Layer::names()));
+        } else if let Some((layer, place)) =
+            item.split_once('@').filter(|(word, _)| Layer::named(word).is_some())
+        {
+            return Err(format!("the place comes before the options: {}@{place}:{layer}", self.filesystem));
         } else if let Some(layer) = layer::meant(item) {
             return Err(format!("`{item}` would be an option of mount; did you mean the layer `{layer}`?"));
         } else if item == "log=external" {
@@ -830,6 +834,7 @@ mod tests {
         assert!(refused("btrfs:profile=raid2").problem.contains("use one of single"));
         assert!(refused("btrfs:profile=raid1,-m dup").problem.contains("contradict"));
         assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
+        assert!(refused("ext4:lvm@6.1").problem.ends_with("before the options: ext4@6.1:lvm"));
         assert!(refused("ext4:lvm,thin").problem.contains("one layer, got `lvm` and `thin`"));
         assert!(refused("ext4:layer=lvm").problem.contains("without `layer=`: lvm, thin, crypt"));
         for (word, layer) in [("lvn", "lvm"), ("LVM", "lvm"), ("luks", "crypt"), ("dm-thin", "thin")] {

@@ -88,9 +88,9 @@ pub fn render(
             1 => "1 question is decided".to_owned(),
             _ => format!("{holding} questions are decided"),
         },
-        settings
-            .rounds
-            .map_or_else(String::new, |most| format!(", {} were run", rounds_in_words(most as usize))),
+        settings.rounds.map_or_else(String::new, |most| {
+            format!(", {} {} run", rounds_in_words(most as usize), if most == 1 { "was" } else { "were" })
+        }),
         settings.budget,
         match all.checked_sub(holding) {
             None | Some(0) => String::new(),

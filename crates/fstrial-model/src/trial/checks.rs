@@ -819,7 +819,10 @@ impl Trial {
                     needed.human(),
                     size.human()
                 ),
-                format!("use a device of {} at least, or a smaller file_size", self.device_for(needed)),
+                format!(
+                    "use a device of {} at least, or a smaller file_size",
+                    Bytes(self.device_for(needed).0.next_multiple_of(1 << 20))
+                ),
             ));
         }
         (needed.0 > size.0 / 10 * 8).then(|| {

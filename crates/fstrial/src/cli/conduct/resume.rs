@@ -1,7 +1,7 @@
 //! Whether a stored trial can be resumed, and with what.
 
 use fstrial_model::{trial::Trial, units::Nanos};
-use fstrial_report::plain;
+use fstrial_report::{plain, verdict::rounds_in_words};
 use fstrial_run::{environment::Environment, error::ExpectedError, round::Earlier};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
@@ -27,7 +27,10 @@ pub(crate) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), 
     let Some(most) = ended.filter(|most| summary.rounds >= *most) else { return Ok(()) };
     let id = stored.summary.id;
     Err(ExpectedError::usage(
-        format!("trial {id} has all {most} rounds that it asks for: there is nothing to resume"),
+        format!(
+            "trial {id} has run all that it asks for ({}): there is nothing to resume",
+            rounds_in_words(most as usize)
+        ),
         format!("see its answer with `fstrial report {id} --format text`, or start a trial with more rounds"),
     ))
 }
