@@ -4,6 +4,7 @@
 use super::{
     course,
     environment::{BootFacts, Environment},
+    forecast,
     judge::Judge,
     plan::Plan,
     round::Earlier,
@@ -27,8 +28,13 @@ impl Booted {
         !self.is_used && self.next == Some(self.place)
     }
 
+    /// What to say before the part of this boot.
+    pub fn notes(&self, plan: &Plan) -> Vec<String> {
+        self.idle(plan).into_iter().chain(too_few(plan)).collect()
+    }
+
     /// Why nothing is measured in this boot, in words; none if it has a part to run, or no further part comes.
-    pub fn idle(&self, plan: &Plan) -> Option<String> {
+    fn idle(&self, plan: &Plan) -> Option<String> {
         let next = plan.places[self.next?].as_deref().unwrap_or_default();
         match (self.is_used, self.has_part()) {
             (true, _) => Some("nothing is measured: this boot has run its part of a round".into()),
@@ -36,6 +42,15 @@ impl Booted {
             _ => None,
         }
     }
+}
+
+/// Says so where the rounds that were asked for decide nothing, however often this host is booted for them.
+fn too_few(plan: &Plan) -> Option<String> {
+    let least = forecast::least_rounds(plan);
+    let asked = plan.trial.trial.rounds.filter(|asked| *asked < least)?;
+    Some(format!(
+        "--rounds {asked} decides nothing: a verdict takes {least} rounds or more, each with a boot for each name"
+    ))
 }
 
 /// This host as a boot of that name.

@@ -268,8 +268,8 @@ impl<'a> Conducting<'a> {
         let id = self.open_trial(store, resumed, places, &earlier)?;
         store.warn(id, &self.args.notes)?;
         shown.progress.begin(id.0, &earlier);
-        if let Some(line) = session.booted.and_then(|booted| booted.idle(self.plan)) {
-            shown.hear(&Event::Noted { lines: &[line] })?;
+        if let Some(booted) = session.booted {
+            shown.hear(&Event::Noted { lines: &booted.notes(self.plan) })?;
         }
         let finished = {
             let mut recorder = Recorder::new(store, id);

@@ -496,6 +496,7 @@ exec "$@""#;
     assert!(code == Some(3) && said.contains(r#""next_boot":"new""#), "{code:?}: {said}");
     // Its device is not made for that.
     assert!(said.contains("the next part of a round is for new") && !said.contains("device-ready"), "{said}");
+    assert!(said.contains("--rounds 2 decides nothing: a verdict takes 7 rounds or more"), "{said}");
     let (code, said) = in_boot("elsewhere", "resume 1 --as-arm new");
     assert!(code == Some(2) && said.contains("and this is elsewhere"), "{code:?}: {said}");
     let (_, said) = in_boot("1", "resume 1");
