@@ -47,7 +47,7 @@ macro_rules! lvm_config {
     };
 }
 
-/// The host's own rules activate no group when its device comes or changes.
+/// Without autoactivation the host's udev rules leave the group alone when its device appears or changes.
 const VGCREATE: &[&str] =
     &["vgcreate", lvm_config!(), "--force", "--yes", "--setautoactivation=n", "{volume}", "{below}"];
 

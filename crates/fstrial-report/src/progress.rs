@@ -137,7 +137,7 @@ impl Progress {
         }
     }
 
-    fn has_left(&mut self, left: Nanos) {
+    fn set_left(&mut self, left: Nanos) {
         let gone = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0);
         self.budget = Nanos(left.0.saturating_add(gone));
     }
@@ -322,12 +322,12 @@ impl Listener for Progress {
                 }
             }
             Event::FirstRoundTimed { asked, fit, round_seconds, left, warning, .. } => {
-                self.has_left(*left);
+                self.set_left(*left);
                 self.most = *asked;
                 budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, left } => {
-                self.has_left(*left);
+                self.set_left(*left);
                 self.round = *round;
                 self.runs = *runs;
             }

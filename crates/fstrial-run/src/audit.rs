@@ -70,14 +70,14 @@ pub fn remarks(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> impl It
     one_filesystem.into_iter().chain(on_one_kernel(plan, facts)).chain(on_rotating(plan, facts, tick_hz))
 }
 
-/// Says so where boots of this host that are compared had the same kernel, as when the other one was to be chosen and was not.
+/// Warns where all boots compared ran the same kernel, as when nobody chose the other one in the boot menu.
 fn on_one_kernel(plan: &Plan, facts: &[ArmFacts]) -> Option<String> {
     let booted =
         |known: &ArmFacts| [Fact::Kernel, Fact::KernelParameters].map(|fact| known.facts.get(&fact).cloned());
     let first = facts.first().map(booted)?;
-    let is_one = plan.trial.boots().nth(1).is_some() && facts.iter().all(|known| booted(known) == first);
+    let names: Vec<&str> = plan.trial.boots().collect();
+    let is_one = names.len() > 1 && facts.iter().all(|known| booted(known) == first);
     is_one.then(|| {
-        let names: Vec<&str> = plan.trial.boots().collect();
         format!(
             "the boots {} had the same kernel, build and parameters: what differs is in the arms, or nothing does",
             names.join(", ")

@@ -28,12 +28,12 @@ impl Booted {
         !self.is_used && self.next == Some(self.place)
     }
 
-    /// What to say before the part of this boot.
+    /// Notes for the user before this boot runs its part.
     pub fn notes(&self, plan: &Plan) -> Vec<String> {
         self.idle(plan).into_iter().chain(too_few(plan)).collect()
     }
 
-    /// Why nothing is measured in this boot, in words; none if it has a part to run, or no further part comes.
+    /// Explains why this boot measures nothing; `None` if it has a part to run, or if no part is left.
     fn idle(&self, plan: &Plan) -> Option<String> {
         let next = plan.places[self.next?].as_deref().unwrap_or_default();
         match (self.is_used, self.has_part()) {
@@ -44,7 +44,7 @@ impl Booted {
     }
 }
 
-/// Says so where the rounds that were asked for decide nothing, however often this host is booted for them.
+/// Warns of a limit on rounds that is too low for any verdict, before boots are spent on it.
 fn too_few(plan: &Plan) -> Option<String> {
     let least = forecast::least_rounds(plan);
     let asked = plan.trial.trial.rounds.filter(|asked| *asked < least)?;

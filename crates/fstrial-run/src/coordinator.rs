@@ -384,8 +384,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
     }
 
-    /// The most that is left after the rounds done: until the budget ends, or a quarter more than the others take where their number is
-    /// limited.
+    /// Upper limit of the time left after `done` rounds that take `each`: the rest of the budget or, if the number of rounds is limited, the
+    /// remaining rounds and a quarter, whichever is shorter.
     fn left_at_most(&self, done: u32, each: Nanos) -> Nanos {
         let most = self.plan.trial.trial.rounds.map(|most| most.saturating_sub(done));
         // A boot runs a part of one.
@@ -399,8 +399,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell))
     }
 
-    /// Whether a run of this cell can be expected to end in time. A budget that nobody gave cuts no first round that ends within
-    /// what it may be raised to.
+    /// Whether a run of this cell should end in time. In the first round a default budget counts as raised to its upper limit.
     fn has_time_for(&self, cell: usize) -> bool {
         let longest = self.context.longest.filter(|_| !self.judge.has_begun()).unwrap_or_default();
         let more = longest.0.saturating_sub(self.plan.trial.trial.budget.0);

@@ -40,10 +40,7 @@ pub(crate) struct Array {
 /// # Errors
 /// The kernel has no md, or mdadm is not installed.
 pub(crate) fn require() -> Result<(), StackError> {
-    if !Path::new(STATUS).exists() {
-        command::load_module("md_mod");
-    }
-    if !Path::new(STATUS).exists() {
+    if !command::has_driver(STATUS, "md_mod") {
         return Err(StackError::Lacking {
             what: format!("this kernel has no md ({STATUS} is missing): no array can be made of the members"),
             hint: "boot a kernel with CONFIG_BLK_DEV_MD; or compare a filesystem's own profiles (members without raid)"

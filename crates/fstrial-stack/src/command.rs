@@ -11,7 +11,7 @@ use std::{
     ffi::OsString,
     io::Read,
     os::fd::{AsRawFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::{OnceLock, mpsc},
     thread,
@@ -76,6 +76,20 @@ pub(crate) fn load_module(name: &str) {
     if find("modprobe").is_some() {
         let _ = Program::new("modprobe").args([name]).finish();
     }
+}
+
+/// Whether the kernel shows the file of a driver, whose module is loaded if it does not.
+pub(crate) fn has_driver(shown: &str, module: &str) -> bool {
+    let is_shown = || Path::new(shown).exists();
+    if !is_shown() {
+        load_module(module);
+    }
+    is_shown()
+}
+
+/// Whether a module of that name is installed for this kernel. Loads nothing.
+pub(crate) fn has_module(name: &str) -> bool {
+    Program::new("modinfo").args(["-F", "name", name]).finish().is_ok_and(|done| done.status.success())
 }
 
 /// The full path of a program, if it is installed.

@@ -1,6 +1,10 @@
 //! What this host has: filesystems the kernel knows, privileges, memory, space.
 
-use crate::{command::Program, error::StackError, ioctl, sysfs};
+use crate::{
+    command::{self, Program},
+    error::StackError,
+    ioctl, sysfs,
+};
 use fstrial_model::{
     filesystem::{Filesystem, Several},
     state::Space,
@@ -38,8 +42,7 @@ pub fn kernel_lists(filesystem: &Filesystem) -> Result<bool, StackError> {
 /// # Errors
 /// `/proc` is not mounted.
 pub fn has_filesystem(filesystem: &Filesystem) -> Result<bool, StackError> {
-    let module = || Program::new("modinfo").args(["-F", "name", filesystem.module]).finish();
-    Ok(kernel_lists(filesystem)? || module().is_ok_and(|done| done.status.success()))
+    Ok(kernel_lists(filesystem)? || command::has_module(filesystem.module))
 }
 
 /// Makes sure that the kernel has a filesystem, loading its module if there is one.
@@ -50,7 +53,7 @@ pub fn require_filesystem(filesystem: &'static Filesystem) -> Result<(), StackEr
     if kernel_lists(filesystem)? {
         return Ok(());
     }
-    crate::command::load_module(filesystem.module);
+    command::load_module(filesystem.module);
     if kernel_lists(filesystem)? {
         Ok(())
     } else {

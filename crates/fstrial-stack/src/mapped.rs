@@ -35,19 +35,19 @@ pub(crate) struct Mapped {
     written: LedgerEntry,
 }
 
-/// Makes sure that the kernel has the device mapper, or a module for it, which is not loaded.
+/// Makes sure that the kernel has the device mapper, or a module for it. Loads nothing.
 ///
 /// # Errors
 /// It has not.
 pub fn require_mapper(layer: Layer) -> Result<(), StackError> {
-    let module = || Program::new("modinfo").args(["-F", "name", MODULE]).finish();
-    if Path::new(CONTROL).exists() || module().is_ok_and(|done| done.status.success()) {
-        return Ok(());
-    }
-    Err(StackError::Lacking {
+    if Path::new(CONTROL).exists() || command::has_module(MODULE) { Ok(()) } else { Err(no_mapper(layer)) }
+}
+
+fn no_mapper(layer: Layer) -> StackError {
+    StackError::Lacking {
         what: format!("this kernel has no device mapper, so `{layer}` cannot be made"),
         hint: "use a kernel that has it: FILESYSTEM@6.1:LAYER (`fstrial kernels`)".into(),
-    })
+    }
 }
 
 /// Makes sure that the tools of a layer are installed.
@@ -71,10 +71,9 @@ impl Mapped {
         size: Bytes,
         ledger: &Ledger,
     ) -> Result<(Self, Vec<String>), StackError> {
-        if !Path::new(CONTROL).exists() {
-            command::load_module(MODULE);
+        if !command::has_driver(CONTROL, MODULE) {
+            return Err(no_mapper(layer));
         }
-        require_mapper(layer)?;
         require_tools(layer)?;
         // Of a run that was killed.
         wipe(below)?;

@@ -471,7 +471,7 @@ impl Trial {
         ))
     }
 
-    /// A layer lies on one device that is made for the trial.
+    /// A layer needs a single device, created for the trial.
     fn layer_problem(&self, arm: &Arm, at: &str, members: u16) -> Option<Problem> {
         let layer = arm.layer?;
         let (what, hint) = match self.device.kind {

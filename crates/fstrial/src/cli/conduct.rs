@@ -163,7 +163,6 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
         all.push(guest.map_err(|source| ExpectedError::File { what: "find", path: folder, source })?);
     }
     lacking::memory(plan)?;
-    lacking::layers(trial)?;
     Ok(all)
 }
 
@@ -199,6 +198,7 @@ pub(crate) fn measure(
         resume::check_places(id, &[&boots::here(name)], &earlier)?;
     }
     let reaches = reaches(&args.places, &plan, home)?;
+    lacking::layers(&plan.trial)?;
     reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;

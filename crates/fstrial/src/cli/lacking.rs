@@ -51,25 +51,23 @@ fn layer(trial: &Trial, arm: &Arm) -> Result<(), StackError> {
     mapper.and_then(|()| mapped::require_tools(layer))
 }
 
-/// The same for all arms that are built on this host.
+/// The same for every arm that is built on this host or in one of its guests.
 pub(super) fn layers(trial: &Trial) -> Result<(), StackError> {
-    trial.arms.iter().filter(|arm| is_on_this_host(trial, arm)).try_for_each(|arm| layer(trial, arm))
+    arms_on_this_host(trial).try_for_each(|arm| layer(trial, arm))
 }
 
-fn is_on_this_host(trial: &Trial, arm: &Arm) -> bool {
-    trial.is_here(arm.place.as_ref()) || trial.guest_of(arm).is_some()
+fn arms_on_this_host(trial: &Trial) -> impl Iterator<Item = &Arm> {
+    let is_here = |arm: &&Arm| trial.is_here(arm.place.as_ref()) || trial.guest_of(arm).is_some();
+    trial.arms.iter().filter(is_here)
 }
 
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
-    let here = || trial.arms.iter().filter(|arm| trial.is_here(arm.place.as_ref()));
-    let guests = || trial.arms.iter().filter(|arm| trial.guest_of(arm).is_some());
-    let filesystems = here().chain(guests()).filter_map(|arm| of_arm(trial, arm));
-    let layers = here()
-        .chain(guests())
-        .filter_map(|arm| layer(trial, arm).err().map(|error| with_hint(&error.into())));
+    let arms = || arms_on_this_host(trial);
+    let filesystems = arms().filter_map(|arm| of_arm(trial, arm));
+    let layers = arms().filter_map(|arm| layer(trial, arm).err().map(|error| with_hint(&error.into())));
     let workloads = trial.resolve_workloads(cpus).unwrap_or_default();
-    let has_programs = here().chain(guests()).next().is_some();
+    let has_programs = arms().next().is_some();
     let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);
     let programs = programs.map(|program| format!("{program} is not installed; {}", install(program)));
     let mut missing = Vec::new();

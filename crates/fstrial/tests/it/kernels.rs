@@ -486,7 +486,7 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     lab.assert_nothing_left("after layers");
 }
 
-/// A guest is a host of its own here: its kernel has the drivers, whatever this one's has.
+/// A guest plays the host: its kernel has the device mapper even where this host's kernel lacks it.
 #[test]
 fn layers_of_a_host_are_removed_whenever_their_command_is_killed() {
     let test = "layers_of_a_host_are_removed_whenever_their_command_is_killed";
@@ -513,8 +513,8 @@ export TMPDIR=/run/disk
 cd /run/disk
 modprobe -a loop dm_mod
 words="-w create-files --threads 1 --set workload.warmup=100ms --set device.size=512MiB --device image --budget 30m --home home --json"
-# Names are drawn.
 [ ! -x /lib/systemd/systemd-udevd ] || /lib/systemd/systemd-udevd --daemon
+# The digits of a name are random.
 volumes() { dmsetup ls | sed -n 's/\(fstrial_\)[0-9a-f]*\([^[:space:]]*\).*/\1\2/p' | sort | tr '\n' ' '; }
 traces() { find /dev/mapper/fstrial* /dev/fstrial* /run/lvm/*_online/* /run/lock/lvm/V_* /run/cryptsetup/*; ipcs -s | grep 0x; }
 left() { left="$(volumes)$(traces 2>/dev/null)$(losetup -a)$(ls home/ledger)"; echo "after $1: ${left:-none}"; }
