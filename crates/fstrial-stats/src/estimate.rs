@@ -113,6 +113,12 @@ impl Walsh {
         Some(if is_odd { upper } else { (kth_average(&ordered, count / 2) + upper) / 2.0 })
     }
 
+    /// The standard error s/√n of a mean of the log-ratios, whose square weighs a host among others ([`crate::meta`]). `None`
+    /// with fewer than two rounds.
+    pub fn standard_error(&self) -> Option<f64> {
+        spread::mean_and_sd(&self.rounds).map(|(_, sd)| sd / (self.rounds() as f64).sqrt())
+    }
+
     /// [w(k), w(M+1−k)] for a critical count k; `None` for k = 0 or fewer than 2k averages.
     pub fn interval(&self, k: usize) -> Option<(f64, f64)> {
         let count = self.averages();

@@ -35,6 +35,7 @@ pub mod change;
 mod contrast;
 pub mod estimate;
 pub mod groups;
+pub mod meta;
 pub mod normal;
 pub mod panel;
 pub mod power;
@@ -47,6 +48,7 @@ pub mod sight;
 pub mod signed_rank;
 pub mod spread;
 pub mod steady;
+pub mod student;
 pub mod total;
 
 pub use estimate::{Done, Pair};

@@ -5,13 +5,20 @@
 //! a t-test that looks after every round, must fail, which shows that the harness can.
 //! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
 
-use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, Verdict, spread, steady};
+use fstrial_stats::{
+    Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
+    estimate::Walsh,
+    meta::{Effect, Synthesis},
+    spread, steady,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
 /// Rounds of a trial, at most.
 const ROUNDS: usize = 60;
 const SEQUENCES: usize = 4000;
+/// Simulated syntheses of each kind.
+const SYNTHESES: usize = 1000;
 
 /// A line of the tables, shown under `--nocapture` (and by libtest for a failed test).
 #[expect(clippy::print_stdout, reason = "the tables are for anyone who runs this test by hand")]
@@ -521,6 +528,61 @@ fn steady_cells_are_seldom_called_drifting_and_drifts_are_found() {
             // Promised: 5 %. Three standard deviations of 1000 draws are 2.1 %.
             assert!(none <= 0.071, "{kind:?}, {rounds} rounds: {none}");
             assert!(twenty > 0.85, "{kind:?}, {rounds} rounds: {twenty}");
+        }
+    }
+}
+
+/// How often, in percent, syntheses of simulated hosts miss the mean of all hosts with their interval and the next host with
+/// their prediction; and the mean with the interval of fixed effects, which takes all hosts for alike.
+fn missed(noise: Noise, hosts: usize, rounds: usize, between: f64) -> [f64; 3] {
+    let mut dice = Dice::new(40);
+    let mut missed = [0_usize; 3];
+    for _ in 0..SYNTHESES {
+        let mut host = || {
+            let truth = between * dice.normal();
+            let mut walsh = Walsh::default();
+            noise.rounds(&mut dice, rounds, 0.03).iter().for_each(|pair| walsh.push(truth + pair.log_ratio));
+            Effect { log_ratio: walsh.estimate().unwrap(), variance: walsh.standard_error().unwrap().powi(2) }
+        };
+        let effects: Vec<Effect> = (0..hosts).map(|_| host()).collect();
+        let next = between * dice.normal();
+        let synthesis = Synthesis::of(&effects).unwrap();
+        let weight: f64 = effects.iter().map(|effect| effect.variance.recip()).sum();
+        let fixed = effects.iter().map(|effect| effect.log_ratio / effect.variance).sum::<f64>() / weight;
+        let half = 1.96 / weight.sqrt();
+        let intervals = [
+            (synthesis.interval(0.95).unwrap(), 0.0),
+            (synthesis.prediction(0.95).unwrap(), next),
+            ((fixed - half, fixed + half), 0.0),
+        ];
+        for (missed, ((low, high), truth)) in missed.iter_mut().zip(intervals) {
+            *missed += usize::from(!(low..=high).contains(&truth));
+        }
+    }
+    missed.map(|count| 100.0 * count as f64 / SYNTHESES as f64)
+}
+
+#[test]
+fn intervals_of_many_hosts_miss_about_as_often_as_they_say() {
+    show(
+        "hosts together, 1000 syntheses, noise 3 %: misses the mean, the next host; the mean with fixed effects",
+    );
+    for noise in [Noise::Normal, Noise::Heavy, Noise::TwoState, Noise::RandomWalkScale] {
+        for (hosts, rounds) in [(3, 8), (5, 5), (5, 8), (12, 8), (40, 8)] {
+            for between in [0.0, 0.02, 0.2] {
+                let [mean, next, fixed] = missed(noise, hosts, rounds, between);
+                show(&format!(
+                    "{noise:?}, {hosts} hosts, {rounds} rounds, spread {between}: {mean:.1} %, {next:.1} %; {fixed:.1} %"
+                ));
+                assert!(mean < 8.0, "{mean} % of the means are missed");
+                // A spread as large as the error of a host is hard to tell from it.
+                let most = if between == 0.02 { 16.0 } else { 8.0 };
+                assert!(next < most, "{next} % of the next hosts are missed");
+                assert!(
+                    between < 0.2 || fixed > 50.0,
+                    "the harness does not see too short intervals: {fixed} %"
+                );
+            }
         }
     }
 }
