@@ -92,6 +92,10 @@ pub struct Settings {
     /// At most this many rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
+    /// Whether the trial stops when it is decided: `true` (if left out), or `false`: it runs all `rounds` and is decided once, after
+    /// the last.
+    #[serde(skip_serializing_if = "is_true")]
+    pub sequential: bool,
     /// The seed everything random is drawn from; left out: drawn and printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -109,6 +113,11 @@ pub struct Settings {
     pub memory: Option<Bytes>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -124,6 +133,7 @@ impl Default for Settings {
             leads: false,
             pilot: None,
             rounds: None,
+            sequential: true,
             seed: None,
             fsck: false,
             state: None,

@@ -17,6 +17,7 @@ pub mod first_lap;
 pub mod json_lines;
 pub mod lkml;
 pub mod markdown;
+pub mod meta;
 pub mod page;
 mod plot;
 pub mod progress;

@@ -345,10 +345,21 @@ pub fn render(document: &TrendDocument, terminal: Terminal) -> String {
 }
 
 /// The words of this page without what ASCII lacks; what came from a store stays as it is.
-fn ascii(text: &str) -> String {
-    [("×", "x"), ("±", "+-"), ("−", "-"), ("·", "-"), ("→", "->"), ("≤", "<="), ("…", "..."), (" µs", " us")]
-        .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+pub(crate) fn ascii(text: &str) -> String {
+    [
+        ("×", "x"),
+        ("±", "+-"),
+        ("−", "-"),
+        ("·", "-"),
+        ("→", "->"),
+        ("τ", "tau"),
+        ("²", "^2"),
+        ("≤", "<="),
+        ("…", "..."),
+        (" µs", " us"),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// Series in which no change is looked for yet, a line each.

@@ -11,6 +11,7 @@ use fstrial_model::{
 use fstrial_stack::cpu::{self, CpuCount};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::{fs, time::Duration};
 
 /// What the machine is.
@@ -25,6 +26,12 @@ pub struct Environment {
     /// Name of the host, as `uname -n` has it; empty in documents from before it was stored.
     #[serde(default, deserialize_with = "bounded::text")]
     pub host: String,
+    /// Name of the node, as the scheduler of its cluster has it.
+    #[serde(default, deserialize_with = "bounded::optional", skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What tells machines of one name apart: a digest of `/etc/machine-id`, which itself is confidential.
+    #[serde(default, deserialize_with = "bounded::optional", skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Kernel release and build.
     #[serde(deserialize_with = "bounded::text")]
     pub kernel: String,
@@ -118,6 +125,12 @@ pub(crate) fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// A digest for fstrial alone: machine-id(5) asks that the number itself is not given away.
+fn machine_digest(id: &str) -> String {
+    let digest = Sha256::digest(format!("fstrial machine {id}"));
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The resolution of a coarse clock is a tick.
 fn tick_hz() -> Option<u32> {
     let tick = rustix::time::clock_getres(ClockId::MonotonicCoarse);
@@ -170,6 +183,8 @@ impl Environment {
             fstrial: env!("CARGO_PKG_VERSION").into(),
             place: String::new(),
             host: uname.nodename().to_string_lossy().into_owned(),
+            node: std::env::var("SLURMD_NODENAME").ok(),
+            machine: line("/etc/machine-id").filter(|id| !id.is_empty()).map(|id| machine_digest(&id)),
             kernel: format!("{} {}", uname.release().to_string_lossy(), uname.machine().to_string_lossy()),
             distribution: distribution.unwrap_or_else(unknown),
             processor: field("model name").unwrap_or_else(unknown),

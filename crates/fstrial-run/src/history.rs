@@ -5,20 +5,20 @@
 //! (kernel, tools, this program) is kept with each point.
 
 use super::{
+    answers::Read,
     cell::{Ask, Contrast, Of},
     course,
-    environment::Environment,
     judge::{Estimate, Judge},
     plan::Plan,
-    round::{Earlier, Round},
+    round::Round,
     stored,
 };
+pub use crate::answers::Subject;
 use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{metric::Metric, trial::Compare};
-use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{Store, StoreError, StoredTrial, TrialId};
 use serde::Serialize;
-use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Rounds below which a trial is not a point: one wild round could be all it has.
@@ -52,21 +52,6 @@ pub struct SeriesQuery {
     pub metric: Metric,
     /// The order of points.
     pub by: By,
-}
-
-/// What a series is about, in the words of the trials.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Subject {
-    /// The workload.
-    pub workload: String,
-    /// The phase, or the group of threads in it; empty if the workload has only one.
-    pub phase: String,
-    /// The level.
-    pub threads: u16,
-    /// Unit of the figure itself.
-    pub unit: String,
-    /// Whether less of it is better.
-    pub less_is_better: bool,
 }
 
 /// One trial's answer.
@@ -203,7 +188,7 @@ fn points_of(
         Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
         Err(error) => return Err(error),
     };
-    let Some(read) = read.at_the_place_of(asked, &earlier) else {
+    let Some(read) = read.at_the_place_of(&asked.arm, &earlier) else {
         return Ok(Err("the environment of its runs cannot be read".into()));
     };
     // Rounds hold whole histograms: a second copy is for pairs that are judged alone.
@@ -215,7 +200,7 @@ fn points_of(
     for pair in pairs {
         let estimate = asked.estimate(&judge, &read.plan, pair, &again);
         match estimate.filter(|estimate| estimate.rounds >= MIN_ROUNDS) {
-            Some(estimate) => points.push(read.point(trial, asked, pair[0], estimate)),
+            Some(estimate) => points.push(asked.point(&read, trial, pair[0], estimate)),
             None => {
                 lost.extend(pair.map(|(cell, _)| cell).into_iter().filter(|cell| judge.has_failed(*cell)))
             }
@@ -234,8 +219,30 @@ fn points_of(
 type Figure = (usize, usize);
 
 impl SeriesQuery {
-    fn names(&self, arm: &str) -> bool {
-        arm == self.arm || self.against.as_deref() == Some(arm)
+    /// The arms that are asked about.
+    fn arms(&self) -> Vec<&str> {
+        [Some(&self.arm), self.against.as_ref()].into_iter().flatten().map(String::as_str).collect()
+    }
+
+    fn point(
+        &self,
+        read: &Read,
+        stored: &StoredTrial,
+        (cell, result): Figure,
+        Estimate { value, interval, rounds }: Estimate,
+    ) -> (Subject, BTreeMap<String, String>, Point) {
+        let point = Point {
+            trial: stored.summary.id,
+            name: stored.summary.name.clone(),
+            started_at: stored.summary.started_at.clone(),
+            kernel: read.release().to_owned(),
+            version: read.environment.fstrial.clone(),
+            value,
+            interval,
+            rounds,
+            with: read.circumstances(stored, &self.arms()),
+        };
+        (read.subject(self.metric, cell, result), read.settings(stored, &self.arms(), cell), point)
     }
 
     /// The pairs that are the contrast; of a single arm, each with itself.
@@ -297,183 +304,6 @@ impl SeriesQuery {
     const fn asks(&self, [(a, result_a), (b, result_b)]: [Figure; 2]) -> Contrast {
         let (metric, ask, of) = (self.metric, Ask::Difference, Of::Ratio);
         Contrast { a, b, result_a, result_b, metric, holds_open: false, ask, of, dose: None }
-    }
-}
-
-/// A stored trial, understood.
-struct Read {
-    plan: Plan,
-    environment: Environment,
-}
-
-impl Read {
-    fn of(store: &Store, stored: &StoredTrial) -> Result<Self, String> {
-        match stored.summary.status {
-            TrialStatus::Running => return Err("it still runs, or was killed".into()),
-            TrialStatus::Failed => return Err("it could not go on".into()),
-            TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
-        }
-        let sessions = stored.sessions.iter().map(|session| serde_json::from_str(&session.environment));
-        let sessions: Vec<Environment> = sessions
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("the environment of a session cannot be read: {error}"))?;
-        let is_other =
-            |two: &[Environment]| (&two[0].kernel, &two[0].fstrial) != (&two[1].kernel, &two[1].fstrial);
-        if sessions.windows(2).any(is_other) {
-            return Err("it was resumed with another kernel or fstrial".into());
-        }
-        let (plan, environment) = stored::planned(store, stored).map_err(|error| match error {
-            ExpectedError::Store(StoreError::Damaged { what, .. }) => what,
-            error => error.to_string(),
-        })?;
-        Ok(Self { plan, environment })
-    }
-
-    /// The same with the machine that the arm asked for was built on, if that is at a place of its own. None if it cannot be
-    /// read.
-    fn at_the_place_of(self, asked: &SeriesQuery, earlier: &Earlier) -> Option<Self> {
-        let arms = &self.plan.trial.arms;
-        let place = arms.iter().find(|arm| arm.name == asked.arm).and_then(|arm| arm.place.as_ref());
-        let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };
-        Some(Self { environment: serde_json::from_str(stored).ok()?, ..self })
-    }
-
-    fn point(
-        &self,
-        stored: &StoredTrial,
-        asked: &SeriesQuery,
-        (cell, result): Figure,
-        Estimate { value, interval, rounds }: Estimate,
-    ) -> (Subject, BTreeMap<String, String>, Point) {
-        let point = Point {
-            trial: stored.summary.id,
-            name: stored.summary.name.clone(),
-            started_at: stored.summary.started_at.clone(),
-            kernel: self.release().to_owned(),
-            version: self.environment.fstrial.clone(),
-            value,
-            interval,
-            rounds,
-            with: self.circumstances(stored, asked),
-        };
-        (self.subject(asked.metric, cell, result), self.settings(stored, asked, cell), point)
-    }
-
-    fn subject(&self, metric: Metric, cell: usize, result: usize) -> Subject {
-        let cell = self.plan.cells[cell];
-        let kind = &self.plan.results[cell.workload][result];
-        Subject {
-            workload: self.plan.workloads[cell.workload].name.clone(),
-            phase: kind.name.clone(),
-            threads: cell.threads,
-            unit: metric.unit(kind).to_owned(),
-            less_is_better: metric.less_is_better(kind),
-        }
-    }
-
-    fn release(&self) -> &str {
-        self.environment.kernel.split(' ').next().unwrap_or_default()
-    }
-
-    /// The device by kind, size and model: the same tomorrow, whatever the kernel calls it then.
-    fn device(&self) -> String {
-        without_nodes(self.device_and_folder().0).0
-    }
-
-    /// The device in words, and of a file the folder that it lay in.
-    fn device_and_folder(&self) -> (&str, Option<&str>) {
-        let device = self.environment.device.as_str();
-        match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
-            Some((file, _)) => (file, Some(&device[file.len() + " in ".len()..])),
-            None => (device, None),
-        }
-    }
-
-    /// What makes it another question if it differs.
-    fn settings(&self, stored: &StoredTrial, asked: &SeriesQuery, cell: usize) -> BTreeMap<String, String> {
-        let trial = &self.plan.trial;
-        let mut settings = BTreeMap::new();
-        let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-        flatten("workload", &json(workload), &mut settings);
-        settings.retain(|name, _| name != "workload.name" && !name.starts_with("workload.threads"));
-        flatten("device", &json(&trial.device), &mut settings);
-        settings.remove("device.path");
-        flatten("log device", &json(&trial.log_device), &mut settings);
-        settings.remove("log device.path");
-        flatten("state", &json(&trial.trial.state), &mut settings);
-        flatten("restore", &json(&trial.trial.restore), &mut settings);
-        flatten("memory", &json(&trial.trial.memory), &mut settings);
-        flatten("memory limited by", &json(&self.environment.memory_limited_by), &mut settings);
-        settings.insert("device".into(), self.device());
-        settings.insert("device.size".into(), self.plan.device_size.to_string());
-        settings.insert("processor".into(), self.environment.processor.clone());
-        settings.insert("cpus".into(), self.environment.cpus.to_string());
-        for arm in stored.arms.iter().filter(|arm| asked.names(&arm.name)) {
-            settings.insert(format!("arm {}", arm.name), arm.configuration.clone());
-            if let Some(facts) = &arm.facts {
-                flatten(&format!("durability of {}", arm.name), &json(&facts.durability), &mut settings);
-            }
-        }
-        settings
-    }
-
-    /// What may differ from point to point.
-    fn circumstances(&self, stored: &StoredTrial, asked: &SeriesQuery) -> BTreeMap<String, String> {
-        let environment = &self.environment;
-        let mut with = BTreeMap::from([
-            ("kernel".into(), environment.kernel.clone()),
-            ("fstrial".into(), environment.fstrial.clone()),
-            ("host".into(), environment.host.clone()),
-            ("distribution".into(), environment.distribution.clone()),
-            ("memory".into(), environment.memory.human()),
-            ("clock".into(), environment.clocksource.clone()),
-        ]);
-        with.extend(environment.governor.clone().map(|governor| ("governor".into(), governor)));
-        let (device, folder) = self.device_and_folder();
-        with.extend(folder.map(|folder| ("folder of the image".into(), folder.to_owned())));
-        with.extend(without_nodes(device).1.map(|node| ("device node".into(), node)));
-        for arm in stored.arms.iter().filter(|arm| asked.names(&arm.name)) {
-            with.extend(arm.facts.iter().flat_map(|facts| facts.tools.clone()));
-        }
-        with
-    }
-}
-
-/// A device in words without the names that it has only until the next boot, and the first of these names. Of a ramdisk the
-/// driver is left.
-fn without_nodes(device: &str) -> (String, Option<String>) {
-    let is_node = |word: &&str| word.starts_with("/dev/");
-    let node = device.split(' ').find(is_node).map(|word| word.trim_end_matches(',').to_owned());
-    let kept = device.split(' ').filter_map(|word| match word.strip_prefix("/dev/") {
-        None => Some(word),
-        Some(name) if name.starts_with("zram") => Some("zram"),
-        Some(name) if name.starts_with("ram") => Some("ram"),
-        Some(_) => None,
-    });
-    (kept.collect::<Vec<_>>().join(" "), node)
-}
-
-fn json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).expect("settings are plain data")
-}
-
-/// Every value of a tree by its path: `workload.phases.0.duration`.
-fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Null => {}
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, into));
-        }
-        Value::Array(items) => {
-            let items = items.iter().enumerate();
-            items.for_each(|(index, value)| flatten(&format!("{path}.{index}"), value, into));
-        }
-        Value::String(text) => {
-            into.insert(path.to_owned(), text.clone());
-        }
-        Value::Bool(_) | Value::Number(_) => {
-            into.insert(path.to_owned(), value.to_string());
-        }
     }
 }
 
@@ -562,39 +392,5 @@ mod tests {
         }
         assert_eq!(compare_releases("99999999999999999999999", "6"), Ordering::Less, "no panic");
         assert_eq!(compare_releases("--", ""), Ordering::Equal);
-    }
-
-    #[test]
-    fn devices_are_known_by_kind_size_and_model() {
-        for (device, kept, node) in [
-            (
-                "ramdisk: /dev/zram12 of 2 GiB, added for this trial",
-                "ramdisk: zram of 2 GiB, added for this trial",
-                "/dev/zram12",
-            ),
-            ("ramdisk: /dev/ram0 (brd), 1 GiB", "ramdisk: ram (brd), 1 GiB", "/dev/ram0"),
-            (
-                "disk: /dev/sda (WDC WD40), 4 TiB, erased by every run",
-                "disk: (WDC WD40), 4 TiB, erased by every run",
-                "/dev/sda",
-            ),
-            ("disk: /dev/vdb, 4 TiB, erased by every run", "disk: 4 TiB, erased by every run", "/dev/vdb"),
-            (
-                "md raid0 of 2 members, each: disk: /dev/nvme0n1 (X), 1 TiB, erased by every run",
-                "md raid0 of 2 members, each: disk: (X), 1 TiB, erased by every run",
-                "/dev/nvme0n1",
-            ),
-        ] {
-            assert_eq!(without_nodes(device), (kept.to_owned(), Some(node.to_owned())));
-        }
-        assert_eq!(without_nodes("image: of 1 GiB"), ("image: of 1 GiB".to_owned(), None));
-    }
-
-    #[test]
-    fn settings_are_flat_and_what_is_absent_is_not_there() {
-        let mut found = BTreeMap::new();
-        flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut found);
-        let expected = [("a.b.0", "1"), ("a.b.1.c", "x"), ("a.e", "true")];
-        assert_eq!(found, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 }

@@ -47,7 +47,9 @@ pub struct Judge<'a> {
     /// How many it was to have; where nobody asks for more of them, none.
     asked: usize,
     is_cut_short: bool,
-    looks_once: bool,
+    /// Its rounds come from elsewhere: no plan says which cells each has.
+    takes_all: bool,
+    rounds: u32,
 }
 
 /// A ratio, or the figure of a cell.
@@ -80,13 +82,14 @@ struct CellState {
 impl<'a> Judge<'a> {
     /// A judge for a plan of which nothing was run.
     pub fn new(plan: &'a Plan) -> Self {
-        Self::with(plan, Panels::new(plan, Panel::new))
+        let panel = if plan.trial.trial.sequential { Panel::new } else { Panel::looking_once };
+        Self::with(plan, Panels::new(plan, panel))
     }
 
     /// A judge for rounds that are all there, which looks when it is finished, and with all of the error: see
     /// [`Panel::looking_once`].
     pub fn looking_once(plan: &'a Plan) -> Self {
-        Self { looks_once: true, ..Self::with(plan, Panels::new(plan, Panel::looking_once)) }
+        Self { takes_all: true, ..Self::with(plan, Panels::new(plan, Panel::looking_once)) }
     }
 
     fn with(plan: &'a Plan, panels: Panels) -> Self {
@@ -108,7 +111,8 @@ impl<'a> Judge<'a> {
             ran: Vec::new(),
             asked: 0,
             is_cut_short: false,
-            looks_once: false,
+            takes_all: false,
+            rounds: 0,
         }
     }
 
@@ -171,7 +175,7 @@ impl<'a> Judge<'a> {
 
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
-        if self.ran.is_empty() && !self.looks_once {
+        if self.ran.is_empty() && !self.takes_all {
             self.asked = self.runs_needed();
         }
         self.cells[cell].tried = true;
@@ -219,6 +223,7 @@ impl<'a> Judge<'a> {
 
     /// The round is over: what it decides is settled.
     pub fn end_round(&mut self) {
+        self.rounds += 1;
         // Of a round without a run nothing is kept.
         if let ran @ 1.. = std::mem::take(&mut self.ran).len() {
             self.is_cut_short = ran < self.asked;
@@ -292,9 +297,15 @@ impl<'a> Judge<'a> {
         self.cells[cell].failed || self.cells[cell].cannot.is_some()
     }
 
-    /// No further rounds will come.
+    /// No further rounds will come. A trial that is decided once is decided by all of its rounds, or not at all.
     pub fn finish(&mut self) {
-        self.panels.finish();
+        let settings = &self.plan.trial.trial;
+        let is_complete = settings.rounds.is_none_or(|rounds| self.rounds >= rounds) && !self.is_cut_short;
+        if settings.sequential || self.takes_all || is_complete {
+            self.panels.finish();
+        } else {
+            self.panels.give_up();
+        }
     }
 
     /// Whether each cell is still run: every one until all were, and then those of contrasts that hold the trial open.
@@ -413,6 +424,11 @@ impl<'a> Judge<'a> {
     pub fn ratio(&self, index: usize) -> Option<Estimate> {
         let ContrastState { ratio, interval, rounds, .. } = self.state(index);
         Some(Estimate { value: ratio?, interval, rounds })
+    }
+
+    /// The standard error of the logarithm of a contrast's ratio. None with fewer than two rounds.
+    pub fn standard_error(&self, index: usize) -> Option<f64> {
+        self.panels.standard_error(index)
     }
 
     /// The figure of a cell itself over all of its rounds, with its interval of 95 %. None of a cell that failed or cannot do it.

@@ -5,6 +5,7 @@
     reason = "only the program, its tests and its fuzzers use this library: a name may be enough"
 )]
 
+pub mod answers;
 pub mod audit;
 pub mod boots;
 pub mod cell;

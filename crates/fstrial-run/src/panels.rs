@@ -66,6 +66,15 @@ impl Panels {
         self.panels.iter_mut().for_each(Panel::finish);
     }
 
+    pub(super) fn give_up(&mut self) {
+        self.panels.iter_mut().for_each(Panel::give_up);
+    }
+
+    pub(super) fn standard_error(&self, contrast: usize) -> Option<f64> {
+        let (panel, index) = self.of(contrast);
+        panel.standard_error(index)
+    }
+
     pub(super) fn reopen(&mut self) {
         self.panels.iter_mut().for_each(Panel::reopen);
     }

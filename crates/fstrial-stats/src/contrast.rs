@@ -120,6 +120,11 @@ impl Contrast {
         self.walsh.estimate().map(|estimate| estimate + self.question.threshold)
     }
 
+    /// The standard error of the mean log-ratio.
+    pub(crate) fn standard_error(&self) -> Option<f64> {
+        self.walsh.standard_error()
+    }
+
     /// Interval of the log-ratio itself at the level of `schedule`.
     pub(crate) fn interval(&self, schedule: &Schedule) -> Option<(f64, f64)> {
         let threshold = self.question.threshold;

@@ -225,6 +225,11 @@ impl Panel {
         self.finished = true;
     }
 
+    /// No more rounds will come, and the look that was to come after more of them is not taken: nothing is decided by it.
+    pub fn give_up(&mut self) {
+        self.finished = true;
+    }
+
     /// Whether the trial should go on for this question: it is neither decided nor given up, the panel
     /// is not finished, and the question holds the trial open.
     pub fn is_open(&self, question: usize) -> bool {
@@ -261,6 +266,12 @@ impl Panel {
             || (contrast.rounds(), contrast.estimate()),
             |closed| (closed.rounds, closed.estimate),
         )
+    }
+
+    /// The standard error of a question's log-ratios, see [`crate::estimate::Walsh::standard_error`]: of the rounds that the
+    /// estimate rests on.
+    pub fn standard_error(&self, question: usize) -> Option<f64> {
+        self.entries[question].contrast.standard_error()
     }
 
     /// Closes a question with its verdict.

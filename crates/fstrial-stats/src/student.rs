@@ -24,6 +24,15 @@ fn within(t: f64, degrees: usize) -> f64 {
     if is_odd { FRAC_2_PI * (theta + sin * sum) } else { sin * sum }
 }
 
+/// P(|T| ≥ t) for t ≥ 0: the two-sided p of a statistic, to about 1e−15.
+///
+/// # Panics
+/// `degrees` is 0.
+pub fn two_sided(t: f64, degrees: usize) -> f64 {
+    assert!(degrees > 0, "Student's t needs a degree of freedom");
+    if t.is_infinite() { 0.0 } else { (1.0 - within(t, degrees)).max(0.0) }
+}
+
 /// t > 0 with P(|T| ≥ t) = `p`, for 0 < p < 1.
 ///
 /// # Panics
@@ -76,6 +85,7 @@ mod tests {
         ] {
             let found = two_sided_quantile(p, degrees);
             assert!((found / expected - 1.0).abs() < 1e-9, "{p}, {degrees}: {found} is not {expected}");
+            assert!((two_sided(found, degrees) - p).abs() < 1e-9, "{p}, {degrees}");
         }
     }
 }

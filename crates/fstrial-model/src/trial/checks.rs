@@ -118,6 +118,13 @@ impl Trial {
                 "write pilot = \"12s\", or leave it out",
             ));
         }
+        if !settings.sequential && settings.rounds.is_none() {
+            return Some(problem(
+                &["trial", "sequential"],
+                "a trial that is not sequential is decided after its last round, and has no number of rounds",
+                "write rounds = 12, or leave sequential out",
+            ));
+        }
         if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {
             return Some(problem(
                 &["trial", "rounds"],

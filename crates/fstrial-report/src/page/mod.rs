@@ -13,6 +13,7 @@ mod collect;
 mod data;
 mod forest;
 mod forests;
+pub mod meta;
 mod pictures;
 mod several;
 mod svg;

@@ -315,12 +315,17 @@ proptest! {
     /// and with whatever can go wrong.
     #[test]
     fn the_document_of_a_trial_is_the_one_that_is_read_again(
-        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool,
+        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool, once: bool,
         cuts in prop::collection::vec((any::<bool>(), 1_usize..60), 0..4),
     ) {
         let names = ["a=ext4", "b=ext4", "c=xfs", "d=btrfs"];
         let plan = match claims.as_str() {
-            "" => plan(&names[..arms], &[1, 4], seed, |settings| settings.budget = Nanos::secs(90)),
+            "" => plan(&names[..arms], &[1, 4], seed, |settings| {
+                settings.budget = Nanos::secs(90);
+                if once {
+                    (settings.sequential, settings.rounds) = (false, Some(8));
+                }
+            }),
             claims => claimed_within("90s", claims, seed),
         };
         let plan = if control { controlled(plan) } else { plan };

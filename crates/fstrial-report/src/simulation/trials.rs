@@ -849,3 +849,18 @@ proptest! {
         }
     }
 }
+
+/// With 8 rounds fixed before, the trial runs all of them and is decided by all of them, or not at all.
+#[test]
+fn a_trial_that_is_not_sequential_is_decided_once_after_its_last_round() {
+    let once = |settings: &mut Settings| (settings.sequential, settings.rounds) = (false, Some(8));
+    let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, once);
+    let world = World { arms: vec![("b", faster(1.5))], ..World::default() };
+    let of = |told: &SimulatedTrial<'_>| of_metric(told, "b", "a", Metric::Throughput);
+    let whole = simulate(&plan, &world, none);
+    assert_eq!((whole.pairs(0, 1), of(&whole).verdict, of(&whole).rounds), (8, Outcome::Faster, 8));
+    // Run 1 and 2 inspect the arms; in the sixth round somebody interrupts it.
+    let cut = simulate(&plan, &world, |asked| (asked.run == 13).then_some(Fault::Interrupted));
+    assert_eq!(cut.finished().reason, Reason::Interrupted);
+    assert!(of(&cut).rounds >= 4 && of(&cut).verdict == Outcome::Undecided, "{:?}", of(&cut));
+}

@@ -17,6 +17,7 @@ mod in_file;
 mod judge;
 mod kernels;
 mod lacking;
+mod meta;
 mod noise;
 mod out_file;
 mod pages;
@@ -60,6 +61,7 @@ Examples:
   fstrial watch
   fstrial judge pairs.csv
   fstrial trend xfs/ext4 --fail-if-worse 5%
+  fstrial meta hosts
   fstrial serve
   fstrial claims check closson-2012 --quick
 
@@ -110,6 +112,7 @@ enum Command {
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
     Trend(Box<trend::TrendArgs>),
+    Meta(Box<meta::MetaArgs>),
     Serve(serve::ServeArgs),
     Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
@@ -409,6 +412,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),
         Command::Trend(args) => trend::exec(&args),
+        Command::Meta(args) => meta::exec(&args),
         Command::Serve(args) => serve::exec(&args),
         Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),

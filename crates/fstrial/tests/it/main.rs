@@ -21,6 +21,7 @@ mod labs;
 #[path = "../made/mod.rs"]
 mod made;
 mod memory;
+mod meta;
 mod operations;
 mod outputs;
 mod places;

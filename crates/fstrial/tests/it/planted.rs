@@ -40,6 +40,10 @@ pub(crate) struct Night {
     pub(crate) device: String,
     /// Whether XFS fails with 4 threads in the last round.
     pub(crate) fails_late: bool,
+    /// Whether its number of rounds was fixed before.
+    pub(crate) is_fixed: bool,
+    /// The digest of its machine-id.
+    pub(crate) machine: Option<&'static str>,
 }
 
 impl Default for Night {
@@ -61,6 +65,8 @@ impl Default for Night {
             status: TrialStatus::Decided,
             device: "image: loop device with direct I/O on a 2 GiB file in /planted".into(),
             fails_late: false,
+            is_fixed: false,
+            machine: None,
         }
     }
 }
@@ -78,6 +84,9 @@ impl Night {
         .unwrap();
         trial.trial.name.clone_from(&self.name);
         trial.arms[1].name.clone_from(&self.arm);
+        if self.is_fixed {
+            (trial.trial.sequential, trial.trial.rounds) = (false, Some(self.rounds));
+        }
         trial
     }
 
@@ -85,6 +94,7 @@ impl Night {
         let environment = serde_json::json!({
             "fstrial": "0.1.0",
             "host": self.host,
+            "machine": self.machine,
             "kernel": format!("{} x86_64", self.kernel),
             "distribution": "Planted Linux",
             "processor": self.processor,

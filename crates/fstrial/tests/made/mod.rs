@@ -145,6 +145,8 @@ fn environment(shape: &Shape) -> Environment {
         boot: None,
         place: String::new(),
         fstrial: env!("CARGO_PKG_VERSION").into(),
+        node: None,
+        machine: None,
         host: "made-up".into(),
         kernel: shape.kernel.clone(),
         distribution: "Debian GNU/Linux 12 (bookworm)".into(),

@@ -1,0 +1,361 @@
+//! From stored trials to answers: a contrast, its ratio and error, the machine that it was measured on, how the trial
+//! ended. [`crate::history`] puts them in order, [`crate::hosts`] pools them.
+
+use super::{
+    cell::Of,
+    course,
+    environment::Environment,
+    judge::{Estimate, Judge},
+    plan::Plan,
+    round::Earlier,
+    stored,
+};
+use crate::error::ExpectedError;
+use fstrial_model::{metric::Metric, trial::Compare};
+use fstrial_stats::Decision;
+use fstrial_store::{Store, StoreError, StoredTrial, TrialStatus};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What an answer is about, in the words of its trial.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Subject {
+    /// The workload.
+    pub workload: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// The level.
+    pub threads: u16,
+    /// Unit of the figure itself.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+}
+
+/// A machine, as far as stores tell one from another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Host {
+    /// The name that its scheduler has for it, else its own.
+    pub name: String,
+    /// A digest of its machine-id; none in trials from before it was stored.
+    pub machine: Option<String>,
+}
+
+/// How a trial came to its end, as far as that can bias its ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// It ran the number of rounds that was fixed before.
+    Fixed,
+    /// Its budget ended, or it was interrupted.
+    Budget,
+    /// Its own verdict on this contrast, which comes sooner where chance exaggerates the difference.
+    Verdict,
+}
+
+/// What one trial says about one contrast.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The arm (or workload) that is measured against the other.
+    pub a: String,
+    /// The arm (or workload) it is measured against.
+    pub b: String,
+    pub metric: Metric,
+    pub subject: Subject,
+    /// What makes it another question if it differs.
+    pub question: BTreeMap<String, String>,
+    /// `a` over `b` as the trial's own answer has it.
+    pub ratio: Estimate,
+    /// The standard error of its logarithm.
+    pub standard_error: f64,
+    pub stop: Stop,
+}
+
+/// The answers of a trial.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    pub host: Host,
+    pub environment: Environment,
+    pub answers: Vec<Answer>,
+    /// The band in which a difference does not matter, a fraction.
+    pub practical: f64,
+}
+
+/// All that a stored trial says about its contrasts, without those of controls; or why it says nothing.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn of_trial(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String>, ExpectedError> {
+    let read = match Read::of(store, trial) {
+        Ok(read) => read,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if read.plan.places.len() > 1 {
+        return Ok(Err("its arms were on several hosts".into()));
+    }
+    let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
+        Ok(earlier) => earlier,
+        Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
+        Err(error) => return Err(error),
+    };
+    let first = read.plan.trial.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
+    let Some(read) = read.at_the_place_of(&first, &earlier) else {
+        return Ok(Err("the environment of its runs cannot be read".into()));
+    };
+    let judge = course::judged(&read.plan, earlier.rounds);
+    let answers: Vec<Answer> =
+        (0..read.plan.contrasts.len()).filter_map(|index| read.answer(trial, &judge, index)).collect();
+    if answers.is_empty() {
+        return Ok(Err("it has no ratio: too few rounds, or a failure".into()));
+    }
+    let practical = read.plan.trial.trial.practical.fraction();
+    Ok(Ok(Answers { host: read.host(), environment: read.environment, answers, practical }))
+}
+
+/// A stored trial, understood.
+pub(crate) struct Read {
+    pub(crate) plan: Plan,
+    pub(crate) environment: Environment,
+}
+
+impl Read {
+    pub(crate) fn of(store: &Store, stored: &StoredTrial) -> Result<Self, String> {
+        match stored.summary.status {
+            TrialStatus::Running => return Err("it still runs, or was killed".into()),
+            TrialStatus::Failed => return Err("it could not go on".into()),
+            TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
+        }
+        let sessions = stored.sessions.iter().map(|session| serde_json::from_str(&session.environment));
+        let sessions: Vec<Environment> = sessions
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the environment of a session cannot be read: {error}"))?;
+        let is_other =
+            |two: &[Environment]| (&two[0].kernel, &two[0].fstrial) != (&two[1].kernel, &two[1].fstrial);
+        if sessions.windows(2).any(is_other) {
+            return Err("it was resumed with another kernel or fstrial".into());
+        }
+        let (plan, environment) = stored::planned(store, stored).map_err(|error| match error {
+            ExpectedError::Store(StoreError::Damaged { what, .. }) => what,
+            error => error.to_string(),
+        })?;
+        Ok(Self { plan, environment })
+    }
+
+    /// The same with the machine that an arm was built on, if that is at a place of its own. None if it cannot be read.
+    pub(crate) fn at_the_place_of(self, arm: &str, earlier: &Earlier) -> Option<Self> {
+        let arms = &self.plan.trial.arms;
+        let place = arms.iter().find(|other| other.name == arm).and_then(|arm| arm.place.as_ref());
+        let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };
+        Some(Self { environment: serde_json::from_str(stored).ok()?, ..self })
+    }
+
+    pub(crate) fn subject(&self, metric: Metric, cell: usize, result: usize) -> Subject {
+        let cell = self.plan.cells[cell];
+        let kind = &self.plan.results[cell.workload][result];
+        Subject {
+            workload: self.plan.workloads[cell.workload].name.clone(),
+            phase: kind.name.clone(),
+            threads: cell.threads,
+            unit: metric.unit(kind).to_owned(),
+            less_is_better: metric.less_is_better(kind),
+        }
+    }
+
+    pub(crate) fn release(&self) -> &str {
+        self.environment.kernel.split(' ').next().unwrap_or_default()
+    }
+
+    /// The device by kind, size and model: the same tomorrow, whatever the kernel calls it then.
+    fn device(&self) -> String {
+        without_nodes(self.device_and_folder().0).0
+    }
+
+    /// The device in words, and of a file the folder that it lay in.
+    fn device_and_folder(&self) -> (&str, Option<&str>) {
+        let device = self.environment.device.as_str();
+        match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
+            Some((file, _)) => (file, Some(&device[file.len() + " in ".len()..])),
+            None => (device, None),
+        }
+    }
+
+    /// What makes it another question on the same machine if it differs.
+    pub(crate) fn settings(
+        &self,
+        stored: &StoredTrial,
+        arms: &[&str],
+        cell: usize,
+    ) -> BTreeMap<String, String> {
+        let mut settings = self.question(stored, arms, &[cell]);
+        flatten("memory limited by", &json(&self.environment.memory_limited_by), &mut settings);
+        settings.insert("device".into(), self.device());
+        settings.insert("device.size".into(), self.plan.device_size.to_string());
+        settings.insert("processor".into(), self.environment.processor.clone());
+        settings.insert("cpus".into(), self.environment.cpus.to_string());
+        for arm in stored.arms.iter().filter(|arm| arms.contains(&arm.name.as_str())) {
+            if let Some(facts) = &arm.facts {
+                flatten(&format!("durability of {}", arm.name), &json(&facts.durability), &mut settings);
+            }
+        }
+        settings
+    }
+
+    /// What makes it another question on any machine if it differs: what the trial file has on these arms and the workloads
+    /// of these cells.
+    fn question(&self, stored: &StoredTrial, arms: &[&str], cells: &[usize]) -> BTreeMap<String, String> {
+        let trial = &self.plan.trial;
+        let mut settings = BTreeMap::new();
+        for (position, cell) in cells.iter().enumerate() {
+            let name = if position == 0 { "workload" } else { "other workload" };
+            flatten(name, &json(&self.plan.workloads[self.plan.cells[*cell].workload]), &mut settings);
+        }
+        settings.retain(|name, _| !name.contains("workload.name") && !name.contains("workload.threads"));
+        flatten("device", &json(&trial.device), &mut settings);
+        settings.remove("device.path");
+        flatten("log device", &json(&trial.log_device), &mut settings);
+        settings.remove("log device.path");
+        flatten("state", &json(&trial.trial.state), &mut settings);
+        flatten("restore", &json(&trial.trial.restore), &mut settings);
+        flatten("memory", &json(&trial.trial.memory), &mut settings);
+        for arm in stored.arms.iter().filter(|arm| arms.contains(&arm.name.as_str())) {
+            settings.insert(format!("arm {}", arm.name), arm.configuration.clone());
+        }
+        settings
+    }
+
+    /// What may differ from point to point.
+    pub(crate) fn circumstances(&self, stored: &StoredTrial, arms: &[&str]) -> BTreeMap<String, String> {
+        let environment = &self.environment;
+        let mut with = BTreeMap::from([
+            ("kernel".into(), environment.kernel.clone()),
+            ("fstrial".into(), environment.fstrial.clone()),
+            ("host".into(), environment.host.clone()),
+            ("distribution".into(), environment.distribution.clone()),
+            ("memory".into(), environment.memory.human()),
+            ("clock".into(), environment.clocksource.clone()),
+        ]);
+        with.extend(environment.governor.clone().map(|governor| ("governor".into(), governor)));
+        let (device, folder) = self.device_and_folder();
+        with.extend(folder.map(|folder| ("folder of the image".into(), folder.to_owned())));
+        with.extend(without_nodes(device).1.map(|node| ("device node".into(), node)));
+        for arm in stored.arms.iter().filter(|arm| arms.contains(&arm.name.as_str())) {
+            with.extend(arm.facts.iter().flat_map(|facts| facts.tools.clone()));
+        }
+        with
+    }
+
+    fn answer(&self, stored: &StoredTrial, judge: &Judge<'_>, index: usize) -> Option<Answer> {
+        let contrast = &self.plan.contrasts[index];
+        if contrast.of != Of::Ratio || self.plan.is_control(contrast.a) {
+            return None;
+        }
+        let (a, b) = self.plan.names(contrast);
+        let (arms, cells): (Vec<&str>, Vec<usize>) = match self.plan.trial.trial.compare {
+            Compare::Arms => (vec![&a, &b], vec![contrast.a]),
+            Compare::Workloads => (vec![self.plan.arm_name(contrast.a)], vec![contrast.a, contrast.b]),
+        };
+        let question = self.question(stored, &arms, &cells);
+        Some(Answer {
+            metric: contrast.metric,
+            subject: self.subject(contrast.metric, contrast.a, contrast.result_a),
+            ratio: judge.ratio(index)?,
+            standard_error: judge.standard_error(index)?,
+            stop: self.stop(judge, index),
+            question,
+            a,
+            b,
+        })
+    }
+
+    fn stop(&self, judge: &Judge<'_>, index: usize) -> Stop {
+        match judge.decision(index).0 {
+            _ if !self.plan.trial.trial.sequential => Stop::Fixed,
+            Decision::Undecided => Stop::Budget,
+            _ => Stop::Verdict,
+        }
+    }
+
+    fn host(&self) -> Host {
+        let environment = &self.environment;
+        let name = environment.node.as_ref().unwrap_or(&environment.host).clone();
+        Host { name, machine: environment.machine.clone() }
+    }
+}
+
+/// A device in words without the names that it has only until the next boot, and the first of these names. Of a ramdisk the
+/// driver is left.
+fn without_nodes(device: &str) -> (String, Option<String>) {
+    let is_node = |word: &&str| word.starts_with("/dev/");
+    let node = device.split(' ').find(is_node).map(|word| word.trim_end_matches(',').to_owned());
+    let kept = device.split(' ').filter_map(|word| match word.strip_prefix("/dev/") {
+        None => Some(word),
+        Some(name) if name.starts_with("zram") => Some("zram"),
+        Some(name) if name.starts_with("ram") => Some("ram"),
+        Some(_) => None,
+    });
+    (kept.collect::<Vec<_>>().join(" "), node)
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("settings are plain data")
+}
+
+/// Every value of a tree by its path: `workload.phases.0.duration`.
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, into));
+        }
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, value)| flatten(&format!("{path}.{index}"), value, into));
+        }
+        Value::String(text) => {
+            into.insert(path.to_owned(), text.clone());
+        }
+        Value::Bool(_) | Value::Number(_) => {
+            into.insert(path.to_owned(), value.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_known_by_kind_size_and_model() {
+        for (device, kept, node) in [
+            (
+                "ramdisk: /dev/zram12 of 2 GiB, added for this trial",
+                "ramdisk: zram of 2 GiB, added for this trial",
+                "/dev/zram12",
+            ),
+            ("ramdisk: /dev/ram0 (brd), 1 GiB", "ramdisk: ram (brd), 1 GiB", "/dev/ram0"),
+            (
+                "disk: /dev/sda (WDC WD40), 4 TiB, erased by every run",
+                "disk: (WDC WD40), 4 TiB, erased by every run",
+                "/dev/sda",
+            ),
+            ("disk: /dev/vdb, 4 TiB, erased by every run", "disk: 4 TiB, erased by every run", "/dev/vdb"),
+            (
+                "md raid0 of 2 members, each: disk: /dev/nvme0n1 (X), 1 TiB, erased by every run",
+                "md raid0 of 2 members, each: disk: (X), 1 TiB, erased by every run",
+                "/dev/nvme0n1",
+            ),
+        ] {
+            assert_eq!(without_nodes(device), (kept.to_owned(), Some(node.to_owned())));
+        }
+        assert_eq!(without_nodes("image: of 1 GiB"), ("image: of 1 GiB".to_owned(), None));
+    }
+
+    #[test]
+    fn settings_are_flat_and_what_is_absent_is_not_there() {
+        let mut found = BTreeMap::new();
+        flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut found);
+        let expected = [("a.b.0", "1"), ("a.b.1.c", "x"), ("a.e", "true")];
+        assert_eq!(found, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+    }
+}
