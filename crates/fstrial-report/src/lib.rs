@@ -7,6 +7,7 @@
 
 pub mod again;
 mod at_device;
+pub mod campaign;
 pub mod claim;
 pub mod diff;
 pub mod document;

@@ -82,6 +82,19 @@ pub struct Answers {
     pub practical: f64,
 }
 
+/// The machine of a trial, if its last session names one.
+pub fn host_of(trial: &StoredTrial) -> Option<Host> {
+    let environment: Environment = serde_json::from_str(&trial.sessions.last()?.environment).ok()?;
+    Some(Host::of(&environment))
+}
+
+impl Host {
+    fn of(environment: &Environment) -> Self {
+        let name = environment.node.as_ref().unwrap_or(&environment.host).clone();
+        Self { name, machine: environment.machine.clone() }
+    }
+}
+
 /// All that a stored trial says about its contrasts, without those of controls; or why it says nothing.
 ///
 /// # Errors
@@ -110,7 +123,7 @@ pub fn of_trial(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, St
         return Ok(Err("it has no ratio: too few rounds, or a failure".into()));
     }
     let practical = read.plan.trial.trial.practical.fraction();
-    Ok(Ok(Answers { host: read.host(), environment: read.environment, answers, practical }))
+    Ok(Ok(Answers { host: Host::of(&read.environment), environment: read.environment, answers, practical }))
 }
 
 /// A stored trial, understood.
@@ -274,12 +287,6 @@ impl Read {
             Decision::Undecided => Stop::Budget,
             _ => Stop::Verdict,
         }
-    }
-
-    fn host(&self) -> Host {
-        let environment = &self.environment;
-        let name = environment.node.as_ref().unwrap_or(&environment.host).clone();
-        Host { name, machine: environment.machine.clone() }
     }
 }
 

@@ -12,7 +12,7 @@ use fstrial_stack::cpu::{self, CpuCount};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{fs, time::Duration};
+use std::{fs, sync::OnceLock, time::Duration};
 
 /// What the machine is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +125,15 @@ pub(crate) fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// What a campaign calls this host.
+static NODE: OnceLock<String> = OnceLock::new();
+
+/// Names this host as a campaign does, for every environment that is looked at from now on.
+pub fn name_node(name: String) {
+    // A process works for one campaign.
+    let _ = NODE.set(name);
+}
+
 /// A digest for fstrial alone: machine-id(5) asks that the number itself is not given away.
 fn machine_digest(id: &str) -> String {
     let digest = Sha256::digest(format!("fstrial machine {id}"));
@@ -183,7 +192,7 @@ impl Environment {
             fstrial: env!("CARGO_PKG_VERSION").into(),
             place: String::new(),
             host: uname.nodename().to_string_lossy().into_owned(),
-            node: std::env::var("SLURMD_NODENAME").ok(),
+            node: NODE.get().cloned().or_else(|| std::env::var("SLURMD_NODENAME").ok()),
             machine: line("/etc/machine-id").filter(|id| !id.is_empty()).map(|id| machine_digest(&id)),
             kernel: format!("{} {}", uname.release().to_string_lossy(), uname.machine().to_string_lossy()),
             distribution: distribution.unwrap_or_else(unknown),

@@ -11,6 +11,7 @@ pub mod boots;
 pub mod cell;
 pub mod claim;
 pub mod clock;
+pub mod cluster;
 pub mod contrast;
 mod control;
 pub mod coordinator;

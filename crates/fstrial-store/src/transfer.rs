@@ -48,11 +48,38 @@ impl Store {
     /// There is no such trial in the other store; it is damaged there, and the error names that store; SQLite refused
     /// here. No part of the trial is copied then.
     pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<ImportOutcome, StoreError> {
+        self.take(other, trial, None)
+    }
+
+    /// Copies a trial as it is now, for one who asks again as it goes on: one that still runs there counts as interrupted at
+    /// this time, and one that is here already is replaced, under a new number, if it has more runs there.
+    ///
+    /// # Errors
+    /// As [`Self::import_trial`].
+    ///
+    /// # Panics
+    /// The time is not RFC 3339 in UTC: a bug of the caller's.
+    pub fn import_snapshot(
+        &mut self,
+        other: &Self,
+        trial: TrialId,
+        now: &str,
+    ) -> Result<ImportOutcome, StoreError> {
+        assert!(is_utc(now), "{now:?} is not a time in UTC");
+        self.take(other, trial, Some(now))
+    }
+
+    fn take(
+        &mut self,
+        other: &Self,
+        trial: TrialId,
+        snapshot: Option<&str>,
+    ) -> Result<ImportOutcome, StoreError> {
         let here = self.path().to_owned();
         self.write("import a trial", |target| {
             other
                 .read("read a trial", |source| {
-                    copy(source, target, trial).map_err(|failed| match failed {
+                    copy(source, target, trial, snapshot).map_err(|failed| match failed {
                         Failed::There(fault) => fault,
                         Failed::Here(fault) => Fault::Elsewhere(Box::new(fault.at(&here, "import a trial"))),
                     })
@@ -66,33 +93,7 @@ impl Store {
     /// # Errors
     /// There is no such trial; SQLite refused. Nothing is removed then.
     pub fn remove_trial(&mut self, trial: TrialId) -> Result<(), StoreError> {
-        self.write("remove a trial", |connection| {
-            last_session(connection, trial)?;
-            for table in ["histogram", "stage", "counter", "result", "measurement"] {
-                let of_runs = format!("DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE trial = ?1)");
-                connection.execute(&of_runs, [trial.0])?;
-            }
-            for table in ["run", "cell", "tally", "tag", "session", "arm"] {
-                connection.execute(&format!("DELETE FROM {table} WHERE trial = ?1"), [trial.0])?;
-            }
-            connection.execute("DELETE FROM trial WHERE id = ?1", [trial.0])?;
-            connection.execute(
-                "DELETE FROM facts WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.facts = facts.id) \
-                 AND NOT EXISTS (SELECT 1 FROM arm WHERE arm.facts = facts.id)",
-                [],
-            )?;
-            connection.execute(
-                "DELETE FROM commands \
-                 WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.commands = commands.id)",
-                [],
-            )?;
-            connection.execute(
-                "DELETE FROM environment \
-                 WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.environment = environment.id)",
-                [],
-            )?;
-            Ok(())
-        })
+        self.write("remove a trial", |connection| remove(connection, trial))
     }
 
     /// Gives the room of what was removed back to the filesystem. The file is rewritten, through a temporary file and
@@ -141,14 +142,56 @@ fn refused(what: impl Fn() -> String) -> impl Fn(Fault) -> Failed {
     }
 }
 
-fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<ImportOutcome, Failed> {
-    let stored = stored_trial(source, trial).map_err(Failed::There)?;
+fn remove(connection: &Connection, trial: TrialId) -> Result<(), Fault> {
+    last_session(connection, trial)?;
+    for table in ["histogram", "stage", "counter", "result", "measurement"] {
+        let of_runs = format!("DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE trial = ?1)");
+        connection.execute(&of_runs, [trial.0])?;
+    }
+    for table in ["run", "cell", "tally", "tag", "session", "arm"] {
+        connection.execute(&format!("DELETE FROM {table} WHERE trial = ?1"), [trial.0])?;
+    }
+    connection.execute("DELETE FROM trial WHERE id = ?1", [trial.0])?;
+    connection.execute(
+        "DELETE FROM facts WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.facts = facts.id) \
+         AND NOT EXISTS (SELECT 1 FROM arm WHERE arm.facts = facts.id)",
+        [],
+    )?;
+    connection.execute(
+        "DELETE FROM commands \
+         WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.commands = commands.id)",
+        [],
+    )?;
+    connection.execute(
+        "DELETE FROM environment WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.environment = environment.id)",
+        [],
+    )?;
+    Ok(())
+}
+
+/// `snapshot`: now, if a trial that still runs is copied too.
+fn copy(
+    source: &Connection,
+    target: &Connection,
+    trial: TrialId,
+    snapshot: Option<&str>,
+) -> Result<ImportOutcome, Failed> {
+    let mut stored = stored_trial(source, trial).map_err(Failed::There)?;
     check(&stored).map_err(|why| Failed::There(Fault::damaged(format!("trial {trial}: {why}"))))?;
     if let Some((known, runs)) = find_same(target, &stored).map_err(Failed::Here)? {
-        return Ok(ImportOutcome::Here { trial: known, runs, runs_there: stored.summary.runs });
+        let runs_there = stored.summary.runs;
+        if snapshot.is_none() || runs_there <= runs {
+            return Ok(ImportOutcome::Here { trial: known, runs, runs_there });
+        }
+        remove(target, known).map_err(Failed::Here)?;
     }
-    if stored.summary.status == TrialStatus::Running {
-        return Ok(ImportOutcome::Running);
+    let last = stored.sessions.last_mut().filter(|last| last.status == TrialStatus::Running);
+    match (last, snapshot) {
+        (Some(last), Some(now)) => {
+            (last.status, last.ended_at) = (TrialStatus::Interrupted, Some(now.to_owned()));
+        }
+        (Some(_), None) => return Ok(ImportOutcome::Running),
+        (None, _) => {}
     }
     let id = insert_trial(target, &stored).map_err(refused(|| format!("trial {trial}")))?;
     let mut sessions = HashMap::new();

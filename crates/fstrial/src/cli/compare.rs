@@ -153,7 +153,7 @@ pub(crate) struct CompareArgs {
     state: Option<State>,
 
     /// Seed of everything random.
-    #[arg(long, hide_short_help = true, value_parser = super::run::seed)]
+    #[arg(long, hide_short_help = true, value_parser = super::conduct::seed)]
     seed: Option<u64>,
 
     /// Set a key of a trial file (repeatable): trial.memory=1GiB, device.members=4, workload.rate=5000/s …

@@ -4,7 +4,7 @@ mod args;
 mod resume;
 
 use super::{Home, lacking, pages};
-pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
+pub(crate) use args::{ConductArgs, FailIf, only_for_disks, seed};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_report::{
     again,

@@ -5,11 +5,15 @@ use clap::Args;
 use fstrial_model::{metric::Metric, units::Percent};
 use fstrial_report::{
     USUAL_COLUMNS, is_unicode, json_lines,
-    meta::{self, Collection},
+    meta::{self, Collection, MetaDocument},
     page, stdout,
     trend::Terminal,
 };
-use fstrial_run::{answers, error::ExpectedError, exit_code};
+use fstrial_run::{
+    answers::{self, Answer},
+    error::ExpectedError,
+    exit_code,
+};
 use fstrial_store::{Store, StoredTrial};
 use std::{
     collections::BTreeSet,
@@ -70,7 +74,7 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
     }
     let mut all = Pool::default();
     let stores = if args.stores.is_empty() {
-        all.add(&results::open(&args.home)?, "#", args)?;
+        all.add(&results::open(&args.home)?, "#", Some(args))?;
         1
     } else {
         let files = files(&args.stores)?;
@@ -78,14 +82,14 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
             let name = file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let opened = Store::open_copy(file).map_err(ExpectedError::from);
             // One that cannot be read takes nothing from the others, unless it was the only one.
-            match opened.and_then(|store| all.add(&store, &format!("{name} #"), args)) {
+            match opened.and_then(|store| all.add(&store, &format!("{name} #"), Some(args))) {
                 Err(error) if files.len() > 1 => all.collection.leave_out(&name, &error.in_full()),
                 other => other?,
             }
         }
         files.len()
     };
-    let document = all.collection.document(stores, practical);
+    let document = all.document(stores, practical);
     if document.questions.is_empty() {
         let why = document.left_out.iter().next().map(|(reason, what)| format!("; {}: {reason}", what[0]));
         return Err(ExpectedError::usage(
@@ -116,14 +120,21 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
 
 /// The trials of all stores, each once.
 #[derive(Default)]
-struct Pool {
+pub(super) struct Pool {
     collection: Collection,
     seen: BTreeSet<(String, u64, String, String, String)>,
 }
 
 impl Pool {
-    fn add(&mut self, store: &Store, prefix: &str, args: &MetaArgs) -> Result<(), ExpectedError> {
-        for summary in args.filter.search().find(store)? {
+    /// Adds the trials of a store that flags choose; all of them without flags.
+    pub(super) fn add(
+        &mut self,
+        store: &Store,
+        prefix: &str,
+        args: Option<&MetaArgs>,
+    ) -> Result<(), ExpectedError> {
+        let search = args.map(|args| args.filter.search()).unwrap_or_default();
+        for summary in search.find(store)? {
             let trial = store.trial(summary.id)?;
             let name = format!("{prefix}{}", summary.id);
             if !self.seen.insert(identity(&trial)) {
@@ -138,20 +149,32 @@ impl Pool {
                 }
             };
             let decides = trial_metrics(&trial);
-            self.collection.add(&name, found, |answer| {
-                let is_metric = match args.metric {
-                    Some(metric) => answer.metric == metric,
-                    None => decides.contains(&answer.metric),
-                };
-                let subject = &answer.subject;
-                let workloads = &args.filter.workload;
-                let is_like = |pattern: &String| store.is_like(&subject.workload, pattern).unwrap_or(false);
-                is_metric
-                    && (args.threads.is_empty() || args.threads.contains(&subject.threads))
-                    && (workloads.is_empty() || workloads.iter().any(is_like))
+            self.collection.add(&name, found, |answer| match args {
+                Some(args) => args.wants(store, answer, &decides),
+                None => decides.contains(&answer.metric),
             });
         }
         Ok(())
+    }
+
+    pub(super) fn document(self, stores: usize, practical: Option<f64>) -> MetaDocument {
+        self.collection.document(stores, practical)
+    }
+}
+
+impl MetaArgs {
+    /// Whether flags choose an answer of a trial that decides on these metrics.
+    fn wants(&self, store: &Store, answer: &Answer, decides: &[Metric]) -> bool {
+        let is_metric = match self.metric {
+            Some(metric) => answer.metric == metric,
+            None => decides.contains(&answer.metric),
+        };
+        let subject = &answer.subject;
+        let workloads = &self.filter.workload;
+        let is_like = |pattern: &String| store.is_like(&subject.workload, pattern).unwrap_or(false);
+        is_metric
+            && (self.threads.is_empty() || self.threads.contains(&subject.threads))
+            && (workloads.is_empty() || workloads.iter().any(is_like))
     }
 }
 

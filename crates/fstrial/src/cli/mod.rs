@@ -19,6 +19,7 @@ mod kernels;
 mod lacking;
 mod meta;
 mod noise;
+mod on;
 mod out_file;
 mod pages;
 pub(crate) mod report;
@@ -176,6 +177,17 @@ impl Home {
             let home = std::path::absolute(home).unwrap_or_else(|_| home.clone());
             format!(" --home {}", command::quoted(&home.display().to_string()))
         })
+    }
+
+    /// The folder that has a home for each host of a campaign; none if each has its own, as root's has.
+    pub(crate) fn of_hosts(&self) -> Result<Option<PathBuf>, ExpectedError> {
+        let is_named =
+            self.home.is_some() || std::env::var_os("FSTRIAL_HOME").is_some_and(|home| !home.is_empty());
+        if host::is_root() && !is_named {
+            return Ok(None);
+        }
+        let folder = self.folder()?;
+        Ok(Some(std::path::absolute(&folder).unwrap_or(folder).join("hosts")))
     }
 
     /// The folder, open; none if there is none yet.

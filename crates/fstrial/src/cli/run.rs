@@ -3,7 +3,9 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    device, in_file, workloads,
+    device, in_file,
+    on::{self, OnArgs},
+    workloads,
 };
 use clap::Args;
 use fstrial_model::{
@@ -22,7 +24,9 @@ Examples:
   fstrial run trial.toml
   fstrial run trial.toml --budget 20m --fail-if slower
   fstrial run trial.toml --place node='ssh -o BatchMode=yes node fstrial agent'
-  fstrial run trial.toml --dry-run")]
+  fstrial run trial.toml --dry-run
+  fstrial run trial.toml --on slurm --hosts 12
+  fstrial run trial.toml --on 'command ssh {host} fstrial agent --trial' --hosts a,b,c")]
 pub(crate) struct RunArgs {
     /// The trial file; `fstrial compare … --save FILE` writes one.
     #[arg(value_name = "FILE")]
@@ -33,27 +37,17 @@ pub(crate) struct RunArgs {
     budget: Option<Nanos>,
 
     /// Seed of everything random, instead of the file's.
-    #[arg(long, value_parser = seed)]
+    #[arg(long, value_parser = conduct::seed)]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    on: OnArgs,
 
     #[command(flatten)]
     conduct: ConductArgs,
 
     #[command(flatten)]
     home: Home,
-}
-
-/// Parses a seed, decimal or hexadecimal.
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    // Trial files hold signed numbers.
-    parsed
-        .ok()
-        .filter(|seed| i64::try_from(*seed).is_ok())
-        .ok_or_else(|| "a seed is a whole number below 2^63 such as 7 or 0x1f".into())
 }
 
 pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
@@ -83,6 +77,10 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
         trial.trial.budget = budget;
     }
     trial.trial.seed = args.seed.or(trial.trial.seed);
+    if args.on.is_given() {
+        args.conduct.check_for_hosts()?;
+        return on::exec(trial, &args.on, args.budget, args.conduct.is_json(), &args.home);
+    }
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 

@@ -145,6 +145,32 @@ impl ConductArgs {
         Ok(())
     }
 
+    /// Refuses what a trial on many hosts does not take.
+    pub(in crate::cli) fn check_for_hosts(&self) -> Result<(), ExpectedError> {
+        let given = [
+            ("--erase", self.erase.is_some()),
+            ("--place", !self.places.is_empty()),
+            ("--as-arm", self.as_arm.is_some()),
+            ("--precondition", self.precondition.is_some()),
+            ("--dry-run", self.dry_run),
+            ("--watch", self.watch),
+            ("--fail-if", self.fail_if.is_some()),
+            ("--tag", !self.tags.is_empty()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(ExpectedError::usage(
+                format!("{flag} is for a trial on this host, and --on runs it on others"),
+                format!("leave {flag} out; without --on, --dry-run shows what each host does"),
+            )),
+        }
+    }
+
+    /// Whether answers are JSON.
+    pub(in crate::cli) const fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Whether there is to be no progress.
     pub(in crate::cli) fn is_quiet(&self) -> bool {
         self.quiet > 0
@@ -183,4 +209,17 @@ pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result
             format!("leave {flag} out, or name the disk: --device disk --erase /dev/disk/by-id/…"),
         )),
     }
+}
+
+/// Parses a seed, decimal or hexadecimal.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    // Trial files hold signed numbers.
+    parsed
+        .ok()
+        .filter(|seed| i64::try_from(*seed).is_ok())
+        .ok_or_else(|| "a seed is a whole number below 2^63 such as 7 or 0x1f".into())
 }

@@ -1,0 +1,447 @@
+//! `fstrial run --on`: a real Slurm whose nodes are network, process, mount and host-name namespaces of this host, and commands. The
+//! nodes share a kernel and its processors, so that these tests look at what is kept and counted, and never at verdicts.
+
+use crate::support::{self, FSTRIAL, Lab, Running};
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+/// How long Slurm may take for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster: its controller on a bridge, and its nodes behind it.
+struct Cluster {
+    folder: PathBuf,
+    /// Two numbers of the address of its network, and what its devices are called after.
+    net: u32,
+    munge: Option<Child>,
+    controller: Option<Child>,
+    nodes: Vec<Option<Child>>,
+}
+
+impl Cluster {
+    /// One of this many nodes, `h1` and so on; none with a reason where it cannot be made.
+    fn new(name: &str, lab: &Lab, nodes: usize) -> Option<Self> {
+        if !support::is_root_with_loop_devices(name) {
+            return None;
+        }
+        for program in ["munged", "slurmctld", "slurmd", "sbatch", "ip", "nsenter", "unshare"] {
+            if fstrial_stack::command::find(program).is_none() {
+                support::skip(name, &format!("{program} is not installed"));
+                return None;
+            }
+        }
+        let folder = lab.path("slurm");
+        for (part, mode) in [("", 0o755), ("key", 0o700), ("run", 0o755), ("state", 0o755)] {
+            fs::create_dir_all(folder.join(part)).unwrap();
+            fs::set_permissions(folder.join(part), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::write(folder.join("key/munge.key"), [7; 128]).unwrap();
+        fs::set_permissions(folder.join("key/munge.key"), fs::Permissions::from_mode(0o400)).unwrap();
+        // Tests of one process and of others run at the same time.
+        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+        let net = (std::process::id() * 4 + CLUSTERS.fetch_add(1, Ordering::Relaxed)) % 62_500;
+        let nodes_of = || std::iter::repeat_with(|| None).take(nodes).collect();
+        let mut cluster = Self { folder, net, munge: None, controller: None, nodes: nodes_of() };
+        if let Err(why) = cluster.connect(nodes) {
+            support::skip(name, &format!("no network for the nodes: {why}"));
+            return None;
+        }
+        cluster.configure(nodes);
+        let path = |name: &str| cluster.folder.join(name).display().to_string();
+        let munge = [
+            "--foreground".to_owned(),
+            format!("--key-file={}", path("key/munge.key")),
+            format!("--socket={}", path("run/munge.sock")),
+            format!("--pid-file={}", path("run/munged.pid")),
+            format!("--log-file={}", path("key/log")),
+            format!("--seed-file={}", path("key/seed")),
+        ];
+        cluster.munge = Some(cluster.daemon("munged", "munged", &munge));
+        cluster.start_controller();
+        for node in 1..=nodes {
+            cluster.start_node(node);
+        }
+        let idle = format!("idle {nodes}");
+        let are_idle = || cluster.ask("sinfo", &["-h", "-o", "%t %D"]).trim() == idle;
+        assert!(support::eventually(PATIENCE, are_idle), "{}", cluster.ask("sinfo", &[]));
+        Some(cluster)
+    }
+
+    fn address(&self, host: usize) -> String {
+        format!("10.{}.{}.{host}", self.net / 250 % 250, self.net % 250)
+    }
+
+    fn namespace(&self, node: usize) -> String {
+        format!("fst{}h{node}", self.net)
+    }
+
+    /// A bridge, and for each node a namespace with one end of a pair of devices.
+    fn connect(&self, nodes: usize) -> Result<(), String> {
+        let bridge = format!("fst{}", self.net);
+        let ip = |words: String| {
+            let done = support::command("ip").args(words.split(' ')).output().map_err(|e| e.to_string())?;
+            if done.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&done.stderr).into_owned())
+            }
+        };
+        ip(format!("link add {bridge} type bridge"))?;
+        ip(format!("addr add {}/24 dev {bridge}", self.address(254)))?;
+        ip(format!("link set {bridge} up"))?;
+        for node in 1..=nodes {
+            let (space, pair) = (self.namespace(node), format!("f{}p{node}", self.net));
+            ip(format!("netns add {space}"))?;
+            ip(format!("link add {pair} type veth peer name eth0 netns {space}"))?;
+            ip(format!("link set {pair} master {bridge} up"))?;
+            ip(format!("-n {space} addr add {}/24 dev eth0", self.address(node)))?;
+            ip(format!("-n {space} link set eth0 up"))?;
+            ip(format!("-n {space} link set lo up"))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&self, nodes: usize) {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let folder = self.folder.display();
+        let mut text = format!(
+            "ClusterName=lab\nSlurmctldHost={host}({})\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
+             AuthType=auth/munge\nAuthInfo=socket={folder}/run/munge.sock,cred_expire=5\n\
+             StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\n\
+             SlurmctldPidFile={folder}/run/ctld.pid\nSlurmdPidFile={folder}/run/slurmd-%n.pid\n\
+             ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
+             AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
+             SelectTypeParameters=CR_Core\nReturnToService=2\nMpiDefault=none\nKillWait=10\nSlurmdTimeout=20\n\
+             SlurmdParameters=config_overrides\n",
+            self.address(254),
+            20_000 + self.net % 10_000
+        );
+        for node in 1..=nodes {
+            text += &format!("NodeName=h{node} NodeAddr={} CPUs=2 RealMemory=1000\n", self.address(node));
+            fs::create_dir_all(self.folder.join(format!("spool-h{node}"))).unwrap();
+        }
+        text += &format!(
+            "PartitionName=lab Nodes=h[1-{nodes}] Default=YES MaxTime=1000 State=UP OverSubscribe=EXCLUSIVE\n"
+        );
+        fs::write(self.folder.join("slurm.conf"), text).unwrap();
+    }
+
+    fn daemon(&self, log: &str, program: &str, words: &[String]) -> Child {
+        let log = fs::File::create(self.folder.join(format!("{log}.log"))).unwrap();
+        let program = fstrial_stack::command::find(program).unwrap();
+        let mut command = support::command(program);
+        command.args(words).env("SLURM_CONF", self.folder.join("slurm.conf")).stdin(Stdio::null());
+        command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    }
+
+    fn start_controller(&mut self) {
+        self.controller = Some(self.daemon("slurmctld", "slurmctld", &["-D".into()]));
+    }
+
+    fn start_node(&mut self, node: usize) {
+        let script = format!("hostname h{node} && exec slurmd -D -N h{node}");
+        let net = format!("--net=/run/netns/{}", self.namespace(node));
+        let words = [
+            net.as_str(),
+            "unshare",
+            "--uts",
+            "--pid",
+            "--mount",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let child = self.daemon(&format!("h{node}"), "nsenter", &words.map(str::to_owned));
+        self.nodes[node - 1] = Some(child);
+    }
+
+    /// The node loses its power: everything on it dies at this moment.
+    fn kill_node(&mut self, node: usize) {
+        let mut child = self.nodes[node - 1].take().unwrap();
+        support::kill(child.id());
+        child.wait().unwrap();
+    }
+
+    fn kill_controller(&mut self) {
+        let mut child = self.controller.take().unwrap();
+        support::kill(child.id());
+        child.wait().unwrap();
+    }
+
+    fn ask(&self, program: &str, words: &[&str]) -> String {
+        let mut command = support::command(program);
+        let done = command.args(words).env("SLURM_CONF", self.folder.join("slurm.conf")).output().unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Starts `fstrial` as a user of the cluster does.
+    fn start(&self, lab: &Lab, words: &str) -> Running {
+        let mut command = lab.prepare(FSTRIAL);
+        command.args(words.split_whitespace()).env("SLURM_CONF", self.folder.join("slurm.conf"));
+        Running::start(command)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        let count = nodes.len();
+        let daemons = [self.controller.take(), self.munge.take()];
+        for mut child in nodes.into_iter().chain(daemons).flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for node in 1..=count {
+            let _ = support::command("ip").args(["netns", "del", &self.namespace(node)]).status();
+        }
+        let _ = support::command("ip").args(["link", "del", &format!("fst{}", self.net)]).status();
+    }
+}
+
+/// A trial of a few seconds; `rounds` of it.
+fn write_trial(lab: &Lab, name: &str, rounds: u32) {
+    lab.write(
+        &format!("{name}.toml"),
+        &format!(
+            "[trial]\nrounds = {rounds}\n[device]\nkind = \"image\"\nsize = \"320MiB\"\n[[arm]]\nfilesystem = \"ext4\"\n\
+             [[arm]]\nname = \"other\"\nfilesystem = \"ext4\"\nmount = [\"noatime\"]\n\
+             [[workload]]\nuse = \"append-fsync\"\nthreads = [1]\nduration = \"200ms\"\nwarmup = \"0s\"\n"
+        ),
+    );
+}
+
+/// The hosts of the pooled answer, with their rounds.
+fn rounds_of_hosts(document: &Value) -> Vec<(String, u64)> {
+    let hosts = document["questions"][0]["hosts"].as_array().unwrap_or_else(|| panic!("{document}"));
+    let mut found: Vec<(String, u64)> = hosts
+        .iter()
+        .map(|host| (host["name"].as_str().unwrap().to_owned(), host["rounds"].as_u64().unwrap()))
+        .collect();
+    found.sort();
+    found
+}
+
+fn named(hosts: &[(&str, u64)]) -> Vec<(String, u64)> {
+    hosts.iter().map(|(name, rounds)| ((*name).to_owned(), *rounds)).collect()
+}
+
+#[test]
+fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
+    let name = "a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there";
+    let lab = Lab::new();
+    let Some(mut cluster) = Cluster::new(name, &lab, 4) else { return };
+
+    // Three of four; none is named.
+    write_trial(&lab, "short", 5);
+    let ended = cluster.start(&lab, "run short.toml --on slurm --hosts 3 --json").end(2 * PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.json().pop().unwrap();
+    assert_eq!(rounds_of_hosts(&document), named(&[("h1", 5), ("h2", 5), ("h3", 5)]));
+    let question = &document["questions"][0];
+    assert!(question["hosts"].as_array().unwrap().iter().all(|host| host["stop"] == "fixed"), "{question}");
+    assert!(question["pooled"]["interval"].is_array(), "{question}");
+    // Again, nothing is left to run.
+    let again = cluster.start(&lab, "run short.toml --on slurm --hosts 3 --json").end(PATIENCE);
+    let states: Vec<Value> = again.json().iter().filter_map(|line| line.get("state").cloned()).collect();
+    assert_eq!((states, again.json().pop().unwrap()), (vec!["done".into(); 3], document));
+    assert_eq!(
+        cluster.ask("squeue", &["-h", "-t", "all", "-o", "%i"]).lines().count(),
+        3,
+        "three jobs in all"
+    );
+
+    // One node is drained, and takes no job; another loses its power in the middle; and the controller is started again.
+    write_trial(&lab, "long", 12);
+    cluster.ask("scontrol", &["update", "nodename=h4", "state=drain", "reason=test"]);
+    let mut running = cluster.start(&lab, "run long.toml --on slurm --hosts 3 --json");
+    let mut begun = 0;
+    while begun < 3 {
+        begun += u32::from(running.event().expect("it goes on")["state"] == "running");
+    }
+    let rounds = || fs::read_to_string(lab.path("long.hosts/h2.out")).unwrap_or_default();
+    assert!(support::eventually(PATIENCE, || rounds().contains("\"done\":2")), "{}", rounds());
+    cluster.kill_node(2);
+    cluster.kill_controller();
+    // It may find its port taken for a moment.
+    let is_back = || {
+        if cluster.controller.as_mut().is_none_or(|daemon| daemon.try_wait().unwrap().is_some()) {
+            cluster.start_controller();
+        }
+        cluster.ask("sinfo", &["-h"]).contains("h1")
+    };
+    assert!(support::eventually(PATIENCE, is_back));
+    cluster.ask("scontrol", &["update", "nodename=h2", "state=down", "reason=test"]);
+    cluster.start_node(2);
+    cluster.ask("scontrol", &["update", "nodename=h2", "state=resume"]);
+    let ended = running.end(4 * PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.json().pop().unwrap();
+    let found = rounds_of_hosts(&document);
+    let others: Vec<_> = found.iter().filter(|(host, _)| host != "h2").cloned().collect();
+    assert_eq!(others, named(&[("h1", 12), ("h3", 12)]));
+    // The round in which it died has perhaps no pair.
+    assert!(found.contains(&("h2".into(), 12)) || found.contains(&("h2".into(), 11)), "{found:?}");
+    // What it had before is kept: it has begun twice, and the second time with rounds.
+    let begun: Vec<u64> = rounds()
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["event"] == "begun")
+        .map(|line| line["rounds"].as_u64().unwrap())
+        .collect();
+    assert!(begun.len() == 2 && begun[0] == 0 && begun[1] >= 2, "{begun:?}");
+
+    // More hosts than there are is an error that leaves no job.
+    write_trial(&lab, "many", 5);
+    let ended = cluster.start(&lab, "run many.toml --on slurm --hosts 4").end(PATIENCE);
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.stderr.contains("3 of 4 hosts take the job"), "{ended:?}");
+    let none_left = || cluster.ask("squeue", &["-h"]).trim().is_empty();
+    assert!(support::eventually(PATIENCE, none_left), "{}", cluster.ask("squeue", &[]));
+    drop(cluster);
+    lab.assert_nothing_left("after a cluster");
+}
+
+#[test]
+fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
+    let name = "a_campaign_outlives_its_command_and_ends_with_it_when_interrupted";
+    let lab = Lab::new();
+    let Some(cluster) = Cluster::new(name, &lab, 3) else { return };
+    write_trial(&lab, "trial", 12);
+    let words = "run trial.toml --on slurm --hosts 3 --json";
+    let until_all_run = || {
+        let mut running = cluster.start(&lab, words);
+        let mut begun = 0;
+        while begun < 3 {
+            begun += u32::from(running.event().expect("it goes on")["state"] == "running");
+        }
+        running
+    };
+    // Interrupted, it cancels its jobs, and says what they have.
+    let running = until_all_run();
+    let done = || fs::read_to_string(lab.path("trial.hosts/h1.out")).unwrap_or_default();
+    assert!(support::eventually(PATIENCE, || done().contains("\"done\":1")), "{}", done());
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.end(2 * PATIENCE).code(), 130);
+    assert_eq!(cluster.ask("squeue", &["-h"]), "");
+    // Killed, it leaves them running, and the next one follows them.
+    let running = until_all_run();
+    support::kill(running.pid());
+    assert!(running.end(PATIENCE).is_killed());
+    let jobs = cluster.ask("squeue", &["-h", "-o", "%i"]);
+    assert_eq!(jobs.lines().count(), 3, "{jobs}");
+    let ended = cluster.start(&lab, words).end(4 * PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    // A round that was cut short has no pair.
+    let found = rounds_of_hosts(&ended.json().pop().unwrap());
+    assert!(found.len() == 3 && found.iter().all(|(_, rounds)| [11, 12].contains(rounds)), "{found:?}");
+    assert_eq!(cluster.ask("squeue", &["-h", "-t", "all", "-o", "%i"]).lines().count(), 6, "no third job");
+    drop(cluster);
+    lab.assert_nothing_left("after a campaign");
+}
+
+/// The words of a command that runs the trial of a host here, in a home of its own.
+fn command_for(lab: &Lab) -> String {
+    let home = lab.path("homes").display().to_string();
+    fs::create_dir_all(&home).unwrap();
+    let script = format!("#!/bin/sh\nexec {FSTRIAL} agent --trial --home {home}/$1\n");
+    let path = lab.write("on-host", &script);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+/// Runs words of which one has spaces, between `'`.
+fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
+    let mut command = lab.prepare(FSTRIAL);
+    for (index, part) in words.split('\'').enumerate() {
+        if index % 2 == 1 {
+            command.arg(part);
+        } else {
+            command.args(part.split_whitespace());
+        }
+    }
+    Running::start(command).end(2 * PATIENCE)
+}
+
+#[test]
+fn any_command_starts_the_job_of_a_host() {
+    let lab = Lab::new();
+    let on = command_for(&lab);
+    for arm in ["a", "b"] {
+        fs::create_dir(lab.path(arm)).unwrap();
+    }
+    let [a, b] = ["a", "b"].map(|arm| lab.path(arm).display().to_string());
+    let words =
+        format!("compare a=dir:{a} b=dir:{b} -w append-fsync --threads 1 --duration 100ms --rounds 5");
+    lab.save(&words, "dirs.toml");
+    let ended = run_quoted(
+        &lab,
+        &format!("run dirs.toml --on 'command {on} {{host}}' --hosts x,y,z --folder dirs.hosts --json"),
+    );
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.json().pop().unwrap();
+    assert_eq!(rounds_of_hosts(&document), named(&[("x", 5), ("y", 5), ("z", 5)]));
+    // A folder is of one trial.
+    lab.write(
+        "other.toml",
+        &fs::read_to_string(lab.path("dirs.toml")).unwrap().replace("rounds = 5", "rounds = 6"),
+    );
+    let other = run_quoted(
+        &lab,
+        &format!("run other.toml --on 'command {on} {{host}}' --hosts x --folder dirs.hosts"),
+    );
+    assert!(other.code() == 2 && other.stderr.contains("holds the hosts of another trial"), "{other:?}");
+    // One that cannot be reached is said, with what its command complained of, and the others count.
+    lab.write(
+        "half.sh",
+        "#!/bin/sh\n[ $1 = lost ] && { echo no route to lost >&2; exit 255; }\nexec ./on-host $1\n",
+    );
+    fs::set_permissions(lab.path("half.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let half = run_quoted(
+        &lab,
+        "run dirs.toml --on 'command ./half.sh {host}' --hosts x,lost,z --folder half.hosts --json",
+    );
+    assert_eq!(half.code(), 11, "{half:?}");
+    assert!(half.stderr.contains("no route to lost"), "{half:?}");
+    assert_eq!(rounds_of_hosts(half.json().last().unwrap()), named(&[("x", 5), ("z", 5)]));
+    lab.assert_nothing_left("after commands");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_a_job_is_started() {
+    let lab = Lab::new();
+    write_trial(&lab, "trial", 5);
+    for (words, problem) in [
+        ("run trial.toml --on 'command ssh host' --hosts a", "has no {host}"),
+        ("run trial.toml --on kubernetes --hosts 3", "use slurm"),
+        ("run trial.toml --on 'command ssh {host}' --hosts 3", "reaches hosts by their names"),
+        ("run trial.toml --on 'command ssh {host}' --hosts a,../b", "is not the name of a host"),
+        ("run trial.toml --on 'command ssh {host}' --hosts a,a", "is there twice"),
+        ("run trial.toml --on 'command ssh {host}'", "--hosts"),
+        ("run trial.toml --hosts 3", "--on"),
+        (
+            "run trial.toml --on 'command ssh {host}' --hosts a --dry-run",
+            "--dry-run is for a trial on this host",
+        ),
+    ] {
+        let refused = run_quoted(&lab, words);
+        assert_eq!(refused.code(), 2, "{words}: {refused:?}");
+        assert!(refused.stderr.contains(problem), "{words}: {}", refused.stderr);
+    }
+    assert!(!lab.path("trial.hosts").exists());
+    let disk = "[device]\nkind = \"disk\"\npath = \"/dev/disk/by-id/none\"\n[[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nname = \"other\"\nfilesystem = \"ext4\"\n[[workload]]\nuse = \"append-fsync\"\n";
+    lab.write("disk.toml", disk);
+    let refused = run_quoted(&lab, "run disk.toml --on 'command ssh {host}' --hosts a");
+    assert!(refused.code() == 2 && refused.stderr.contains("this trial is for many"), "{refused:?}");
+    let order = lab.run("agent --trial");
+    assert!(order.code() == 2 && order.stderr.contains("has no order"), "{order:?}");
+}
