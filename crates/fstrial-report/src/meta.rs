@@ -6,9 +6,9 @@ mod text;
 pub use text::render;
 pub(crate) use text::{answer, prediction, remarks, spread, title};
 
-use fstrial_model::metric::Metric;
+use fstrial_model::{metric::Metric, units::Bytes};
 use fstrial_run::{
-    answers::{Answer, Answers, Host, Stop, Subject},
+    answers::{self as asked, Answer, Answers, Host, Stop, Subject},
     contrast::Outcome,
     panels::ALPHA,
 };
@@ -148,23 +148,23 @@ struct Question {
     b: String,
     metric: Metric,
     subject: Subject,
-    settings: BTreeMap<String, String>,
+    settings: asked::Question,
     practical: f64,
     members: Vec<Member>,
 }
 
-/// What is known of a host.
+/// What is known about a host.
 struct Known {
     host: Host,
     kernel: String,
     processor: String,
     cpus: u16,
-    memory: u64,
+    memory: Bytes,
     is_virtual: bool,
 }
 
 /// What makes answers one question, in either order of the arms.
-type Key = (String, String, Metric, Subject, BTreeMap<String, String>);
+type Key = (String, String, Metric, Subject, asked::Question);
 
 /// Collects trials, one after the other: what is kept of each is a few numbers.
 #[derive(Default)]
@@ -182,13 +182,14 @@ impl Collection {
     pub fn add(&mut self, trial: &str, found: Answers, is_wanted: impl Fn(&Answer) -> bool) {
         let host = self.host_of(&found);
         let mut has_few = true;
-        for answer in found.answers.into_iter().filter(is_wanted) {
+        for answer in found.answers.iter().filter(|answer| is_wanted(answer)) {
             if answer.ratio.rounds < MIN_ROUNDS {
                 continue;
             }
             has_few = false;
             let practical = answer.metric.band(found.practical);
-            let (question, is_inverse) = self.question_of(&answer, practical);
+            let asked = found.questions.get(answer.question).cloned().unwrap_or_default();
+            let (question, is_inverse) = self.question_of(answer, asked, practical);
             let sign = if is_inverse { -1.0 } else { 1.0 };
             let ratio = if is_inverse { answer.ratio.inverse() } else { answer.ratio };
             self.questions[question].members.push(Member {
@@ -217,39 +218,39 @@ impl Collection {
 
     fn host_of(&mut self, found: &Answers) -> usize {
         *self.by_host.entry(found.host.clone()).or_insert_with(|| {
-            let environment = &found.environment;
             self.hosts.push(Known {
                 host: found.host.clone(),
-                kernel: environment.kernel.clone(),
-                processor: environment.processor.clone(),
-                cpus: environment.cpus,
-                memory: environment.memory.0,
-                is_virtual: environment.virtual_machine,
+                kernel: found.kernel.clone(),
+                processor: found.processor.clone(),
+                cpus: found.cpus,
+                memory: found.memory,
+                is_virtual: found.virtual_machine,
             });
             self.hosts.len() - 1
         })
     }
 
     /// The question of an answer, and whether it has the arms the other way round.
-    fn question_of(&mut self, answer: &Answer, practical: f64) -> (usize, bool) {
-        let key = |a: &str, b: &str| -> Key {
-            (a.to_owned(), b.to_owned(), answer.metric, answer.subject.clone(), answer.question.clone())
-        };
-        if let Some(known) = self.by_key.get(&key(&answer.b, &answer.a)) {
+    fn question_of(&mut self, answer: &Answer, asked: asked::Question, practical: f64) -> (usize, bool) {
+        let mut key: Key = (answer.b.clone(), answer.a.clone(), answer.metric, answer.subject.clone(), asked);
+        if let Some(known) = self.by_key.get(&key) {
             return (*known, true);
         }
-        let number = *self.by_key.entry(key(&answer.a, &answer.b)).or_insert_with(|| {
-            self.questions.push(Question {
-                a: answer.a.clone(),
-                b: answer.b.clone(),
-                metric: answer.metric,
-                subject: answer.subject.clone(),
-                settings: answer.question.clone(),
-                practical,
-                members: Vec::new(),
-            });
-            self.questions.len() - 1
+        std::mem::swap(&mut key.0, &mut key.1);
+        if let Some(known) = self.by_key.get(&key) {
+            return (*known, false);
+        }
+        let number = self.questions.len();
+        self.questions.push(Question {
+            a: key.0.clone(),
+            b: key.1.clone(),
+            metric: answer.metric,
+            subject: answer.subject.clone(),
+            settings: key.4.clone(),
+            practical,
+            members: Vec::new(),
         });
+        self.by_key.insert(key, number);
         (number, false)
     }
 
@@ -379,7 +380,7 @@ impl Collection {
         #[expect(clippy::cast_precision_loss, reason = "its logarithm is taken")]
         let properties: [(&'static str, Vec<f64>); 3] = [
             ("each doubling of the CPUs", known(&|host| f64::from(host.cpus.max(1)).log2())),
-            ("each doubling of memory", known(&|host| (host.memory.max(1) as f64).log2())),
+            ("each doubling of memory", known(&|host| (host.memory.0.max(1) as f64).log2())),
             ("a virtual machine, against others", known(&|host| f64::from(u8::from(host.is_virtual)))),
         ];
         let slope = |(property, values): (&'static str, Vec<f64>)| {

@@ -11,15 +11,15 @@ use super::{
     stored,
 };
 use crate::error::ExpectedError;
-use fstrial_model::{metric::Metric, trial::Compare};
+use fstrial_model::{metric::Metric, trial::Compare, units::Bytes};
 use fstrial_stats::Decision;
-use fstrial_store::{Store, StoreError, StoredTrial, TrialStatus};
-use serde::Serialize;
+use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What an answer is about, in the words of its trial.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
     /// The workload.
     pub workload: String,
@@ -34,7 +34,7 @@ pub struct Subject {
 }
 
 /// A machine, as far as stores tell one from another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Host {
     /// The name that its scheduler has for it, else its own.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Host {
 }
 
 /// How a trial came to its end, as far as that can bias its ratio.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// It ran the number of rounds that was fixed before.
@@ -55,7 +55,7 @@ pub enum Stop {
 }
 
 /// What one trial says about one contrast.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The arm (or workload) that is measured against the other.
     pub a: String,
@@ -63,8 +63,8 @@ pub struct Answer {
     pub b: String,
     pub metric: Metric,
     pub subject: Subject,
-    /// What makes it another question if it differs.
-    pub question: BTreeMap<String, String>,
+    /// Index in [`Answers::questions`].
+    pub question: usize,
     /// `a` over `b` as the trial's own answer has it.
     pub ratio: Estimate,
     /// The standard error of its logarithm.
@@ -72,15 +72,29 @@ pub struct Answer {
     pub stop: Stop,
 }
 
+/// What makes an answer one to another question if it differs, by name.
+pub type Question = BTreeMap<String, String>;
+
 /// The answers of a trial.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
     pub host: Host,
-    pub environment: Environment,
-    pub answers: Vec<Answer>,
+    pub kernel: String,
+    pub processor: String,
+    pub cpus: u16,
+    pub memory: Bytes,
+    pub virtual_machine: bool,
     /// The band in which a difference does not matter, a fraction.
     pub practical: f64,
+    /// The metrics that the trial decides on.
+    pub decides: Vec<Metric>,
+    /// Each once.
+    pub questions: Vec<Question>,
+    pub answers: Vec<Answer>,
 }
+
+/// The version whose answers are kept.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The machine of a trial, if its last session names one.
 pub fn host_of(trial: &StoredTrial) -> Option<Host> {
@@ -95,11 +109,31 @@ impl Host {
     }
 }
 
-/// All that a stored trial says about its contrasts, without those of controls; or why it says nothing.
+/// All that a stored trial says about its contrasts, without those of controls; or why it says nothing. It is read from what was kept
+/// of it, else from its runs.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn of_trial(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String>, ExpectedError> {
+    let kept = store.kept_answers(trial.summary.id, VERSION)?;
+    match kept.and_then(|json| serde_json::from_str(&json).ok()) {
+        Some(answers) => Ok(Ok(answers)),
+        None => computed(store, trial),
+    }
+}
+
+/// Keeps the answers of a trial that has ended with it; of one that says nothing, nothing is kept.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub fn keep(store: &mut Store, trial: TrialId) -> Result<(), ExpectedError> {
+    let stored = store.trial(trial)?;
+    let Ok(answers) = computed(store, &stored)? else { return Ok(()) };
+    let json = serde_json::to_string(&answers).expect("answers are plain data");
+    Ok(store.keep_answers(trial, VERSION, &json)?)
+}
+
+fn computed(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String>, ExpectedError> {
     let read = match Read::of(store, trial) {
         Ok(read) => read,
         Err(reason) => return Ok(Err(reason)),
@@ -117,13 +151,26 @@ pub fn of_trial(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, St
         return Ok(Err("the environment of its runs cannot be read".into()));
     };
     let judge = course::judged(&read.plan, earlier.rounds);
+    let mut questions = Vec::new();
+    let answers = 0..read.plan.contrasts.len();
     let answers: Vec<Answer> =
-        (0..read.plan.contrasts.len()).filter_map(|index| read.answer(trial, &judge, index)).collect();
+        answers.filter_map(|index| read.answer(trial, &judge, index, &mut questions)).collect();
     if answers.is_empty() {
         return Ok(Err("it has no ratio: too few rounds, or a failure".into()));
     }
-    let practical = read.plan.trial.trial.practical.fraction();
-    Ok(Ok(Answers { host: Host::of(&read.environment), environment: read.environment, answers, practical }))
+    let (settings, environment) = (&read.plan.trial.trial, &read.environment);
+    Ok(Ok(Answers {
+        host: Host::of(environment),
+        kernel: environment.kernel.clone(),
+        processor: environment.processor.clone(),
+        cpus: environment.cpus,
+        memory: environment.memory,
+        virtual_machine: environment.virtual_machine,
+        practical: settings.practical.fraction(),
+        decides: settings.decide_on.clone(),
+        questions,
+        answers,
+    }))
 }
 
 /// A stored trial, understood.
@@ -258,7 +305,14 @@ impl Read {
         with
     }
 
-    fn answer(&self, stored: &StoredTrial, judge: &Judge<'_>, index: usize) -> Option<Answer> {
+    /// One answer; its question is added to those that are known.
+    fn answer(
+        &self,
+        stored: &StoredTrial,
+        judge: &Judge<'_>,
+        index: usize,
+        questions: &mut Vec<Question>,
+    ) -> Option<Answer> {
         let contrast = &self.plan.contrasts[index];
         if contrast.of != Of::Ratio || self.plan.is_control(contrast.a) {
             return None;
@@ -268,12 +322,17 @@ impl Read {
             Compare::Arms => (vec![&a, &b], vec![contrast.a]),
             Compare::Workloads => (vec![self.plan.arm_name(contrast.a)], vec![contrast.a, contrast.b]),
         };
-        let question = self.question(stored, &arms, &cells);
+        let (ratio, standard_error) = (judge.ratio(index)?, judge.standard_error(index)?);
+        let asked = self.question(stored, &arms, &cells);
+        let question = questions.iter().position(|known| *known == asked).unwrap_or_else(|| {
+            questions.push(asked);
+            questions.len() - 1
+        });
         Some(Answer {
             metric: contrast.metric,
             subject: self.subject(contrast.metric, contrast.a, contrast.result_a),
-            ratio: judge.ratio(index)?,
-            standard_error: judge.standard_error(index)?,
+            ratio,
+            standard_error,
             stop: self.stop(judge, index),
             question,
             a,

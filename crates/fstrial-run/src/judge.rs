@@ -20,6 +20,7 @@ use fstrial_model::{
     metric::Metric,
 };
 use fstrial_stats::{Decision, Panel, Verdict, spread, total::unseen_stalls};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
@@ -53,7 +54,7 @@ pub struct Judge<'a> {
 }
 
 /// A ratio, or the figure of a cell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
     /// None while rounds are too few.

@@ -14,6 +14,9 @@ pub const SCHEMA: u32 = 1;
 /// Its tables and views.
 const TABLES: &str = include_str!("schema.sql");
 
+/// A table that stores from before it get when they are written.
+const ANSWERS: &str = include_str!("answers.sql");
+
 /// What an SQLite file says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
@@ -29,7 +32,8 @@ enum Label {
 /// The file belongs to another program or to a newer fstrial; SQLite refused.
 pub(crate) fn prepare(connection: &mut Connection) -> Result<(), Fault> {
     if label(connection)? != Label::Empty {
-        return check(connection);
+        check(connection)?;
+        return Ok(connection.execute_batch(ANSWERS)?);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have done it while we waited for the lock.
@@ -38,6 +42,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), Fault> {
     }
     // All at once: nobody who reads may find a file that has half a schema.
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(ANSWERS)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
     transaction.commit()?;

@@ -148,7 +148,7 @@ fn remove(connection: &Connection, trial: TrialId) -> Result<(), Fault> {
         let of_runs = format!("DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE trial = ?1)");
         connection.execute(&of_runs, [trial.0])?;
     }
-    for table in ["run", "cell", "tally", "tag", "session", "arm"] {
+    for table in ["run", "answers", "cell", "tally", "tag", "session", "arm"] {
         connection.execute(&format!("DELETE FROM {table} WHERE trial = ?1"), [trial.0])?;
     }
     connection.execute("DELETE FROM trial WHERE id = ?1", [trial.0])?;

@@ -189,6 +189,7 @@ impl Store {
         assert_session(session);
         self.write("reopen a trial", |transaction| {
             last_session(transaction, trial)?;
+            transaction.execute("DELETE FROM answers WHERE trial = ?1", [trial.0])?;
             begin_session(transaction, trial, session)
         })
     }
@@ -234,6 +235,39 @@ impl Store {
                 params![session.0, status.name(), ended_at],
             )?;
             Ok(())
+        })
+    }
+
+    /// Keeps what an ended trial says about its contrasts, as a version of fstrial computes it, in the place of what was kept before.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    pub fn keep_answers(&mut self, trial: TrialId, version: &str, json: &str) -> Result<(), StoreError> {
+        self.write("keep the answers of a trial", |transaction| {
+            last_session(transaction, trial)?;
+            transaction.execute(
+                "INSERT OR REPLACE INTO answers (trial, program_version, json) VALUES (?1, ?2, ?3)",
+                params![trial.0, version, json],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// What was kept of a trial by this version of fstrial; none if nothing was.
+    ///
+    /// # Errors
+    /// SQLite refused.
+    pub fn kept_answers(&self, trial: TrialId, version: &str) -> Result<Option<String>, StoreError> {
+        self.read("read the answers of a trial", |connection| {
+            // A store from before they were kept has no such table.
+            let has_table =
+                connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'answers'")?.exists([])?;
+            if !has_table {
+                return Ok(None);
+            }
+            let mut kept = connection
+                .prepare_cached("SELECT json FROM answers WHERE trial = ?1 AND program_version = ?2")?;
+            Ok(kept.query_row(params![trial.0, version], |row| row.get(0)).optional()?)
         })
     }
 

@@ -16,7 +16,7 @@ use fstrial_report::{
     watch::listener::Display,
 };
 use fstrial_run::{
-    boots,
+    answers, boots,
     clock::{Clock, MachineClock},
     contrast::Outcome,
     coordinator::{Finished, Reason},
@@ -286,6 +286,7 @@ impl<'a> Conducting<'a> {
         // Of two errors the first one is told.
         let is_over = finished?.reason != Reason::Reboot;
         kept?;
+        answers::keep(store, id)?;
         // The answer is what the store has: it is the same whenever it is asked for.
         again::judged(store, &store.trial(id)?, |told| TrialEnd {
             code: match is_over {

@@ -148,7 +148,7 @@ impl Pool {
                     continue;
                 }
             };
-            let decides = trial_metrics(&trial);
+            let decides = found.decides.clone();
             self.collection.add(&name, found, |answer| match args {
                 Some(args) => args.wants(store, answer, &decides),
                 None => decides.contains(&answer.metric),
@@ -176,13 +176,6 @@ impl MetaArgs {
             && (self.threads.is_empty() || self.threads.contains(&subject.threads))
             && (workloads.is_empty() || workloads.iter().any(is_like))
     }
-}
-
-/// The metrics that a trial decides on.
-fn trial_metrics(trial: &StoredTrial) -> Vec<Metric> {
-    fstrial_model::trial::Trial::parse("stored trial", &trial.toml)
-        .map(|trial| trial.trial.decide_on)
-        .unwrap_or_default()
 }
 
 /// What makes two stored trials the same, as for an import.

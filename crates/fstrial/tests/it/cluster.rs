@@ -390,6 +390,16 @@ fn any_command_starts_the_job_of_a_host() {
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     let document = ended.json().pop().unwrap();
     assert_eq!(rounds_of_hosts(&document), named(&[("x", 5), ("y", 5), ("z", 5)]));
+    // The answers that were kept are those of the runs, which an import reads.
+    assert_eq!(lab.run("results import dirs.hosts/x.db dirs.hosts/y.db dirs.hosts/z.db").code(), 0);
+    let questions = |words: &str| {
+        let mut found = lab.run(&format!("meta {words} --json")).json().pop().unwrap()["questions"].take();
+        for host in found[0]["hosts"].as_array_mut().unwrap() {
+            host.as_object_mut().unwrap().remove("trials");
+        }
+        found
+    };
+    assert_eq!(questions(""), questions("dirs.hosts"));
     // A folder is of one trial.
     lab.write(
         "other.toml",

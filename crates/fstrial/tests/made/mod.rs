@@ -46,6 +46,8 @@ pub(crate) struct Shape {
     pub(crate) tool: String,
     /// When it says it began: the hour, RFC 3339 without the minutes.
     pub(crate) hour: String,
+    /// The host it says it ran on.
+    pub(crate) host: String,
 }
 
 impl Default for Shape {
@@ -63,6 +65,7 @@ impl Default for Shape {
             failed: false,
             tool: "mke2fs 1.47.0 (5-Feb-2023)".into(),
             hour: "2026-01-02T03".into(),
+            host: "made-up".into(),
         }
     }
 }
@@ -147,7 +150,7 @@ fn environment(shape: &Shape) -> Environment {
         fstrial: env!("CARGO_PKG_VERSION").into(),
         node: None,
         machine: None,
-        host: "made-up".into(),
+        host: shape.host.clone(),
         kernel: shape.kernel.clone(),
         distribution: "Debian GNU/Linux 12 (bookworm)".into(),
         processor: "Processor of No Make".into(),

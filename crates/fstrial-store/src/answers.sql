@@ -1,0 +1,8 @@
+-- Made by every fstrial that writes: a store from before has no such table.
+-- What an ended trial says about its contrasts, as the fstrial of that version computed it from its runs: thousands of trials are
+-- pooled without reading their runs. It goes when the trial is resumed, and can be computed again at any time.
+CREATE TABLE IF NOT EXISTS answers (
+    trial INTEGER PRIMARY KEY REFERENCES trial (id),
+    program_version TEXT NOT NULL,
+    json TEXT NOT NULL
+) STRICT;
