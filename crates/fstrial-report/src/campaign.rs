@@ -9,15 +9,16 @@ use std::io::Write;
 pub struct Shown {
     bar: ProgressBar,
     json: bool,
+    quiet: bool,
     /// Of each host: what was said last.
     said: Vec<Option<Progress>>,
 }
 
 impl Shown {
-    pub fn new(json: bool, hosts: usize) -> Self {
-        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    pub fn new(json: bool, quiet: bool, hosts: usize) -> Self {
+        let bar = if json || quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         bar.set_style(ProgressStyle::with_template("{wide_msg}").expect("it is a valid template"));
-        Self { bar, json, said: vec![None; hosts] }
+        Self { bar, json, quiet, said: vec![None; hosts] }
     }
 
     /// Shows what has changed.
@@ -32,7 +33,7 @@ impl Shown {
                 json_lines::print(&serde_json::json!({
                     "event": "host", "host": row.host, "state": state, "why": why, "rounds": row.rounds,
                 }));
-            } else {
+            } else if !self.quiet {
                 self.bar.suspend(|| eprint_line(&plain(&line(row, campaign.rounds))));
             }
         }
@@ -48,6 +49,7 @@ impl Shown {
 
 fn words(progress: &Progress) -> (&'static str, &str) {
     match progress {
+        Progress::Waiting(why) if why == "None" => ("waiting", ""),
         Progress::Waiting(why) => ("waiting", why),
         Progress::Running => ("running", ""),
         Progress::Done => ("done", ""),
@@ -60,10 +62,10 @@ fn line(row: &HostRow, rounds: u32) -> String {
     let (state, why) = words(&row.progress);
     let of = match row.progress {
         Progress::Done => format!(", {}", rounds_in_words(row.rounds as usize)),
-        Progress::Failed(_) => format!(" after {} of {rounds} rounds", row.rounds),
+        Progress::Failed(_) => format!(" with {} of {rounds} rounds", row.rounds),
         Progress::Waiting(_) | Progress::Running => String::new(),
     };
-    let why = if why.is_empty() || why == "None" { String::new() } else { format!(": {why}") };
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     format!("{}: {state}{of}{why}", row.host)
 }
 

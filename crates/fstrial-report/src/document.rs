@@ -397,7 +397,7 @@ pub fn document(
         next_boot: finished.next_boot.clone(),
         rounds_are_done: finished.reason != Reason::Interrupted
             && finished.next_boot.is_none()
-            && settings.rounds.is_some_and(|most| finished.rounds >= most),
+            && finished.all.has_all_rounds(),
         ended_by: None,
         arms: arms.collect(),
         audit: finished.audit.clone(),

@@ -13,7 +13,7 @@ use fstrial_run::{
     panels::ALPHA,
 };
 use fstrial_stats::{
-    meta::{Effect, MIN_HOSTS, Slope, Synthesis, leave_one_out},
+    meta::{Effect, MIN_HOSTS, MIN_VARIANCE, Slope, Synthesis, leave_one_out},
     student,
 };
 use serde::Serialize;
@@ -182,8 +182,19 @@ impl Collection {
     pub fn add(&mut self, trial: &str, found: Answers, is_wanted: impl Fn(&Answer) -> bool) {
         let host = self.host_of(&found);
         let mut has_few = true;
+        for metric in &found.decides {
+            if !found.answers.iter().any(|answer| answer.metric == *metric) {
+                self.leave_out(
+                    trial,
+                    &format!("it has no ratio of {}: too few operations or rounds", metric.name()),
+                );
+            }
+        }
         for answer in found.answers.iter().filter(|answer| is_wanted(answer)) {
-            if answer.ratio.rounds < MIN_ROUNDS {
+            let is_sound = answer.ratio.value > 0.0
+                && answer.ratio.value.is_finite()
+                && answer.standard_error.is_finite();
+            if answer.ratio.rounds < MIN_ROUNDS || !is_sound {
                 continue;
             }
             has_few = false;
@@ -324,8 +335,10 @@ impl Collection {
             slopes: self.slopes(&hosts, &effects),
             hosts,
         };
-        let weights: Vec<f64> =
-            effects.iter().map(|effect| (effect.variance + synthesis.between).max(1e-10).recip()).collect();
+        let weights: Vec<f64> = effects
+            .iter()
+            .map(|effect| (effect.variance.max(MIN_VARIANCE) + synthesis.between).recip())
+            .collect();
         let all: f64 = weights.iter().sum();
         for (host, weight) in report.hosts.iter_mut().zip(&weights) {
             host.weight_percent = 100.0 * weight / all;
@@ -340,7 +353,7 @@ impl Collection {
         question.members.iter().for_each(|member| members.entry(member.host).or_default().push(member));
         let one = |(host, members): (usize, Vec<&Member>)| {
             let known = &self.hosts[host];
-            let weight = |member: &&Member| member.effect.variance.max(1e-10).recip();
+            let weight = |member: &&Member| member.effect.variance.max(MIN_VARIANCE).recip();
             let all: f64 = members.iter().map(weight).sum();
             let sum: f64 = members.iter().map(|member| weight(member) * member.effect.log_ratio).sum();
             let effect = Effect { log_ratio: sum / all, variance: all.recip() };
@@ -384,6 +397,12 @@ impl Collection {
             ("a virtual machine, against others", known(&|host| f64::from(u8::from(host.is_virtual)))),
         ];
         let slope = |(property, values): (&'static str, Vec<f64>)| {
+            // One host that stands out makes no slope.
+            let middle = values.iter().sum::<f64>() / values.len() as f64;
+            let above = values.iter().filter(|value| **value > middle).count();
+            if above.min(values.len() - above) < MIN_HOSTS {
+                return None;
+            }
             let slope = Slope::of(effects, &values)?;
             let (low, high) = slope.interval(1.0 - ALPHA);
             Some(SlopeReport { property, factor: slope.per_unit.exp(), interval: (low.exp(), high.exp()) })

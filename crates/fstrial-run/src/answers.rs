@@ -1,5 +1,5 @@
 //! From stored trials to answers: a contrast, its ratio and error, the machine that it was measured on, how the trial
-//! ended. [`crate::history`] puts them in order, [`crate::hosts`] pools them.
+//! ended. [`crate::history`] puts them in order; the report pools them over hosts.
 
 use super::{
     cell::Of,
@@ -342,7 +342,8 @@ impl Read {
 
     fn stop(&self, judge: &Judge<'_>, index: usize) -> Stop {
         match judge.decision(index).0 {
-            _ if !self.plan.trial.trial.sequential => Stop::Fixed,
+            _ if !self.plan.trial.trial.sequential && judge.has_all_rounds() => Stop::Fixed,
+            _ if !self.plan.trial.trial.sequential => Stop::Budget,
             Decision::Undecided => Stop::Budget,
             _ => Stop::Verdict,
         }

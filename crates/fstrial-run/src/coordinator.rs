@@ -322,6 +322,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
             WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } => {}
         });
+        // What ends us may have ended a program of the run first: a scheduler signals all processes of a job.
+        let is_ours = |failure: &RunFailure| {
+            let interrupt = self.context.interrupt;
+            failure.kind != FailureKind::CleanUp && interrupt.is_raised() && !interrupt.is_time_over()
+        };
+        let ended = match ended {
+            JobOutcome::Failed(failure) if is_ours(&failure) => JobOutcome::Interrupted,
+            ended => ended,
+        };
         heard.map(|()| (ended, seen))
     }
 
@@ -344,7 +353,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             return Some(self.stopped());
         }
         let round = self.judge.next_round(self.round);
-        if round > self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS) {
+        if round > self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS) + self.judge.cut_short_rounds() {
             return Some(Reason::BudgetEnded);
         }
         let Some(first) = self.judge.left(round).first().copied() else {

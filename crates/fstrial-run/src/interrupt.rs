@@ -117,6 +117,20 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Raises it at SIGINT; a second one ends the process at once. Other signals end it as they do any process: its jobs go on.
+    ///
+    /// # Errors
+    /// The handlers cannot be set.
+    pub fn at_ctrl_c() -> std::io::Result<Self> {
+        let interrupt = Self::default();
+        let (signal, code) = (signal_hook::consts::SIGINT, i32::from(crate::exit_code::INTERRUPTED));
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupt.signalled))?;
+        for raises in [&interrupt.signalled, &interrupt.raised] {
+            signal_hook::flag::register(signal, Arc::clone(raises))?;
+        }
+        Ok(interrupt)
+    }
+
     /// The same, and says on standard error that it was heard, whatever the rest of the process waits for.
     ///
     /// # Errors

@@ -50,7 +50,9 @@ pub struct Judge<'a> {
     is_cut_short: bool,
     /// Its rounds come from elsewhere: no plan says which cells each has.
     takes_all: bool,
+    /// Rounds that were run, and those among them that ended before all of their cells were run.
     rounds: u32,
+    cut_short: u32,
 }
 
 /// A ratio, or the figure of a cell.
@@ -114,6 +116,7 @@ impl<'a> Judge<'a> {
             is_cut_short: false,
             takes_all: false,
             rounds: 0,
+            cut_short: 0,
         }
     }
 
@@ -228,6 +231,7 @@ impl<'a> Judge<'a> {
         // Of a round without a run nothing is kept.
         if let ran @ 1.. = std::mem::take(&mut self.ran).len() {
             self.is_cut_short = ran < self.asked;
+            self.cut_short += u32::from(self.is_cut_short);
         }
         let round = std::mem::take(&mut self.present);
         if round.is_resumed {
@@ -300,13 +304,21 @@ impl<'a> Judge<'a> {
 
     /// No further rounds will come. A trial that is decided once is decided by all of its rounds, or not at all.
     pub fn finish(&mut self) {
-        let settings = &self.plan.trial.trial;
-        let is_complete = settings.rounds.is_none_or(|rounds| self.rounds >= rounds) && !self.is_cut_short;
-        if settings.sequential || self.takes_all || is_complete {
+        if self.plan.trial.trial.sequential || self.takes_all || self.has_all_rounds() {
             self.panels.finish();
         } else {
             self.panels.give_up();
         }
+    }
+
+    /// Whether all rounds that the trial asks for are there. One that was cut short is not one of them.
+    pub fn has_all_rounds(&self) -> bool {
+        self.plan.trial.trial.rounds.is_some_and(|most| self.rounds - self.cut_short >= most)
+    }
+
+    /// Rounds that were cut short.
+    pub(super) fn cut_short_rounds(&self) -> u32 {
+        self.cut_short
     }
 
     /// Whether each cell is still run: every one until all were, and then those of contrasts that hold the trial open.

@@ -3,11 +3,12 @@
 //! Random effects: the log-ratio of host i is y_i = μ + u_i + e_i, with u_i ~ N(0, τ²) between hosts and the known variance
 //! v_i of its own trial within. With weights w_i = 1/(v_i + τ²), μ̂ = Σ w_i y_i / Σ w_i.
 //!
-//! - τ² by restricted maximum likelihood: the root of its score, or 0 if that is negative there (Viechtbauer 2005).
+//! - τ² by restricted maximum likelihood (Viechtbauer 2005): 0, or the root of its score that is likelier than all others.
 //! - The interval of μ by Hartung and Knapp 1999, Sidik and Jonkman 2002: t with k − 1 degrees of freedom and the variance
 //!   q / Σ w_i, q = Σ w_i (y_i − μ̂)² / (k − 1). q below 1 counts as 1, so that agreement by chance cannot make the interval
 //!   shorter than the trials themselves allow (the ad hoc correction of Knapp and Hartung 2003).
-//! - The interval for the next host: μ̂ ± t · √(τ² + SE²), also with k − 1 degrees (Higgins, Thompson, Spiegelhalter 2009).
+//! - The interval for the next host: μ̂ ± t · √(τ² + SE²) (Higgins, Thompson, Spiegelhalter 2009, with k − 2 degrees), with k − 1
+//!   degrees as metafor has it.
 //! - Q, and I² as the share of τ² in τ² + the typical variance within (Higgins and Thompson 2002).
 //!
 //! It assumes that hosts are a sample of those that the answer is to be about, and that y_i do not depend on each other.
@@ -19,7 +20,10 @@ use crate::student;
 pub const MIN_HOSTS: usize = 3;
 
 /// Smallest variance of an effect: a standard error of 0.001 %. Equal rounds, as in virtual time, would weigh infinitely.
-const MIN_VARIANCE: f64 = 1e-10;
+pub const MIN_VARIANCE: f64 = 1e-10;
+
+/// The factor between the values of τ² at which the restricted likelihood is looked at.
+const GRID: f64 = 2.0;
 
 /// What the trial of a host found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,6 +133,15 @@ impl Slope {
     }
 }
 
+/// The fit whose score is 0, between a τ² with a positive one and a greater one with a negative one, to the last bits of a number.
+fn root(fit: impl Fn(f64) -> Option<Fit>, mut low: f64, mut high: f64) -> Option<Fit> {
+    while low < f64::midpoint(low, high) && f64::midpoint(low, high) < high {
+        let middle = f64::midpoint(low, high);
+        if fit(middle)?.score > 0.0 { low = middle } else { high = middle }
+    }
+    fit(high)
+}
+
 /// A weighted fit of a mean, or of a line where there is a moderator, at one τ².
 #[derive(Clone, Copy)]
 struct Fit {
@@ -148,6 +161,8 @@ struct Fit {
     projected: f64,
     /// yᵀPPy − tr P: twice the score of the restricted likelihood.
     score: f64,
+    /// The restricted log-likelihood, without its constants.
+    likelihood: f64,
 }
 
 impl Fit {
@@ -166,7 +181,7 @@ impl Fit {
         } else {
             0.0
         };
-        let (mut squares, mut weighted, mut projected) = (0.0, 0.0, 0.0);
+        let (mut squares, mut weighted, mut projected, mut logs) = (0.0, 0.0, 0.0, 0.0);
         for (i, effect) in effects.iter().enumerate() {
             let (w, x) = (weight(effect), x(i));
             let residual = effect.log_ratio - mean - slope * x;
@@ -174,7 +189,10 @@ impl Fit {
             weighted += w * w * residual * residual;
             let of_line = if leverage > 0.0 { x * x / leverage } else { 0.0 };
             projected += w - w * w * (1.0 / all + of_line);
+            logs += libm::log(w);
         }
+        let information = libm::log(all) + if leverage > 0.0 { libm::log(leverage) } else { 0.0 };
+        let likelihood = (logs - information - squares) / 2.0;
         let parameters = if moderator.is_empty() { 1 } else { 2 };
         let score = weighted - projected;
         let hosts = effects.len();
@@ -189,6 +207,7 @@ impl Fit {
             squares,
             projected,
             score,
+            likelihood,
         })
     }
 
@@ -200,20 +219,25 @@ impl Fit {
             assert!(is_valid, "an invalid effect: {effect:?}");
         }
         let fit = |between: f64| Fit::new(effects, moderator, between);
-        let none = fit(0.0)?;
-        if none.degrees() < 1.0 || none.score <= 0.0 {
-            return Some(none);
+        let mut best = fit(0.0)?;
+        if best.degrees() < 1.0 {
+            return Some(best);
         }
-        // Above the sum of all squares the score is negative: each w e² is below what its degree of freedom takes away.
-        let (mut low, mut high) = (0.0, MIN_VARIANCE);
-        while fit(high)?.score > 0.0 {
-            (low, high) = (high, 2.0 * high);
+        // Where errors differ much, the likelihood may have several maxima: each is between two points of a grid where the score
+        // falls through 0, and beyond the last point, above all squares, it is negative.
+        let most: f64 = effects.iter().map(|effect| effect.log_ratio * effect.log_ratio).sum::<f64>() + 1.0;
+        let mut low = best;
+        while low.between < most {
+            let high = fit((low.between * GRID).max(MIN_VARIANCE))?;
+            if low.score > 0.0 && high.score <= 0.0 {
+                let root = root(fit, low.between, high.between)?;
+                if root.likelihood > best.likelihood {
+                    best = root;
+                }
+            }
+            low = high;
         }
-        while low < f64::midpoint(low, high) && f64::midpoint(low, high) < high {
-            let middle = f64::midpoint(low, high);
-            if fit(middle)?.score > 0.0 { low = middle } else { high = middle }
-        }
-        fit(high)
+        Some(best)
     }
 
     fn degrees(&self) -> f64 {

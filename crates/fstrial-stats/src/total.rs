@@ -152,6 +152,7 @@ fn split(sizes: &[f64], sum: f64, splits: usize) -> f64 {
         [first, rest @ ..] if splits > 0 && !rest.is_empty() && 2.0 * first * first > variance => {
             (split(rest, sum - first, splits - 1) + split(rest, sum + first, splits - 1)) / 2.0
         }
+        _ if sizes.len() <= EXACT => counted(sizes, sum),
         _ if sum > sizes.iter().sum::<f64>() * (1.0 + 1e-9) => 0.0,
         _ if sum < 0.0 => 1.0 - approximately(sizes, -sum),
         _ => approximately(sizes, sum),

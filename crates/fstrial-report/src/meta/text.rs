@@ -93,9 +93,9 @@ fn verdict(question: &QuestionReport) -> String {
 /// What to expect on the next host; nothing with too few.
 pub(crate) fn prediction(pooled: &Pooled) -> Option<String> {
     let (low, high) = pooled.prediction?;
-    let sure = if low > 1.0 || high < 1.0 { "on the same side" } else { "on either side of 1" };
+    let side = if low > 1.0 || high < 1.0 { "which excludes 1" } else { "which includes 1" };
     Some(format!(
-        "on the next host like these: {}× to {}× (95 %), {sure}",
+        "on the next host like these: {}× to {}× (95 %), {side}",
         numbers::ratio_digits(low),
         numbers::ratio_digits(high)
     ))
@@ -120,7 +120,7 @@ pub(crate) fn remarks(question: &QuestionReport) -> Vec<String> {
     if stopped > 0 {
         let hosts = counted(stopped, "host");
         let others = question.without_stopped.map_or_else(
-            || "there are no others".into(),
+            || "there are no other hosts".into(),
             |others| {
                 let interval = others
                     .interval
@@ -129,7 +129,7 @@ pub(crate) fn remarks(question: &QuestionReport) -> Vec<String> {
             },
         );
         lines.push(format!(
-            "trials of {hosts} stopped at their own verdict, which exaggerates differences: {others}"
+            "the trials of {hosts} stopped at their own verdict, which exaggerates differences; {others}"
         ));
     }
     if let Some([(least, low), (greatest, high)]) = &question.left_out_in_turn {
@@ -213,6 +213,13 @@ fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
         if let Some((value, (from, to))) = row.drawn {
             let crossed = |cell: char| if cell == marks[0] { marks[4] } else { marks[1] };
             cells[at(from)..=at(to)].iter_mut().for_each(|cell| *cell = crossed(*cell));
+            // An interval that goes on beyond the picture ends in an arrow.
+            if from.ln() < low - 1e-9 {
+                cells[0] = if terminal.unicode { '◂' } else { '<' };
+            }
+            if to.ln() > high + 1e-9 {
+                cells[columns - 1] = if terminal.unicode { '▸' } else { '>' };
+            }
             if value.is_finite() {
                 cells[at(value)] = marks[if row.is_pooled { 3 } else { 2 }];
             }

@@ -17,7 +17,7 @@ pub fn page(found: &MetaDocument) -> String {
     let body = html! {
         header.top {
             h1 { (title) }
-            div.answer { @for question in &found.questions { p { (meta::answer(question)) } } }
+            div.answer { @for question in &found.questions { p { (meta::title(question)) ": " (meta::answer(question)) } } }
             p.sure {
                 "Each host ran all arms by turns, so its ratio holds there. What they say together is about hosts like these: the mean \
                  ratio, the spread between hosts, and the range in which the next host is expected."

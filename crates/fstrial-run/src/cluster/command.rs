@@ -1,9 +1,12 @@
 //! Jobs by any command that starts a program on a host: ssh, kubectl, a script that submits to another scheduler.
 
-use super::{JobState, Scheduler, lines::Order};
+use super::{Folder, JobState, Scheduler, lines::Order};
 use crate::error::ExpectedError;
-use fstrial_stack::{confined, private_dir::PrivateDir};
-use rustix::fs::OFlags;
+use fstrial_stack::confined;
+use rustix::{
+    fs::OFlags,
+    process::{Pid, Signal},
+};
 use std::{
     collections::HashMap,
     io::Write,
@@ -35,12 +38,13 @@ impl Commands {
 }
 
 impl Scheduler for Commands {
-    fn start(&mut self, host: &str, order: &Order, folder: &PrivateDir) -> Result<String, ExpectedError> {
+    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError> {
+        let host = &order.host;
         let words: Vec<String> = self.words.iter().map(|word| word.replace("{host}", host)).collect();
         let (program, words) = words.split_first().expect("there is a command");
         let file = |ending: &str| {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND;
-            let file = folder.file(format!("{host}.{ending}"), flags)?;
+            let file = folder.dir().file(format!("{host}.{ending}"), flags)?;
             Ok::<_, ExpectedError>(file.map_or_else(Stdio::null, Stdio::from))
         };
         #[expect(
@@ -56,24 +60,31 @@ impl Scheduler for Commands {
                 "check the words after --on",
             )
         })?;
-        let order = Order { host: Some(host.to_owned()), holds: true, ..order.clone() };
+        let order = Order { holds: true, ..order.clone() };
         let mut input = child.stdin.take();
         let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
         // One that has ended already is found to be gone.
         if let Some(input) = &mut input {
             let _ = input.write_all(line.as_bytes());
         }
-        self.jobs.insert(host.to_owned(), Job { child, input, cancelled: None });
-        Ok(host.to_owned())
+        self.jobs.insert(host.clone(), Job { child, input, cancelled: None });
+        Ok(host.clone())
+    }
+
+    fn lost_job(&mut self, _: &str) -> Option<String> {
+        None
     }
 
     fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>> {
         let state = |job: &String| match self.jobs.get_mut(job) {
             None => JobState::Gone("its command was not started".into()),
             Some(job) => match job.child.try_wait() {
-                Ok(Some(status)) => JobState::Gone(format!("its command ended: {status}")),
+                Ok(Some(status)) => {
+                    JobState::Gone(format!("its command ended ({status}) without an answer of fstrial"))
+                }
                 Ok(None) if job.cancelled.is_some_and(|since| since.elapsed() > PATIENCE) => {
-                    let _ = job.child.kill();
+                    // It leads a session: what it started ends with it.
+                    let _ = rustix::process::kill_process_group(Pid::from_child(&job.child), Signal::KILL);
                     JobState::Running
                 }
                 _ => JobState::Running,
@@ -82,13 +93,17 @@ impl Scheduler for Commands {
         Some(jobs.iter().map(state).collect())
     }
 
-    fn cancel(&mut self, jobs: &[String]) {
+    fn cancel(&mut self, jobs: &[String], _: bool) {
         for job in jobs {
             if let Some(job) = self.jobs.get_mut(job) {
                 job.input = None;
                 job.cancelled.get_or_insert_with(Instant::now);
             }
         }
+    }
+
+    fn how_to_cancel(&self, jobs: &[String]) -> String {
+        format!("see what runs on {}", jobs.join(", "))
     }
 
     fn outlives(&self) -> bool {

@@ -1,15 +1,19 @@
-//! What a job is told, and what it says: lines of JSON.
+//! The order of a job, and the lines of its answer: JSON.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fstrial_stack::private_dir::PrivateDir;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{io, os::unix::fs::FileExt};
 
 /// Longest line: a store of a hundred megabytes is not one of a trial.
 const MAX_LINE: usize = 128 << 20;
+/// Most bytes that are read at a time: other hosts have lines, too.
+const MAX_READ: u64 = 256 << 20;
 const CHUNK: usize = 1 << 20;
 
-/// What a job is to do: the first line of its standard input.
+/// The order of a job: the first line of its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -17,29 +21,38 @@ pub struct Order {
     pub fstrial: String,
     /// The trial file.
     pub trial: String,
-    /// The host, as it is called in the campaign; none where the scheduler tells the job.
-    #[serde(default)]
-    pub host: Option<String>,
+    /// The host, as its campaign calls it.
+    pub host: String,
+    /// Names the attempt: every line of its job has it.
+    pub attempt: String,
     /// Whether standard input stays open, and its end is an order to stop.
     #[serde(default)]
     pub holds: bool,
 }
 
-/// What a job says.
+/// A line of a job's answer.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Line {
+    /// The attempt of its order.
+    pub attempt: String,
+    #[serde(flatten)]
+    pub news: News,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Line {
-    /// It works on its trial, of which it has these rounds.
+pub enum News {
+    /// The trial begins, or is resumed with these rounds.
     Begun { rounds: u32 },
     /// It has these rounds.
     Rounds { done: u32 },
-    /// A store with its trial, in base64.
+    /// A store with the trial, in base64.
     Store { bytes: String },
-    /// It has ended: with all rounds, or why not.
+    /// The job ends: with all rounds, or why not.
     Ended { complete: bool, why: String },
 }
 
-impl Line {
+impl News {
     /// The line of a store.
     pub fn of_store(bytes: &[u8]) -> Self {
         Self::Store { bytes: STANDARD.encode(bytes) }
@@ -54,25 +67,22 @@ pub fn seed_of_host(seed: u64, host: &str) -> u64 {
     bytes >> 1
 }
 
-/// The lines of a file that grows.
-#[derive(Debug)]
+/// A file of lines that grows.
+#[derive(Debug, Default)]
 pub(super) struct Lines {
-    file: File,
     at: u64,
     rest: Vec<u8>,
 }
 
 impl Lines {
-    pub(super) const fn new(file: File) -> Self {
-        Self { file, at: 0, rest: Vec::new() }
-    }
-
-    /// The lines that are new. What is not one of ours, such as the rest of a line that a killed job began, is skipped.
-    pub(super) fn read(&mut self) -> Vec<Line> {
-        let mut found = Vec::new();
+    /// Passes the new lines of a file on, up to a bound. Anything else, such as the rest of a line that a killed job began, is
+    /// skipped. It is opened each time: over NFS an open file may show an old state.
+    pub(super) fn read(&mut self, folder: &PrivateDir, name: &str, mut hear: impl FnMut(Line)) {
+        let Ok(Some(file)) = folder.file(name, OFlags::RDONLY) else { return };
         let mut chunk = vec![0; CHUNK];
-        loop {
-            let read = match self.file.read_at(&mut chunk, self.at) {
+        let most = self.at + MAX_READ;
+        while self.at < most {
+            let read = match file.read_at(&mut chunk, self.at) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -82,13 +92,14 @@ impl Lines {
             for part in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
                 self.rest.extend_from_slice(part);
                 if part.ends_with(b"\n") {
-                    found.extend(serde_json::from_slice(&self.rest).ok());
+                    if let Ok(line) = serde_json::from_slice(&self.rest) {
+                        hear(line);
+                    }
                     self.rest.clear();
                 } else if self.rest.len() > MAX_LINE {
                     self.rest.clear();
                 }
             }
         }
-        found
     }
 }

@@ -1,66 +1,72 @@
-//! One trial on many hosts: a job for each, started by a scheduler that exists or by a command of the user's.
+//! One trial on many hosts: a job for each, started by a scheduler or by a command of the user's.
 //!
-//! A job is this program, an [`Order`] on its standard input, and [`Line`]s on its standard output, among them the store of what it has
-//! so far. Everything about a campaign is in a folder that its hosts may share: `HOST.out` with the lines, `HOST.log` with what the job
-//! complained of, `HOST.job` with its number, `HOST.db` with the last whole store. So a coordinator that dies takes nothing with it:
-//! the next one reads the folder, and follows the jobs that still run.
+//! A job is this program, an [`Order`] on its standard input, and [`Line`](lines::Line)s on its standard output, among them the store of
+//! its trial. The state of a campaign is a folder that its hosts may share: `HOST.out` with the lines, `HOST.log` with the job's standard
+//! error, `HOST.job` with its number, `HOST.db` with its last whole store. A coordinator that dies takes nothing with it: the next
+//! one reads the folder and follows the jobs that still run.
 
 pub mod command;
+mod folder;
 pub mod lines;
 pub mod slurm;
 
 use crate::{answers, error::ExpectedError, interrupt::Interrupt};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fstrial_stack::private_dir::PrivateDir;
+pub use folder::Folder;
 use fstrial_store::Store;
-use lines::{Line, Lines, Order};
-use rustix::fs::{Mode, OFlags};
+use lines::{Lines, News, Order, seed_of_host};
 use std::{
-    ffi::OsString,
-    fs::File,
-    io::{self, Read, Write},
     thread,
     time::{Duration, Instant},
 };
 
-/// How often jobs and their lines are looked at.
+/// How often lines are read.
 const POLL: Duration = Duration::from_secs(1);
+/// How often the scheduler is asked: small campaigns more often than large ones.
+const LEAST_ASKED: Duration = Duration::from_secs(1);
+const MOST_ASKED: Duration = Duration::from_secs(20);
+/// How often jobs are cancelled again that have not ended.
+const CANCEL_AGAIN: Duration = Duration::from_secs(10);
 /// How long jobs may take to end once they are cancelled.
-const CANCELLED: Duration = Duration::from_secs(60);
-/// Most bytes of what a job complained of that are read.
-const MAX_LOG: u64 = 1 << 20;
-/// Characters of its last line that are shown.
-const SHOWN: usize = 300;
+const CANCELLED: Duration = Duration::from_secs(90);
+/// How long lines of a job may take to arrive after its end.
+const LAST_LINES: Duration = Duration::from_secs(3);
 
-/// What a scheduler says of a job.
+/// The state of a job, as its scheduler has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
     /// It has not begun, and why.
     Waiting(String),
     Running,
-    /// It has ended, or nobody knows it any more.
+    /// It has ended, or is unknown.
     Gone(String),
 }
 
-/// Who starts a job on a host.
+/// Starts jobs on hosts.
 pub trait Scheduler {
-    /// Starts the job of a host; gives what names it.
+    /// Starts the job of a host, whose order is in the folder; gives its number.
     ///
     /// # Errors
     /// It refuses the job.
-    fn start(&mut self, host: &str, order: &Order, folder: &PrivateDir) -> Result<String, ExpectedError>;
+    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError>;
+
+    /// The job of a host that still runs, although the folder has no number of it: its coordinator was killed too early.
+    fn lost_job(&mut self, host: &str) -> Option<String>;
 
     /// The states of jobs, in their order. None while the scheduler does not answer.
     fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>>;
 
-    /// Asks jobs to end.
-    fn cancel(&mut self, jobs: &[String]);
+    /// Asks jobs to end; `again`: they were asked before.
+    fn cancel(&mut self, jobs: &[String], again: bool);
+
+    /// How a user ends these jobs by hand.
+    fn how_to_cancel(&self, jobs: &[String]) -> String;
 
     /// Whether jobs live on without this process.
     fn outlives(&self) -> bool;
 }
 
-/// How far a host is.
+/// The progress of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     Waiting(String),
@@ -84,12 +90,16 @@ pub struct HostRow {
     pub progress: Progress,
     /// Rounds that are there.
     pub rounds: u32,
-    /// When its first line was read by this process, and the rounds that it had then.
+    /// The time at which this process first heard of it, and the rounds that it had then.
     pub since: Option<(Instant, u32)>,
     job: String,
+    attempt: String,
+    seed: u64,
     lines: Lines,
-    /// How it ended, as its last line has it.
+    /// Its end, as its own last line has it: final only with all rounds, as a scheduler may start it again.
     ended: Option<Progress>,
+    /// When the scheduler first reported its job as gone.
+    gone: Option<Instant>,
 }
 
 /// A trial on many hosts.
@@ -97,64 +107,100 @@ pub struct Campaign<'a> {
     pub rows: Vec<HostRow>,
     /// Rounds that each host is to run.
     pub rounds: u32,
-    folder: &'a PrivateDir,
+    folder: &'a Folder,
     scheduler: Box<dyn Scheduler>,
+    asked: Option<Instant>,
+}
+
+/// What a campaign is to be.
+pub struct Wanted<'a> {
+    /// The order of each host, but for its name and attempt.
+    pub order: &'a Order,
+    pub rounds: u32,
+    pub seed: u64,
+    /// The hosts in the order in which they are tried.
+    pub hosts: Vec<String>,
+    /// How many of them.
+    pub count: usize,
+    /// Whether they were named: then no others count.
+    pub are_named: bool,
 }
 
 impl<'a> Campaign<'a> {
-    /// A campaign in a folder: hosts whose rounds are all there are done, jobs that still run are followed, and others are started.
-    /// `hosts`: the hosts that it is to have, in the order in which they are tried; `count`: how many of them.
+    /// A campaign in a folder: hosts that have all rounds are done, jobs that still run are followed, and others are started. The hosts
+    /// that the folder has come first, whether or not they are up.
     ///
     /// # Errors
     /// The folder cannot be read or written; too few hosts take the job.
     pub fn begin(
-        folder: &'a PrivateDir,
-        order: &Order,
-        rounds: u32,
-        (hosts, count): (&[String], usize),
-        mut scheduler: Box<dyn Scheduler>,
+        folder: &'a Folder,
+        wanted: &Wanted<'_>,
+        interrupt: &Interrupt,
+        scheduler: Box<dyn Scheduler>,
     ) -> Result<Self, ExpectedError> {
-        let mut rows = Vec::new();
-        let known = names(folder)?;
-        // Those that have begun come first: the campaign goes on with them.
-        let begun = |host: &&String| known.contains(&format!("{host}.job"));
-        let others = hosts.iter().filter(|host| !begun(host));
-        let mut refused = Vec::new();
-        for host in hosts.iter().filter(begun).chain(others) {
-            if rows.len() == count {
+        let mut hosts = if wanted.are_named { Vec::new() } else { folder.hosts()? };
+        let begun: std::collections::HashSet<String> = hosts.iter().cloned().collect();
+        hosts.extend(wanted.hosts.iter().filter(|host| !begun.contains(*host)).cloned());
+        let mut campaign = Self { rows: Vec::new(), rounds: wanted.rounds, folder, scheduler, asked: None };
+        let mut refused: Vec<(String, Vec<String>)> = Vec::new();
+        for host in hosts {
+            if campaign.rows.len() >= wanted.count.max(begun.len()) || interrupt.is_raised() {
                 break;
             }
-            let mut row = HostRow::of(host, folder)?;
-            row.read(folder)?;
-            let job = if row.is_complete() {
-                String::new()
-            } else if let Some(job) = running(folder, host, scheduler.as_mut())? {
-                job
-            } else {
-                match scheduler.start(host, order, folder) {
-                    Ok(job) => job,
-                    Err(error) => {
-                        refused.push(format!("{host}: {}", error.in_full()));
-                        continue;
+            match campaign.host(&host, wanted) {
+                Ok(row) => campaign.rows.push(row),
+                Err(error) => {
+                    folder.forget(&host);
+                    let why = error.in_full();
+                    match refused.iter_mut().find(|(known, _)| *known == why) {
+                        Some((_, hosts)) => hosts.push(host),
+                        None => refused.push((why, vec![host])),
                     }
                 }
-            };
-            keep(folder, &format!("{host}.job"), job.as_bytes())?;
-            row.progress = if row.is_complete() { Progress::Done } else { Progress::Waiting(String::new()) };
-            row.job = job;
-            row.ended = None;
-            rows.push(row);
+            }
         }
-        if rows.len() < count {
-            let jobs: Vec<String> = rows.iter().map(|row: &HostRow| row.job.clone()).collect();
-            scheduler.cancel(&jobs.into_iter().filter(|job| !job.is_empty()).collect::<Vec<_>>());
-            let found = rows.len();
-            return Err(ExpectedError::usage(
-                format!("{found} of {count} hosts take the job; {}", refused.join("; ")),
-                "ask for fewer with --hosts, or for others with the words of the scheduler after --on",
-            ));
+        if campaign.rows.len() < wanted.count && !interrupt.is_raised() {
+            campaign.cancel(false);
+            return Err(too_few(campaign.rows.len(), wanted.count, &refused));
         }
-        Ok(Self { rows, rounds, folder, scheduler })
+        Ok(campaign)
+    }
+
+    /// A host: known to be done, its running job followed, or its job started.
+    fn host(&mut self, host: &str, wanted: &Wanted<'_>) -> Result<HostRow, ExpectedError> {
+        let seed = seed_of_host(wanted.seed, host);
+        if let Some(attempt) = self.folder.attempt(host) {
+            let mut row = HostRow::of(host, attempt, seed);
+            row.read(self.folder)?;
+            if row.ended == Some(Progress::Done) && self.folder.has_store(host) {
+                row.progress = Progress::Done;
+                return Ok(row);
+            }
+            if let Some(job) = self.running(host)? {
+                self.folder.keep(&format!("{host}.job"), job.as_bytes())?;
+                row.job = job;
+                return Ok(row);
+            }
+        }
+        let attempt = folder::token();
+        let order = Order { host: host.to_owned(), attempt: attempt.clone(), ..wanted.order.clone() };
+        self.folder.prepare(&order)?;
+        let job = self.scheduler.start(&order, self.folder)?;
+        self.folder.keep(&format!("{host}.job"), job.as_bytes())?;
+        Ok(HostRow { job, ..HostRow::of(host, attempt, seed) })
+    }
+
+    /// The job of a host that still runs, if there is one.
+    fn running(&mut self, host: &str) -> Result<Option<String>, ExpectedError> {
+        if !self.scheduler.outlives() {
+            return Ok(None);
+        }
+        let Some(job) = self.folder.job(host)?.or_else(|| self.scheduler.lost_job(host)) else {
+            return Ok(None);
+        };
+        let states = self.scheduler.states(std::slice::from_ref(&job));
+        let is_gone = states.is_some_and(|states| matches!(states.first(), None | Some(JobState::Gone(_))));
+        Ok((!is_gone).then_some(job))
     }
 
     /// Follows the jobs to their ends, and shows the rows whenever they are looked at. When interrupted, it cancels them.
@@ -166,24 +212,27 @@ impl<'a> Campaign<'a> {
         interrupt: &Interrupt,
         show: &mut dyn FnMut(&Self),
     ) -> Result<(), ExpectedError> {
-        let mut cancelled: Option<Instant> = None;
+        let (mut cancelled, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
-            self.look()?;
+            self.poll(cancelled.is_some())?;
             show(self);
-            if self.rows.iter().all(|row| row.progress.is_over()) {
+            let is_over = |row: &HostRow| match cancelled {
+                // One that its scheduler would start again is to be cancelled, too.
+                Some(_) => row.job.is_empty() || row.gone.is_some() || row.progress == Progress::Done,
+                None => row.progress.is_over(),
+            };
+            if self.rows.iter().all(is_over) {
                 return Ok(());
             }
-            if interrupt.is_raised() && cancelled.is_none() {
-                cancelled = Some(Instant::now());
-                let jobs = self.open().map(|row| row.job.clone()).collect::<Vec<_>>();
-                self.scheduler.cancel(&jobs);
+            if interrupt.is_raised() && asked.is_none_or(|since| since.elapsed() > CANCEL_AGAIN) {
+                self.cancel(cancelled.is_some());
+                asked = Some(Instant::now());
+                cancelled.get_or_insert_with(Instant::now);
             }
             if cancelled.is_some_and(|since| since.elapsed() > CANCELLED) {
-                let hosts: Vec<String> = self.open().map(|row| row.host.clone()).collect();
-                return Err(ExpectedError::Fault(format!(
-                    "the jobs on {} were cancelled and have not ended",
-                    hosts.join(", ")
-                )));
+                self.give_up();
+                show(self);
+                return Ok(());
             }
             thread::park_timeout(POLL);
         }
@@ -194,167 +243,157 @@ impl<'a> Campaign<'a> {
         self.scheduler.outlives()
     }
 
-    fn open(&self) -> impl Iterator<Item = &HostRow> {
-        self.rows.iter().filter(|row| !row.progress.is_over())
+    /// Cancels every job that is not known to be gone.
+    fn cancel(&mut self, again: bool) {
+        let open = self.rows.iter().filter(|row| row.progress != Progress::Done && row.gone.is_none());
+        let jobs: Vec<String> = open.map(|row| row.job.clone()).filter(|job| !job.is_empty()).collect();
+        self.scheduler.cancel(&jobs, again);
     }
 
-    fn look(&mut self) -> Result<(), ExpectedError> {
-        let jobs: Vec<String> = self.open().map(|row| row.job.clone()).collect();
-        let states = self.scheduler.states(&jobs);
-        let open = self.rows.iter_mut().filter(|row| !row.progress.is_over());
-        let mut states = states.map(Vec::into_iter);
-        for row in open {
-            // After its state: what it has written before it ended is there.
+    /// Reports the jobs that have not ended although they were cancelled.
+    fn give_up(&mut self) {
+        for row in self.rows.iter_mut().filter(|row| row.progress != Progress::Done && row.gone.is_none()) {
+            let how = self.scheduler.how_to_cancel(std::slice::from_ref(&row.job));
+            row.progress = Progress::Failed(format!("its job was cancelled and has not ended; {how}"));
+        }
+    }
+
+    fn poll(&mut self, is_cancelled: bool) -> Result<(), ExpectedError> {
+        let open: Vec<usize> = (0..self.rows.len())
+            .filter(|index| {
+                let row = &self.rows[*index];
+                !row.progress.is_over()
+                    || is_cancelled && row.gone.is_none() && row.progress != Progress::Done
+            })
+            .collect();
+        let each = Duration::from_millis(100 * open.len() as u64).clamp(LEAST_ASKED, MOST_ASKED);
+        let is_due = self.asked.is_none_or(|since| since.elapsed() >= each);
+        let states = is_due.then(|| {
+            self.asked = Some(Instant::now());
+            let jobs: Vec<String> = open.iter().map(|index| self.rows[*index].job.clone()).collect();
+            self.scheduler.states(&jobs)
+        });
+        let mut states = states.flatten().map(Vec::into_iter);
+        for index in open {
+            let row = &mut self.rows[index];
+            // After its state: the lines of a job that has ended are there.
             row.read(self.folder)?;
+            if row.ended == Some(Progress::Done) {
+                row.progress = Progress::Done;
+            }
             let Some(state) = states.as_mut().and_then(Iterator::next) else { continue };
-            row.progress = match (row.ended.take(), state) {
-                (Some(ended), _) => ended,
-                (None, JobState::Waiting(why)) => Progress::Waiting(why),
-                (None, JobState::Running) => Progress::Running,
-                (None, JobState::Gone(_)) if row.rounds >= self.rounds => Progress::Done,
-                (None, JobState::Gone(why)) => Progress::Failed(gone(self.folder, &row.host, &why)),
-            };
+            row.take(state, self.folder);
         }
         Ok(())
     }
 }
 
 impl HostRow {
-    fn of(host: &str, folder: &PrivateDir) -> Result<Self, ExpectedError> {
-        let flags = OFlags::CREATE | OFlags::RDWR;
-        let file = folder.file(format!("{host}.out"), flags)?.ok_or_else(|| {
-            ExpectedError::Fault(format!("{host}.out in {} is gone", folder.path().display()))
-        })?;
-        Ok(Self {
+    fn of(host: &str, attempt: String, seed: u64) -> Self {
+        Self {
             host: host.to_owned(),
             progress: Progress::Waiting(String::new()),
             rounds: 0,
             since: None,
             job: String::new(),
-            lines: Lines::new(file),
+            attempt,
+            seed,
+            lines: Lines::default(),
             ended: None,
-        })
+            gone: None,
+        }
     }
 
-    /// Whether its job has said that all of its rounds are there.
-    fn is_complete(&self) -> bool {
-        self.ended == Some(Progress::Done)
+    /// Takes the state of its job.
+    fn take(&mut self, state: JobState, folder: &Folder) {
+        if self.progress == Progress::Done {
+            return;
+        }
+        self.progress = match state {
+            JobState::Waiting(why) => Progress::Waiting(why),
+            JobState::Running => Progress::Running,
+            JobState::Gone(why) => {
+                let since = *self.gone.get_or_insert_with(Instant::now);
+                match self.ended.clone() {
+                    Some(ended) => ended,
+                    // Its last lines may be on their way.
+                    None if since.elapsed() < LAST_LINES => return,
+                    None => Progress::Failed(folder.last_words(&self.host, &why)),
+                }
+            }
+        };
+        if !self.progress.is_over() {
+            self.gone = None;
+        }
     }
 
-    /// Reads the lines that are new.
-    fn read(&mut self, folder: &PrivateDir) -> Result<(), ExpectedError> {
+    /// Reads the new lines of its attempt, and keeps the last store among them.
+    fn read(&mut self, folder: &Folder) -> Result<(), ExpectedError> {
+        let mut lines = std::mem::take(&mut self.lines);
         let mut store = None;
-        for line in self.lines.read() {
-            match line {
-                Line::Begun { rounds } => {
+        lines.read(folder.dir(), &format!("{}.out", self.host), |line| {
+            if line.attempt != self.attempt {
+                return;
+            }
+            match line.news {
+                News::Begun { rounds } => {
                     (self.rounds, self.ended) = (rounds, None);
                     self.since.get_or_insert((Instant::now(), rounds));
                 }
-                Line::Rounds { done } => self.rounds = done,
-                Line::Store { bytes } => store = Some(bytes),
-                Line::Ended { complete: true, .. } => self.ended = Some(Progress::Done),
-                Line::Ended { why, .. } => self.ended = Some(Progress::Failed(why)),
+                News::Rounds { done } => self.rounds = done,
+                News::Store { bytes } => store = Some(bytes),
+                News::Ended { complete: true, .. } => self.ended = Some(Progress::Done),
+                News::Ended { why, .. } => self.ended = Some(Progress::Failed(why)),
             }
-        }
+        });
+        self.lines = lines;
         let Some(bytes) = store else { return Ok(()) };
-        match self.checked(&bytes, folder) {
-            Ok(bytes) => keep(folder, &format!("{}.db", self.host), &bytes),
-            Err(why) => {
-                self.ended = Some(Progress::Failed(why));
-                Ok(())
-            }
+        match self.checked(&bytes, folder)? {
+            Ok(bytes) => folder.keep(&format!("{}.db", self.host), &bytes)?,
+            Err(why) => self.ended = Some(Progress::Failed(why)),
         }
+        Ok(())
     }
 
-    /// The bytes of a store, if it is one, and of this host.
-    fn checked(&self, text: &str, folder: &PrivateDir) -> Result<Vec<u8>, String> {
-        let bytes = STANDARD.decode(text).map_err(|_| "its store is damaged".to_owned())?;
+    /// The bytes of a store, if it has the trial of this host and no other.
+    fn checked(&self, text: &str, folder: &Folder) -> Result<Result<Vec<u8>, String>, ExpectedError> {
+        let Ok(bytes) = STANDARD.decode(text) else { return Ok(Err("its store is damaged".into())) };
         let name = format!(".{}.new", self.host);
-        keep(folder, &name, &bytes).map_err(|error| error.in_full())?;
+        folder.keep(&name, &bytes)?;
         let is_ours = || -> Result<(), String> {
-            let store = Store::open_copy(folder.path().join(&name)).map_err(|error| error.to_string())?;
-            for trial in store.trials().map_err(|error| error.to_string())? {
-                let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
-                let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
-                if of != self.host {
-                    return Err(format!("its store is of {of}"));
-                }
+            let store =
+                Store::open_copy(folder.dir().path().join(&name)).map_err(|error| error.to_string())?;
+            let trials = store.trials().map_err(|error| error.to_string())?;
+            let [trial] = &trials[..] else {
+                return Err(format!("its store has {} trials instead of one", trials.len()));
+            };
+            let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
+            let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
+            if of != self.host || trial.summary.seed != self.seed {
+                return Err(format!("its store has another trial, of {of}"));
             }
             Ok(())
         };
         let found = is_ours();
-        let _ = folder.remove(name.as_ref());
-        found.map(|()| bytes)
+        folder.remove(&name);
+        Ok(found.map(|()| bytes))
     }
 }
 
-/// The job of a host that still runs, if there is one.
-fn running(
-    folder: &PrivateDir,
-    host: &str,
-    scheduler: &mut dyn Scheduler,
-) -> Result<Option<String>, ExpectedError> {
-    let Some(job) = folder.read(format!("{host}.job").as_ref(), 256)? else { return Ok(None) };
-    let job = String::from_utf8_lossy(&job).trim().to_owned();
-    if job.is_empty() || !scheduler.outlives() {
-        return Ok(None);
-    }
-    let states = scheduler.states(std::slice::from_ref(&job));
-    let is_gone = states.is_some_and(|states| matches!(states.first(), None | Some(JobState::Gone(_))));
-    Ok((!is_gone).then_some(job))
-}
-
-/// Why a job ended without a word: what the scheduler says, and the last line that it complained in.
-fn gone(folder: &PrivateDir, host: &str, why: &str) -> String {
-    let log = folder.read(format!("{host}.log").as_ref(), MAX_LOG).ok().flatten().unwrap_or_default();
-    let log = String::from_utf8_lossy(&log);
-    let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let last: String = last.trim().chars().take(SHOWN).collect();
-    if last.is_empty() { why.to_owned() } else { format!("{why}: {last}") }
-}
-
-/// This program in a folder that hosts share; gives its path.
-///
-/// # Errors
-/// It cannot be read, or there is no room for it.
-pub fn program(folder: &PrivateDir) -> Result<String, ExpectedError> {
-    const NAME: &str = "fstrial";
-    const MOST: u64 = 1 << 30;
-    let path = folder.path().join(NAME);
-    let failed = |source| ExpectedError::File { what: "copy", path: path.clone(), source };
-    let mut ours = Vec::new();
-    let open = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let mut file = File::from(open.map_err(|error| failed(error.into()))?);
-    file.read_to_end(&mut ours).map_err(failed)?;
-    // Jobs may be running it.
-    if folder.read(NAME.as_ref(), MOST)?.as_deref() != Some(ours.as_slice()) {
-        keep(folder, NAME, &ours)?;
-        let kept =
-            folder.file(NAME, OFlags::RDONLY)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        rustix::fs::fchmod(&kept, Mode::from_raw_mode(0o755)).map_err(|error| failed(error.into()))?;
-    }
-    Ok(path.display().to_string())
-}
-
-/// Writes a file of a campaign whole, or not at all.
-///
-/// # Errors
-/// There is no room, or the folder is not ours.
-pub fn keep(folder: &PrivateDir, name: &str, bytes: &[u8]) -> Result<(), ExpectedError> {
-    let new = format!(".{name}.part");
-    let _ = folder.remove(new.as_ref());
-    let mut file = folder.create(new.as_ref())?;
-    let path = folder.path().join(name);
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| ExpectedError::File {
-        what: "write",
-        path,
-        source,
-    })?;
-    folder.rename(new.as_ref(), name.as_ref())?;
-    Ok(())
-}
-
-fn names(folder: &PrivateDir) -> Result<Vec<String>, ExpectedError> {
-    let names = folder.names()?;
-    Ok(names.into_iter().map(|name: OsString| name.to_string_lossy().into_owned()).collect())
+fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
+    const SHOWN: usize = 3;
+    let reason = |(why, hosts): &(String, Vec<String>)| {
+        let some = hosts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        let more = hosts.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{some}{more}: {why}")
+    };
+    let why = match refused.is_empty() {
+        true => "no other host takes jobs now".to_owned(),
+        false => refused.iter().take(SHOWN).map(reason).collect::<Vec<_>>().join("; "),
+    };
+    ExpectedError::usage(
+        format!("{found} of {count} hosts take the job; {why}"),
+        "check the words after --on, or ask for fewer hosts; nothing was left running",
+    )
 }

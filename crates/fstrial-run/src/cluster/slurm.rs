@@ -1,40 +1,100 @@
 //! Slurm: a job for each host, by `sbatch`. Which nodes fit, when a job begins, its time limit and its requeueing are Slurm's matter.
 
-use super::{JobState, Scheduler, lines::Order};
+use super::{Folder, JobState, Scheduler, lines::Order};
 use crate::error::ExpectedError;
 use fstrial_model::units::Nanos;
-use fstrial_stack::{command, private_dir::PrivateDir};
-use std::process::{Command, Output};
+use fstrial_stack::command;
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    process::{Command, Output},
+};
 
 /// States of a job that has not begun, or begins again.
 const WAITING: [&str; 6] =
-    ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"];
-const RUNNING: [&str; 6] = ["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"];
+    ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"];
+/// States from which a job does not come back. Any other is taken for a job that lives.
+const ENDED: [&str; 10] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "TIMEOUT",
+];
 /// Parts of the state of a node that takes no job soon.
-const UNFIT: [&str; 6] = ["down", "drain", "fail", "maint", "unk", "*"];
+const UNFIT: [&str; 9] = ["down", "drain", "fail", "maint", "unk", "inval", "future", "power", "*"];
+/// Words for sbatch that a job of a campaign has for itself.
+const OURS: [&str; 14] = [
+    "array",
+    "chdir",
+    "clusters",
+    "error",
+    "input",
+    "job-name",
+    "nodelist",
+    "nodes",
+    "ntasks",
+    "output",
+    "parsable",
+    "test-only",
+    "wait",
+    "wrap",
+];
+/// The same in one letter.
+const OUR_LETTERS: &str = "aDMeiJwNnoW";
+/// Jobs that squeue is asked about at a time: a word of a command has a limit.
+const ASKED: usize = 1000;
 
 pub struct Slurm {
     /// Words for sbatch: `--partition=nvme`.
     words: Vec<String>,
-    /// What runs the job: words of a command.
+    /// Words of the command of a job, `{host}` in them for the node.
     job: Vec<String>,
     /// The time limit of a job.
     limit: Nanos,
+    /// How the names of its jobs begin.
+    name: String,
 }
 
 impl Slurm {
-    /// `job`: the command of a job, `{host}` in it for the node.
+    /// Jobs of the campaign in this folder.
     ///
     /// # Errors
-    /// Slurm's commands are not installed.
-    pub fn new(words: Vec<String>, job: Vec<String>, limit: Nanos) -> Result<Self, ExpectedError> {
+    /// Slurm's commands are not installed, or a word is one that jobs have for themselves.
+    pub fn new(
+        words: Vec<String>,
+        job: Vec<String>,
+        limit: Nanos,
+        folder: &Path,
+    ) -> Result<Self, ExpectedError> {
         if command::find("sbatch").is_none() {
             return Err(ExpectedError::usage(
                 "sbatch is not installed here",
                 "start the trial on a login node of the cluster, or use --on 'command …'",
             ));
         }
-        Ok(Self { words, job, limit })
+        let is_ours = |word: &&String| match word.strip_prefix("--") {
+            Some(long) => OURS.contains(&long.split('=').next().unwrap_or_default()),
+            None => word
+                .strip_prefix('-')
+                .and_then(|rest| rest.chars().next())
+                .is_some_and(|c| OUR_LETTERS.contains(c)),
+        };
+        if let Some(word) = words.iter().find(is_ours) {
+            return Err(ExpectedError::usage(
+                format!("{word} is set by fstrial for each job"),
+                format!("leave {word} out; --hosts names nodes"),
+            ));
+        }
+        let digest = Sha256::digest(folder.as_os_str().as_encoded_bytes());
+        let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { words, job, limit, name: format!("fstrial-{digest}") })
     }
 
     /// The nodes that may take a job, idle ones first.
@@ -42,47 +102,58 @@ impl Slurm {
     /// # Errors
     /// The controller does not answer.
     pub fn nodes(&self) -> Result<Vec<String>, ExpectedError> {
-        let found = call("sinfo", &["--noheader".into(), "--Node".into(), "--format=%N|%T".into()])?;
+        let mut words: Vec<String> =
+            ["--noheader", "--Node", "--format=%N|%T"].iter().map(|word| (*word).to_owned()).collect();
+        let is_partition = |word: &&String| word.starts_with("--partition=") || word.starts_with("-p");
+        words.extend(self.words.iter().filter(is_partition).cloned());
+        let found = call("sinfo", &words)?;
         let all: Vec<(&str, &str)> = found.lines().filter_map(|line| line.trim().split_once('|')).collect();
         let is_fit = |state: &str| !UNFIT.iter().any(|unfit| state.contains(unfit));
+        // A node is listed once for each of its partitions.
+        let mut known = HashSet::new();
         let mut nodes: Vec<String> = Vec::new();
         for is_first in [true, false] {
             let chosen = all.iter().filter(|(_, state)| is_fit(state) && (*state == "idle") == is_first);
-            for (node, _) in chosen {
-                // A node is listed once for each of its partitions.
-                if !nodes.iter().any(|known| known == node) {
-                    nodes.push((*node).to_owned());
-                }
-            }
+            nodes
+                .extend(chosen.map(|(node, _)| (*node).to_owned()).filter(|node| known.insert(node.clone())));
         }
         Ok(nodes)
+    }
+
+    fn name_of(&self, host: &str) -> String {
+        format!("{}-{host}", self.name)
     }
 }
 
 impl Scheduler for Slurm {
-    fn start(&mut self, host: &str, order: &Order, folder: &PrivateDir) -> Result<String, ExpectedError> {
-        let input =
-            serde_json::to_string(&Order { host: Some(host.to_owned()), holds: false, ..order.clone() });
-        let input = input.expect("an order is plain data") + "\n";
-        super::keep(folder, &format!("{host}.order"), input.as_bytes())?;
-        let file = |ending: &str| folder.path().join(format!("{host}.{ending}")).display().to_string();
+    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError> {
+        let host = &order.host;
+        // In these paths % begins a pattern.
+        let file = |ending: &str| {
+            let path = folder.dir().path().join(format!("{host}.{ending}"));
+            path.display().to_string().replace('%', "%%")
+        };
         let words = self.job.iter().map(|word| command::quoted(&word.replace("{host}", host)));
-        let job = format!("exec {}", words.collect::<Vec<_>>().join(" "));
+        // A folder for temporary files that the login node has may be another disk on a node, or none.
+        let job = format!("unset TMPDIR; exec {}", words.collect::<Vec<_>>().join(" "));
         let minutes = self.limit.0.div_ceil(Nanos::secs(60).0);
         let mut all: Vec<String> = vec![
             "--parsable".into(),
-            "--job-name=fstrial".into(),
+            format!("--job-name={}", self.name_of(host)),
             "--nodes=1".into(),
             format!("--nodelist={host}"),
             "--exclusive".into(),
+            "--mem=0".into(),
             "--requeue".into(),
+            "--propagate=NONE".into(),
+            "--chdir=/".into(),
             "--open-mode=append".into(),
             format!("--time={minutes}"),
             format!("--input={}", file("order")),
             format!("--output={}", file("out")),
             format!("--error={}", file("log")),
         ];
-        // The user's own come last: they count.
+        // The user's own come last, and count: their time limit, their memory.
         all.extend(self.words.iter().cloned());
         all.push(format!("--wrap={job}"));
         let printed = call("sbatch", &all)?;
@@ -96,47 +167,69 @@ impl Scheduler for Slurm {
         Ok(job)
     }
 
-    fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>> {
-        if jobs.is_empty() {
-            return Some(Vec::new());
-        }
-        let words = [
-            "--noheader".to_owned(),
-            "--states=all".to_owned(),
-            "--format=%i|%T|%r".to_owned(),
-            format!("--jobs={}", jobs.join(",")),
-        ];
-        let done = output("squeue", &words).ok()?;
-        let said = String::from_utf8_lossy(&done.stderr);
-        // Of a single job that it has forgotten; of several it lists the others.
-        if !done.status.success() && !said.contains("Invalid job id") {
-            return None;
-        }
-        let listed = String::from_utf8_lossy(&done.stdout).into_owned();
-        let state = |job: &String| {
-            let of_job = |line: &&str| line.split('|').next() == Some(job.as_str());
-            let Some(line) = listed.lines().map(str::trim).find(of_job) else {
-                return JobState::Gone("Slurm does not know its job any more".into());
-            };
-            let mut parts = line.split('|').skip(1);
-            let (state, reason) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            match state {
-                _ if WAITING.contains(&state) => JobState::Waiting(reason.to_owned()),
-                _ if RUNNING.contains(&state) => JobState::Running,
-                _ => JobState::Gone(format!("its job ended as {state}")),
-            }
-        };
-        Some(jobs.iter().map(state).collect())
+    fn lost_job(&mut self, host: &str) -> Option<String> {
+        let words =
+            ["--noheader".to_owned(), "--format=%i".to_owned(), format!("--name={}", self.name_of(host))];
+        let printed = call("squeue", &words).ok()?;
+        printed.lines().next().map(|job| job.trim().to_owned()).filter(|job| !job.is_empty())
     }
 
-    fn cancel(&mut self, jobs: &[String]) {
-        if !jobs.is_empty() {
-            let _ = output("scancel", jobs);
+    fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>> {
+        let mut listed: HashMap<String, JobState> = HashMap::new();
+        for some in jobs.chunks(ASKED) {
+            let words = [
+                "--noheader".to_owned(),
+                "--states=all".to_owned(),
+                "--format=%i|%T|%r|%j".to_owned(),
+                format!("--jobs={}", some.join(",")),
+            ];
+            let done = output("squeue", &words).ok()?;
+            // One that is asked about a single job that it has forgotten fails; of several it lists the others.
+            if !done.status.success() && !String::from_utf8_lossy(&done.stderr).contains("Invalid job id") {
+                return None;
+            }
+            for line in String::from_utf8_lossy(&done.stdout).lines() {
+                let parts: Vec<&str> = line.trim().splitn(4, '|').collect();
+                let [job, state, reason, name] = parts[..] else { continue };
+                // A number may be another job's, after the controller has lost its state.
+                if name.starts_with(&self.name) {
+                    listed.insert(job.to_owned(), state_of(state, reason));
+                }
+            }
         }
+        let unknown = || JobState::Gone("Slurm does not know its job any more".into());
+        Some(jobs.iter().map(|job| listed.remove(job).unwrap_or_else(unknown)).collect())
+    }
+
+    /// First only the program of a job is asked, so that it can restore its node; then all of its processes are.
+    fn cancel(&mut self, jobs: &[String], again: bool) {
+        for some in jobs.chunks(ASKED) {
+            let with = |words: &[&str]| -> Vec<String> {
+                words.iter().map(|word| (*word).to_owned()).chain(some.iter().cloned()).collect()
+            };
+            // Those that fail are tried again.
+            let _ = output("scancel", &with(&["--state=PENDING"]));
+            let _ = match again {
+                false => output("scancel", &with(&["--batch", "--signal=TERM"])),
+                true => output("scancel", &with(&[])),
+            };
+        }
+    }
+
+    fn how_to_cancel(&self, jobs: &[String]) -> String {
+        format!("end it by `scancel {}`", jobs.join(" "))
     }
 
     fn outlives(&self) -> bool {
         true
+    }
+}
+
+fn state_of(state: &str, reason: &str) -> JobState {
+    match state {
+        _ if WAITING.contains(&state) => JobState::Waiting(reason.to_owned()),
+        _ if ENDED.contains(&state) => JobState::Gone(format!("its job ended as {state}")),
+        _ => JobState::Running,
     }
 }
 
@@ -153,7 +246,10 @@ fn call(program: &str, words: &[String]) -> Result<String, ExpectedError> {
         .map_err(|error| ExpectedError::usage(format!("{program} could not be started: {error}"), hint))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(ExpectedError::usage(format!("{program}: {}", said.trim()), hint));
+        // It repeats its name before each line.
+        let lines = said.lines().map(|line| line.trim().trim_start_matches(&format!("{program}: ")).trim());
+        let lines: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ")).collect();
+        return Err(ExpectedError::usage(format!("{program}: {}", lines.join("; ")), hint));
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

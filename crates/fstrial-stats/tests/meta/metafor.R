@@ -37,4 +37,6 @@ hosts("ten", 10, 0.2, c(0.005, 0.02, 0.1))
 hosts("ten of one mind", 10, 0, c(0.01, 0.02, 0.05))
 hosts("forty", 40, 0.3, c(0.01, 0.02, 0.04, 0.3))
 hosts("three hundred", 300, 0.15, c(0.01, 0.05, 0.2))
+# Two hosts agree by chance, and are very sure: the likelihood has a second maximum at 0.
+line("two maxima", c(0.10, 0.1005, 0.30, -0.10, 0.25), c(1e-6, 1e-6, 4e-4, 4e-4, 4e-4), c(1, 2, 4, 3, 6))
 line("alike", c(0.1, 0.1, 0.1, 0.1), c(0.01, 0.01, 0.01, 0.01), c(1, 2, 3, 5))

@@ -4,6 +4,7 @@ mod args;
 mod resume;
 
 use super::{Home, lacking, pages};
+pub(in crate::cli) use args::AfterRound;
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks, seed};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_report::{
@@ -212,7 +213,7 @@ pub(crate) fn measure(
         true => Display::watched(&plan, interrupt),
         false => Display::plain(plan.trial.trial.budget, args.is_quiet() || args.json),
     };
-    let mut shown = Output { progress, json: args.json };
+    let mut shown = Output { progress, json: args.json, after_round: args.after_round.as_ref() };
     interrupt.end_at_once(false);
     let conducting = Conducting { plan: &plan, args, clock: &clock };
     let session = Session {
@@ -240,10 +241,14 @@ pub(crate) fn measure(
 struct Output<'a> {
     progress: Display<'a>,
     json: bool,
+    after_round: Option<&'a AfterRound>,
 }
 
 impl Listener for Output<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        if let (Some(AfterRound(call)), Event::VerdictsUpdated { round, .. }) = (self.after_round, event) {
+            call(*round);
+        }
         if self.json { JsonLines.hear(event) } else { self.progress.hear(event) }
     }
 }

@@ -111,11 +111,16 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
             super::print(&format!("{}\n", out.display()));
         }
     } else {
-        let unicode = is_unicode(|name| std::env::var(name).ok());
-        let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
-        super::print_folded(&meta::render(&document, Terminal { unicode, columns }));
+        show(&document);
     }
     Ok(exit_code::VERDICT)
+}
+
+/// Prints what hosts say together.
+pub(super) fn show(document: &MetaDocument) {
+    let unicode = is_unicode(|name| std::env::var(name).ok());
+    let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
+    super::print_folded(&meta::render(document, Terminal { unicode, columns }));
 }
 
 /// The trials of all stores, each once.
@@ -155,6 +160,10 @@ impl Pool {
             });
         }
         Ok(())
+    }
+
+    pub(super) fn leave_out(&mut self, store: &str, reason: &str) {
+        self.collection.leave_out(store, reason);
     }
 
     pub(super) fn document(self, stores: usize, practical: Option<f64>) -> MetaDocument {

@@ -1,22 +1,25 @@
 //! `fstrial run --on`: one trial on many hosts, each by a job of its own, and what they say together.
 
-use super::{Home, meta::Pool};
+use super::{
+    Home,
+    conduct::{self, ConductArgs},
+    meta::Pool,
+};
 use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
-use fstrial_report::{
-    USUAL_COLUMNS, campaign::Shown, is_unicode, json_lines, meta, page, stdout, summary::listed,
-    trend::Terminal,
-};
+use fstrial_report::{campaign::Shown, json_lines, meta, page, summary::listed};
 use fstrial_run::{
-    cluster::{self, Campaign, HostRow, Progress, Scheduler, command::Commands, lines::Order, slurm::Slurm},
+    cluster::{
+        Campaign, Folder, HostRow, Progress, Scheduler, Wanted, command::Commands, lines::Order, slurm::Slurm,
+    },
     contrast::Outcome,
     environment,
     error::ExpectedError,
     exit_code, forecast,
+    interrupt::Interrupt,
     numbers::counted,
     plan::Plan,
 };
-use fstrial_stack::private_dir::PrivateDir;
 use fstrial_store::Store;
 use std::{path::PathBuf, str::FromStr};
 
@@ -26,6 +29,10 @@ const ROUNDS: u32 = 8;
 const MARGIN: f64 = 4.0;
 /// What a job takes in addition to its budget, for its devices and its end.
 const AROUND: Nanos = Nanos::secs(15 * 60);
+/// A budget of a file beyond the estimate counts up to this.
+const LEAST_BUDGET: Nanos = Nanos::secs(3600);
+/// Hosts that a message names.
+const SHOWN: usize = 8;
 /// Most hosts of a campaign.
 const MAX_HOSTS: usize = 20_000;
 
@@ -101,7 +108,9 @@ impl FromStr for Hosts {
             let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if name.is_empty() || name.starts_with(['-', '.']) || name.len() > 200 || !name.chars().all(known)
             {
-                return Err(format!("{name:?} is not the name of a host"));
+                return Err(format!(
+                    "{name:?} is not the name of a host; write names between commas, n1,n2,n3, or a number"
+                ));
             }
             if names.iter().any(|other| other == name) {
                 return Err(format!("{name} is there twice"));
@@ -119,12 +128,13 @@ impl OnArgs {
     }
 }
 
-/// Runs a trial on its hosts. `budget`: that of each host, if a flag says it.
+/// Runs a trial on its hosts. `name`: that of its file; `budget`: that of each host, if a flag has one.
 pub(crate) fn exec(
     mut trial: Trial,
+    name: &str,
     args: &OnArgs,
     budget: Option<Nanos>,
-    json: bool,
+    conduct: &ConductArgs,
     home: &Home,
 ) -> Result<u8, ExpectedError> {
     let (Some(on), Some(hosts)) = (&args.on, &args.hosts) else {
@@ -136,29 +146,34 @@ pub(crate) fn exec(
             "name them: --hosts a,b,c",
         ));
     }
-    fix(&mut trial, budget)?;
-    let folder = folder(&trial, args)?;
+    let rounds = fix(&mut trial, budget)?;
+    let folder = args.folder.clone().unwrap_or_else(|| format!("{name}.hosts").into());
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    let folder = Folder::make(&folder, matches!(on, Where::Slurm(_)))?;
     let order = order(&trial, &folder)?;
-    let rounds = trial.trial.rounds.unwrap_or(ROUNDS);
-    let (scheduler, names, count) = scheduler(on, hosts, &trial, &folder, home)?;
-    let interrupt = super::conduct::interrupt()?;
-    let mut campaign = Campaign::begin(&folder, &order, rounds, (&names, count), scheduler)?;
-    let mut shown = Shown::new(json, campaign.rows.len());
-    if campaign.outlives() && !json {
+    let (scheduler, hosts, count, are_named) = scheduler(on, hosts, &trial, &folder, home)?;
+    let interrupt = Interrupt::at_ctrl_c()
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+    let seed = trial.trial.seed.unwrap_or_default();
+    let wanted = Wanted { order: &order, rounds, seed, hosts, count, are_named };
+    let mut campaign = Campaign::begin(&folder, &wanted, &interrupt, scheduler)?;
+    let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet(), campaign.rows.len());
+    let open = campaign.rows.iter().filter(|row| !row.progress.is_over()).count();
+    if campaign.outlives() && open > 0 && !conduct.is_json() && !conduct.is_quiet() {
         super::say(&format!(
-            "{} in {}; if this command ends, the jobs go on, and the same command follows them again\n",
-            counted(campaign.rows.len(), "job"),
-            folder.path().display()
+            "{} in {}; Ctrl-C cancels them; if this command ends otherwise, they continue, and the same command follows them\n",
+            counted(open, "job"),
+            folder.dir().path().display()
         ));
     }
     let followed = campaign.follow(&interrupt, &mut |campaign| shown.show(campaign));
     shown.clear();
     followed?;
-    answer(&campaign, &folder, json, interrupt.is_raised())
+    answer(&campaign, &folder, conduct, interrupt.is_raised())
 }
 
 /// Makes a trial one of many hosts: its rounds are fixed, and it names nothing that only this host has.
-fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), ExpectedError> {
+fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<u32, ExpectedError> {
     if trial.device.kind.is_erased() {
         return Err(ExpectedError::usage(
             "a disk that is erased is named for one host, and this trial is for many",
@@ -171,130 +186,135 @@ fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), ExpectedError> {
             "leave the place out: every host runs all arms",
         ));
     }
-    trial.trial.rounds.get_or_insert(ROUNDS);
+    let rounds = *trial.trial.rounds.get_or_insert(ROUNDS);
+    if (rounds as usize) < meta::MIN_ROUNDS {
+        return Err(ExpectedError::usage(
+            format!("{rounds} rounds of a host are too few: a host counts with {} rounds", meta::MIN_ROUNDS),
+            format!("write rounds = {ROUNDS} in the trial file"),
+        ));
+    }
     trial.trial.sequential = false;
     trial.trial.seed.get_or_insert(1);
     let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
-    let rounds = f64::from(trial.trial.rounds.unwrap_or(ROUNDS));
-    let seconds =
-        MARGIN * (forecast::round_time(&plan).0.as_secs_f64() * rounds) + forecast::least_seconds(&plan);
+    let seconds = MARGIN * forecast::round_time(&plan).0.as_secs_f64() * f64::from(rounds);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of rounds")]
-    let needed = Nanos::secs(seconds.ceil() as u64);
-    trial.trial.budget = budget.unwrap_or_else(|| trial.trial.budget.max(needed));
-    Ok(())
+    let needed = Nanos::secs((seconds + forecast::least_seconds(&plan)).ceil() as u64);
+    // That of the file is a limit, and may be a day: it is the time limit of the job.
+    let most = needed.max(LEAST_BUDGET);
+    trial.trial.budget = budget.unwrap_or_else(|| trial.trial.budget.clamp(needed, most));
+    Ok(rounds)
 }
 
-/// The folder of the campaign, which holds no other.
-fn folder(trial: &Trial, args: &OnArgs) -> Result<PrivateDir, ExpectedError> {
-    let name = Some(trial.trial.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("trial");
-    let name: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
-    let path =
-        args.folder.clone().unwrap_or_else(|| format!("{}.hosts", name.trim_start_matches('.')).into());
-    let path = std::path::absolute(&path).unwrap_or(path);
-    Ok(PrivateDir::make(&path)?)
-}
-
-/// The order for the hosts, and the trial in the folder.
-fn order(trial: &Trial, folder: &PrivateDir) -> Result<Order, ExpectedError> {
+/// The order of all hosts, and the trial in the folder.
+fn order(trial: &Trial, folder: &Folder) -> Result<Order, ExpectedError> {
     const NAME: &str = "trial.toml";
     let text = trial.to_toml();
-    let known = folder.read(NAME.as_ref(), 16 << 20)?;
-    match known {
-        Some(known) if known != text.as_bytes() => Err(ExpectedError::usage(
-            format!("{} holds the hosts of another trial", folder.path().display()),
-            "name another folder with --folder, or run the same trial to follow them again",
-        )),
-        Some(_) => Ok(()),
-        None => cluster::keep(folder, NAME, text.as_bytes()),
-    }?;
-    Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), trial: text, host: None, holds: false })
+    if let Some(known) = folder.read(NAME)? {
+        let known = String::from_utf8_lossy(&known).into_owned();
+        // Another budget is not another trial.
+        let is_same = Trial::parse("the trial of the folder", &known)
+            .is_ok_and(|known| conduct::comparable(known) == conduct::comparable(trial.clone()));
+        if !is_same {
+            return Err(ExpectedError::usage(
+                format!("{} has the hosts of another trial ({NAME} there)", folder.dir().path().display()),
+                "name another folder with --folder, or run the trial of this one to follow its hosts",
+            ));
+        }
+    }
+    folder.keep(NAME, text.as_bytes())?;
+    let (host, attempt) = (String::new(), String::new());
+    Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), trial: text, host, attempt, holds: false })
 }
 
-type Chosen = (Box<dyn Scheduler>, Vec<String>, usize);
+type Chosen = (Box<dyn Scheduler>, Vec<String>, usize, bool);
 
-/// Who starts the jobs, the hosts in the order in which they are tried, and how many are wanted.
+/// The scheduler, the hosts in the order in which they are tried, how many are wanted, and whether they were named.
 fn scheduler(
     on: &Where,
     hosts: &Hosts,
     trial: &Trial,
-    folder: &PrivateDir,
+    folder: &Folder,
     home: &Home,
 ) -> Result<Chosen, ExpectedError> {
+    let named = match hosts {
+        Hosts::Named(names) => Some(names.clone()),
+        Hosts::Any(_) => None,
+    };
     match on {
         Where::Slurm(words) => {
-            let program = cluster::program(folder)?;
-            let mut job = vec![program, "agent".into(), "--trial".into()];
-            // A home that was named for this command is one for each host: nodes may share it.
+            let mut job = vec![folder.program()?, "agent".into(), "--trial".into()];
+            // A home that was named for this command has one for each host: nodes may share it.
             if let Some(home) = home.of_hosts()? {
                 job.push(format!("--home={}", home.join("{host}").display()));
             }
             let limit = Nanos(trial.trial.budget.0.saturating_add(AROUND.0));
-            let slurm = Slurm::new(words.clone(), job, limit)?;
-            let (names, count) = match hosts {
-                Hosts::Named(names) => (names.clone(), names.len()),
-                Hosts::Any(count) => (slurm.nodes()?, *count),
+            let slurm = Slurm::new(words.clone(), job, limit, folder.dir().path())?;
+            let (names, count, are_named) = match (named, hosts) {
+                (None, Hosts::Any(count)) => (slurm.nodes()?, *count, false),
+                (names, _) => {
+                    let names = names.unwrap_or_default();
+                    let count = names.len();
+                    (names, count, true)
+                }
             };
-            Ok((Box::new(slurm), names, count))
+            Ok((Box::new(slurm), names, count, are_named))
         }
         Where::Command(words) => {
-            let names = match hosts {
-                Hosts::Named(names) => names.clone(),
-                Hosts::Any(_) => Vec::new(),
-            };
+            let names = named.unwrap_or_default();
             let count = names.len();
-            Ok((Box::new(Commands::new(words.clone())), names, count))
+            Ok((Box::new(Commands::new(words.clone())), names, count, true))
         }
     }
 }
 
-/// What the hosts say together, and how the command ends.
+/// Pools the stores of the folder, and ends the command.
 fn answer(
     campaign: &Campaign<'_>,
-    folder: &PrivateDir,
-    json: bool,
+    folder: &Folder,
+    conduct: &ConductArgs,
     is_interrupted: bool,
 ) -> Result<u8, ExpectedError> {
     let mut pool = Pool::default();
-    let mut stores = 0;
-    for row in &campaign.rows {
-        let path = folder.path().join(format!("{}.db", row.host));
-        if !path.exists() {
-            continue;
+    let hosts = folder.stores()?;
+    for host in &hosts {
+        let store = Store::open_copy(folder.dir().path().join(format!("{host}.db")));
+        match store
+            .map_err(ExpectedError::from)
+            .and_then(|store| pool.add(&store, &format!("{host} #"), None))
+        {
+            Ok(()) => {}
+            Err(error) => pool.leave_out(host, &error.in_full()),
         }
-        stores += 1;
-        pool.add(&Store::open_copy(&path)?, &format!("{} #", row.host), None)?;
     }
-    let document = pool.document(stores, None);
+    let document = pool.document(hosts.len(), None);
+    let shown = folder.dir().path().display();
+    if conduct.has_page() && !document.questions.is_empty() {
+        folder.keep("hosts.html", page::meta::page(&document).as_bytes())?;
+    }
+    if conduct.is_json() {
+        json_lines::print(&document);
+    } else {
+        super::meta::show(&document);
+        if conduct.has_page() && !document.questions.is_empty() && !conduct.is_quiet() {
+            super::say(&format!("\nas a page: {shown}/hosts.html; again: fstrial meta {shown}\n"));
+        }
+    }
     let failed: Vec<&HostRow> =
         campaign.rows.iter().filter(|row| matches!(row.progress, Progress::Failed(_))).collect();
-    if json {
-        json_lines::print(&document);
-    } else if !document.questions.is_empty() {
-        let unicode = is_unicode(|name| std::env::var(name).ok());
-        let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
-        super::print_folded(&meta::render(&document, Terminal { unicode, columns }));
-        cluster::keep(folder, "hosts.html", page::meta::page(&document).as_bytes())?;
-        let shown = folder.path().display();
-        super::say(&format!("\nas a page: {shown}/hosts.html; again: fstrial meta {shown}\n"));
-    }
     if is_interrupted {
         return Ok(exit_code::INTERRUPTED);
     }
     if !failed.is_empty() {
-        let names: Vec<&str> = failed.iter().map(|row| row.host.as_str()).collect();
-        let why = match &failed[0].progress {
-            Progress::Failed(why) => why.as_str(),
-            _ => "",
-        };
-        return Err(ExpectedError::Place {
-            name: listed(&names),
-            what: format!("the trial did not end: {why}"),
-            hint: Some("the same command again continues with what these hosts have".into()),
-            code: exit_code::SETUP_FAILED,
-        });
+        let names: Vec<&str> = failed.iter().take(SHOWN).map(|row| row.host.as_str()).collect();
+        let more = failed.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        super::say(&format!(
+            "not all rounds are there of {}{more}; the same command again resumes these hosts\n",
+            listed(&names)
+        ));
+        return Ok(exit_code::SETUP_FAILED);
     }
-    let is_open = |outcome: Outcome| outcome == Outcome::Undecided;
-    let undecided = document.questions.iter().any(|question| is_open(question.verdict));
-    Ok(if undecided { exit_code::UNDECIDED } else { exit_code::VERDICT })
+    let undecided = document.questions.iter().any(|question| question.verdict == Outcome::Undecided);
+    let is_open = undecided || document.questions.is_empty();
+    Ok(if is_open && !conduct.is_undecided_ok() { exit_code::UNDECIDED } else { exit_code::VERDICT })
 }

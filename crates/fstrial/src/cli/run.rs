@@ -79,7 +79,8 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     trial.trial.seed = args.seed.or(trial.trial.seed);
     if args.on.is_given() {
         args.conduct.check_for_hosts()?;
-        return on::exec(trial, &args.on, args.budget, args.conduct.is_json(), &args.home);
+        let name = args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        return on::exec(trial, &name.unwrap_or_default(), &args.on, args.budget, &args.conduct, &args.home);
     }
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }

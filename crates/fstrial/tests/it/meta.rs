@@ -101,7 +101,7 @@ fn hosts_that_stopped_at_their_own_verdict_are_said_and_left_out_once() {
     assert_eq!(stopped.count(), 2);
     assert_eq!((&question["pooled"]["hosts"], &question["without_stopped"]["hosts"]), (&6.into(), &4.into()));
     let text = lab.run("meta hosts --threads 1").stdout;
-    assert!(text.contains("trials of 2 hosts stopped at their own verdict"), "{text}");
+    assert!(text.contains("the trials of 2 hosts stopped at their own verdict"), "{text}");
 }
 
 #[test]

@@ -2,55 +2,64 @@
 
 use crate::cli::{
     Home,
-    conduct::{self, ConductArgs},
+    conduct::{self, AfterRound, ConductArgs},
+    results,
 };
-use fstrial_model::trial::Trial;
-use fstrial_report::{json_lines, stdout};
+use fstrial_model::{device::DeviceKind, trial::Trial};
+use fstrial_report::{document::Document, json_lines, stdout};
 use fstrial_run::{
     answers,
-    cluster::lines::{Line, Order, seed_of_host},
+    cluster::lines::{Line, News, Order, seed_of_host},
     environment,
     error::ExpectedError,
     exit_code,
     interrupt::Interrupt,
+    plan::Plan,
 };
 use fstrial_stack::device::Permission;
-use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{Store, StoredTrial, TrialId};
 use std::{
     io::{self, BufRead, Read, Seek},
-    path::Path,
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// How often it is looked for new rounds.
-const POLL: Duration = Duration::from_secs(1);
-/// Rounds are sent together if they come faster than this.
+/// Stores are sent no more often than this.
 const BETWEEN_STORES: Duration = Duration::from_secs(10);
 /// Longest order.
 const MAX_ORDER: u64 = 8 << 20;
+
+/// Writes the lines of an attempt.
+#[derive(Clone)]
+struct Speaker(String);
+
+impl Speaker {
+    fn say(&self, news: News) {
+        json_lines::print(&Line { attempt: self.0.clone(), news });
+    }
+}
 
 pub(super) fn exec(home: &Home) -> Result<u8, ExpectedError> {
     let interrupt = Interrupt::at_signals()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let order = order(&interrupt)?;
-    if let Some(host) = order.host.clone() {
-        environment::name_node(host);
-    }
-    // What a job before this one wrote may have no end.
+    environment::name_node(order.host.clone());
+    // The last line of a job before this one may have no end.
     stdout::print("\n");
-    match run(&order, home, &interrupt) {
+    let speaker = Speaker(order.attempt.clone());
+    match run(&order, home, &interrupt, &speaker) {
         Ok(code) => Ok(code),
         Err(error) => {
             let hint = error.hint().map(|hint| format!("; try: {hint}")).unwrap_or_default();
-            json_lines::print(&Line::Ended { complete: false, why: error.in_full() + &hint });
+            speaker.say(News::Ended { complete: false, why: error.in_full() + &hint });
             Err(error)
         }
     }
 }
 
-/// Reads the order, and raises the interrupt where standard input ends later.
+/// Reads the order. If standard input stays open, its end interrupts the trial.
 fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     let refused = |why: String| {
         ExpectedError::usage(
@@ -62,12 +71,9 @@ fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     let read = io::stdin().lock().take(MAX_ORDER).read_line(&mut line);
     read.map_err(|error| refused(error.to_string()))?;
     let order: Order = serde_json::from_str(&line).map_err(|error| refused(error.to_string()))?;
-    if order.fstrial != env!("CARGO_PKG_VERSION") {
-        return Err(refused(format!(
-            "it is of fstrial {}, and this is {}",
-            order.fstrial,
-            env!("CARGO_PKG_VERSION")
-        )));
+    let here = env!("CARGO_PKG_VERSION");
+    if order.fstrial != here {
+        return Err(refused(format!("it is of fstrial {}, and this is {here}", order.fstrial)));
     }
     if order.holds {
         let interrupt = interrupt.clone();
@@ -79,96 +85,96 @@ fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     Ok(order)
 }
 
-/// Runs what is left of the trial, and sends its store.
-fn run(order: &Order, home: &Home, interrupt: &Interrupt) -> Result<u8, ExpectedError> {
+/// Runs the remaining rounds of the trial, and sends its store.
+fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> Result<u8, ExpectedError> {
     let mut trial = Trial::parse("the trial of the order", &order.trial)?;
-    let host = environment::Environment::of_this_machine();
-    let host = host.node.unwrap_or(host.host);
-    trial.trial.seed = Some(seed_of_host(trial.trial.seed.unwrap_or_default(), &host));
-    let results = home.results()?;
-    let known = known(&results, &trial)?;
-    let rounds = trial.trial.rounds.unwrap_or_default();
-    let done = known.as_ref().map_or(0, |known| known.summary.rounds);
-    json_lines::print(&Line::Begun { rounds: done });
-    let is_complete = |trial: &StoredTrial| {
-        trial.summary.rounds >= rounds && trial.summary.status == TrialStatus::BudgetEnded
-    };
-    if !known.as_ref().is_some_and(is_complete) {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let (path, asked) = (results.clone(), trial.clone());
-        let sender = thread::spawn(move || send_rounds(&path, &asked, &stopped));
-        let args = ConductArgs::of(Permission::default(), &[], true);
-        let ended = conduct::measure(&trial, &args, home, known.map(|known| known.summary.id.0), interrupt);
-        drop(stop);
-        let _ = sender.join();
-        if let Some(left) = ended?.left {
-            crate::cli::show(&left);
-        }
+    trial.trial.seed = Some(seed_of_host(trial.trial.seed.unwrap_or_default(), &order.host));
+    if trial.device.kind == DeviceKind::Image && trial.device.path.is_none() {
+        // The current folder of a job may be one that all hosts share.
+        trial.device.path = Some(home.make()?.path().to_owned());
     }
-    let ended = self::known(&results, &trial)?
-        .ok_or_else(|| ExpectedError::Fault("the trial that has ended is not stored".into()))?;
-    json_lines::print(&Line::Rounds { done: ended.summary.rounds });
-    send_store(&results, ended.summary.id)?;
-    let complete = is_complete(&ended);
-    let why = match (complete, interrupt.is_raised()) {
-        (true, _) => String::new(),
-        (false, true) => format!("interrupted after {} of {rounds} rounds", ended.summary.rounds),
-        (false, false) => format!("its budget ended after {} of {rounds} rounds", ended.summary.rounds),
+    let results = home.results()?;
+    let known = known(home, &trial)?;
+    speaker.say(News::Begun { rounds: known.as_ref().map_or(0, |known| known.summary.rounds) });
+    let id = known.as_ref().map(|known| known.summary.id.0);
+    let before = match &known {
+        Some(stored) => Some(results::judge_again(&Store::open_read_only(&results)?, stored)?),
+        None => None,
     };
-    json_lines::print(&Line::Ended { complete, why });
+    let document = match before.filter(is_complete) {
+        Some(document) => document,
+        None => {
+            let hook = after_round(results.clone(), trial.clone(), home.clone(), speaker.clone());
+            let mut args = ConductArgs::of(Permission::default(), &[], true);
+            args.after_round = Some(hook);
+            let ended = conduct::measure(&trial, &args, home, id, interrupt)?;
+            ended.left.iter().for_each(crate::cli::show);
+            ended.document
+        }
+    };
+    let id = document
+        .trial_id
+        .map(TrialId)
+        .ok_or_else(|| ExpectedError::Fault("a trial without a number".into()))?;
+    let done = Store::open_read_only(&results)?.trial(id)?.summary.rounds;
+    speaker.say(News::Rounds { done });
+    send_store(&results, id, speaker)?;
+    let complete = is_complete(&document);
+    let why = match complete {
+        true => String::new(),
+        false if interrupt.is_raised() => "interrupted".to_owned(),
+        false => "its budget ended".to_owned(),
+    };
+    speaker.say(News::Ended { complete, why });
     Ok(if complete { exit_code::VERDICT } else { exit_code::INTERRUPTED })
 }
 
-/// The trial, if this host has begun it.
-fn known(results: &Path, trial: &Trial) -> Result<Option<StoredTrial>, ExpectedError> {
-    if !results.exists() {
-        return Ok(None);
-    }
+/// Whether a trial has no run left.
+fn is_complete(document: &Document) -> bool {
+    document.rounds_are_done || ["decided", "given-up"].contains(&document.ended)
+}
+
+/// The stored trial, if this host has begun it: the same but for its budget.
+fn known(home: &Home, trial: &Trial) -> Result<Option<StoredTrial>, ExpectedError> {
+    let Some(results) = home.existing_results()? else { return Ok(None) };
     let store = Store::open_read_only(results)?;
     let seed = trial.trial.seed.unwrap_or_default();
-    let is_it = |trial: &StoredTrial, toml: &str| trial.summary.seed == seed && trial.toml == toml;
-    let toml = settled(trial)?;
+    let settled = trial.settled(environment::cpus())?;
+    let asked = conduct::comparable(Plan::new(settled, seed)?.trial.clone());
     for summary in store.trials()?.into_iter().rev().filter(|summary| summary.seed == seed) {
         let stored = store.trial(summary.id)?;
-        if is_it(&stored, &toml) {
+        let read = Trial::parse("stored trial", &stored.toml).ok();
+        if read.is_some_and(|read| conduct::comparable(read) == asked) {
             return Ok(Some(stored));
         }
     }
     Ok(None)
 }
 
-/// The trial as it is stored.
-fn settled(trial: &Trial) -> Result<String, ExpectedError> {
-    let settled = trial.settled(environment::cpus())?;
-    let plan = fstrial_run::plan::Plan::new(settled, trial.trial.seed.unwrap_or_default())?;
-    Ok(plan.trial.to_toml())
-}
-
-/// Sends how many rounds there are, and their store, until the trial has ended.
-fn send_rounds(results: &Path, trial: &Trial, stopped: &Receiver<()>) {
-    let (mut sent, mut waited) = (0, BETWEEN_STORES);
-    while stopped.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-        waited += POLL;
-        let Ok(Some(stored)) = known(results, trial) else { continue };
-        // The round that runs is not over.
-        let done = stored.summary.rounds.saturating_sub(1);
-        if done > sent {
-            sent = done;
-            json_lines::print(&Line::Rounds { done });
-            if waited >= BETWEEN_STORES && send_store(results, stored.summary.id).is_ok() {
-                waited = Duration::ZERO;
-            }
+/// Sends the number of a round when it has ended, and sometimes the store: nothing is measured meanwhile.
+fn after_round(results: PathBuf, trial: Trial, home: Home, speaker: Speaker) -> AfterRound {
+    let sent: Mutex<Option<Instant>> = Mutex::new(None);
+    AfterRound(Arc::new(move |round| {
+        speaker.say(News::Rounds { done: round });
+        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.is_some_and(|since| since.elapsed() < BETWEEN_STORES) {
+            return;
         }
-    }
+        *sent = Some(Instant::now());
+        // The trial does not depend on it: the next one, or that at the end, has its rounds, too.
+        if let Ok(Some(stored)) = known(&home, &trial) {
+            let _ = send_store(&results, stored.summary.id, &speaker);
+        }
+    }))
 }
 
 /// Sends a store with the trial as it is now.
-fn send_store(results: &Path, id: TrialId) -> Result<(), ExpectedError> {
+fn send_store(results: &Path, id: TrialId, speaker: &Speaker) -> Result<(), ExpectedError> {
     let store = Store::open_read_only(results)?;
     let (mut copy, mut file) = Store::nameless()?;
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
     copy.import_snapshot(&store, id, &now)?;
-    // A copy holds one trial. What reads many of them needs no run of it.
+    // Its answers are pooled without its runs.
     for trial in copy.trials()? {
         answers::keep(&mut copy, trial.id)?;
     }
@@ -176,6 +182,6 @@ fn send_store(results: &Path, id: TrialId) -> Result<(), ExpectedError> {
     let mut bytes = Vec::new();
     let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     read.map_err(|source| ExpectedError::File { what: "read", path: results.to_owned(), source })?;
-    json_lines::print(&Line::of_store(&bytes));
+    speaker.say(News::of_store(&bytes));
     Ok(())
 }

@@ -6,7 +6,7 @@ use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
 use fstrial_run::{error::ExpectedError, exit_code, place::reach::Reach};
 use fstrial_stack::device::Permission;
 use fstrial_store::MAX_TAGS;
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Flags that `compare` and `run` share.
 #[derive(Debug, Args)]
@@ -14,6 +14,10 @@ pub(crate) struct ConductArgs {
     /// What the answer has to say of how the trial was chosen, as a warning.
     #[arg(skip)]
     pub(in crate::cli) notes: Vec<String>,
+
+    /// Called after each round, when nothing runs.
+    #[arg(skip)]
+    pub(in crate::cli) after_round: Option<AfterRound>,
 
     /// What the budget may be raised to where the first round takes longer than it was estimated.
     #[arg(skip)]
@@ -83,6 +87,16 @@ pub(crate) struct ConductArgs {
     pub(super) tags: Vec<String>,
 }
 
+/// A call with the number of a round that has ended.
+#[derive(Clone)]
+pub(in crate::cli) struct AfterRound(pub(in crate::cli) Arc<dyn Fn(u32) + Send + Sync>);
+
+impl fmt::Debug for AfterRound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("AfterRound")
+    }
+}
+
 /// What makes `--fail-if` end with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailIf {
@@ -96,6 +110,7 @@ impl ConductArgs {
     pub(crate) fn of(permission: Permission, places: &[Reach], quiet: bool) -> Self {
         Self {
             notes: Vec::new(),
+            after_round: None,
             longest: None,
             places: places.to_owned(),
             as_arm: None,
@@ -161,9 +176,19 @@ impl ConductArgs {
             None => Ok(()),
             Some((flag, _)) => Err(ExpectedError::usage(
                 format!("{flag} is for a trial on this host, and --on runs it on others"),
-                format!("leave {flag} out; without --on, --dry-run shows what each host does"),
+                format!("leave {flag} out"),
             )),
         }
+    }
+
+    /// Whether undecided answers end with 0.
+    pub(in crate::cli) const fn is_undecided_ok(&self) -> bool {
+        self.ok_undecided
+    }
+
+    /// Whether a page is left at the end.
+    pub(in crate::cli) const fn has_page(&self) -> bool {
+        !self.no_page
     }
 
     /// Whether answers are JSON.

@@ -1,0 +1,199 @@
+//! The folder of a campaign: its files, each written whole or not at all, and its lock.
+
+use super::lines::Order;
+use crate::error::ExpectedError;
+use fstrial_stack::private_dir::PrivateDir;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use sha2::{Digest, Sha256};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+};
+
+/// Most bytes of a log that are read, from its end.
+const LAST: u64 = 4096;
+/// Characters of its last line that are shown.
+const SHOWN: usize = 300;
+/// Most bytes of small files.
+const SMALL: u64 = 16 << 20;
+
+/// The folder of a campaign, locked as long as this value lives.
+pub struct Folder {
+    dir: PrivateDir,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes or opens a folder, and locks it. `is_shared`: other hosts run a program in it.
+    ///
+    /// # Errors
+    /// Others can write to it, or to a folder on the way; another command follows its campaign.
+    pub fn make(path: &Path, is_shared: bool) -> Result<Self, ExpectedError> {
+        let is_sticky = |folder: &Path| folder.metadata().is_ok_and(|found| found.mode() & 0o1000 != 0);
+        if let Some(folder) = path.ancestors().skip(1).find(|folder| is_shared && is_sticky(folder)) {
+            return Err(ExpectedError::usage(
+                format!(
+                    "every user can make {} in {} on a node, with a program in it that jobs would run",
+                    path.display(),
+                    folder.display()
+                ),
+                "name a folder with --folder that only you can write, on every node",
+            ));
+        }
+        let dir = PrivateDir::make(path)?;
+        let file = dir.file(".lock", OFlags::CREATE | OFlags::RDWR)?;
+        let failed = |source| ExpectedError::File { what: "lock", path: path.to_owned(), source };
+        let file = file.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { dir, _lock: file }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(ExpectedError::usage(
+                format!("another command follows the campaign in {}", path.display()),
+                "wait for it, or name another folder with --folder",
+            )),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    pub fn dir(&self) -> &PrivateDir {
+        &self.dir
+    }
+
+    /// Writes a file whole, or not at all.
+    ///
+    /// # Errors
+    /// There is no room, or the folder is not ours.
+    pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), ExpectedError> {
+        self.keep_with_mode(name, bytes, 0o600)
+    }
+
+    fn keep_with_mode(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), ExpectedError> {
+        let new = format!(".{name}.part");
+        self.remove(&new);
+        let mut file = self.dir.create(new.as_ref())?;
+        let path = self.dir.path().join(name);
+        file.write_all(bytes)
+            .and_then(|()| Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?))
+            .and_then(|()| file.sync_all())
+            .map_err(|source| ExpectedError::File { what: "write", path, source })?;
+        self.dir.rename(new.as_ref(), name.as_ref())?;
+        Ok(())
+    }
+
+    /// A small file; none if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ExpectedError> {
+        Ok(self.dir.read(name.as_ref(), SMALL)?)
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        // One that is not there is gone already.
+        let _ = self.dir.remove(name.as_ref());
+    }
+
+    /// The hosts whose jobs were started, in the order of their names.
+    pub(super) fn hosts(&self) -> Result<Vec<String>, ExpectedError> {
+        let mut hosts: Vec<String> = self
+            .dir
+            .names()?
+            .into_iter()
+            .filter_map(|name| name.to_str()?.strip_suffix(".job").map(str::to_owned))
+            .filter(|host| !host.starts_with('.'))
+            .collect();
+        hosts.sort();
+        Ok(hosts)
+    }
+
+    /// The hosts that have a store.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn stores(&self) -> Result<Vec<String>, ExpectedError> {
+        let mut hosts: Vec<String> = self
+            .dir
+            .names()?
+            .into_iter()
+            .filter_map(|name| name.to_str()?.strip_suffix(".db").map(str::to_owned))
+            .filter(|host| !host.starts_with('.'))
+            .collect();
+        hosts.sort();
+        Ok(hosts)
+    }
+
+    pub(super) fn has_store(&self, host: &str) -> bool {
+        self.dir.path().join(format!("{host}.db")).exists()
+    }
+
+    /// The attempt of the last order of a host.
+    pub(super) fn attempt(&self, host: &str) -> Option<String> {
+        let order = self.read(&format!("{host}.order")).ok()??;
+        serde_json::from_slice::<Order>(&order).ok().map(|order| order.attempt)
+    }
+
+    /// The number of the last job of a host.
+    pub(super) fn job(&self, host: &str) -> Result<Option<String>, ExpectedError> {
+        let job = self.read(&format!("{host}.job"))?;
+        let job = job.map(|job| String::from_utf8_lossy(&job).trim().to_owned());
+        Ok(job.filter(|job| !job.is_empty()))
+    }
+
+    /// Keeps the order of an attempt, before its job; the log is that of this attempt.
+    pub(super) fn prepare(&self, order: &Order) -> Result<(), ExpectedError> {
+        self.remove(&format!("{}.log", order.host));
+        let line = serde_json::to_string(order).expect("an order is plain data") + "\n";
+        self.keep(&format!("{}.order", order.host), line.as_bytes())
+    }
+
+    /// Removes the files of a host that takes no job.
+    pub(super) fn forget(&self, host: &str) {
+        if !self.has_store(host) {
+            ["order", "out", "log", "job"].iter().for_each(|ending| self.remove(&format!("{host}.{ending}")));
+        }
+    }
+
+    /// The reason why a job ended without an answer, and the last line of its standard error.
+    pub(super) fn last_words(&self, host: &str, why: &str) -> String {
+        let last = || -> Option<String> {
+            let file = self.dir.file(format!("{host}.log"), OFlags::RDONLY).ok()??;
+            let size = file.metadata().ok()?.len();
+            let mut bytes = vec![0; usize::try_from(size.min(LAST)).ok()?];
+            file.read_exact_at(&mut bytes, size.saturating_sub(LAST)).ok()?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+            Some(line.trim().chars().take(SHOWN).collect())
+        };
+        last().map_or_else(|| why.to_owned(), |last| format!("{why}: {last}"))
+    }
+
+    /// This program in the folder, under a name that only these bytes have: one that runs is never replaced. Gives its path.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no room for it.
+    pub fn program(&self) -> Result<String, ExpectedError> {
+        let failed = |source| ExpectedError::File { what: "copy", path: self.dir.path().to_owned(), source };
+        let mut ours = Vec::new();
+        let open = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let mut file = File::from(open.map_err(|error| failed(error.into()))?);
+        file.read_to_end(&mut ours).map_err(failed)?;
+        let digest: String = Sha256::digest(&ours).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("fstrial-{digest}");
+        let path = self.dir.path().join(&name);
+        let is_there = path
+            .metadata()
+            .is_ok_and(|found| found.len() == ours.len() as u64 && found.mode() & 0o777 == 0o755);
+        if !is_there {
+            self.keep_with_mode(&name, &ours, 0o755)?;
+        }
+        Ok(path.display().to_string())
+    }
+}
+
+/// A word that no other attempt has.
+pub(super) fn token() -> String {
+    let mut bytes = [0_u8; 8];
+    let _ = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
