@@ -8,7 +8,10 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -82,6 +85,13 @@ impl Cluster {
         format!("fst{}h{node}", self.net)
     }
 
+    /// Whether the folder of named namespaces was a mount before the first cluster: ip makes it one.
+    fn had_mount() -> bool {
+        static HAD: OnceLock<bool> = OnceLock::new();
+        let is_mounted = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(" /run/netns ");
+        *HAD.get_or_init(is_mounted)
+    }
+
     /// A bridge, and for each node a namespace with one end of a pair of devices.
     fn connect(&self, nodes: usize) -> Result<(), String> {
         let bridge = format!("fst{}", self.net);
@@ -93,6 +103,7 @@ impl Cluster {
                 Err(String::from_utf8_lossy(&done.stderr).into_owned())
             }
         };
+        Self::had_mount();
         ip(format!("link add {bridge} type bridge"))?;
         ip(format!("addr add {}/24 dev {bridge}", self.address(254)))?;
         ip(format!("link set {bridge} up"))?;
@@ -172,9 +183,10 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    fn kill_controller(&mut self) {
+    /// Ends the controller as a restart does: it saves its state. One that is killed forgets the jobs of the last seconds.
+    fn end_controller(&mut self) {
         let mut child = self.controller.take().unwrap();
-        support::kill(child.id());
+        support::send(child.id(), rustix::process::Signal::TERM);
         child.wait().unwrap();
     }
 
@@ -205,6 +217,10 @@ impl Drop for Cluster {
             let _ = support::command("ip").args(["netns", "del", &self.namespace(node)]).status();
         }
         let _ = support::command("ip").args(["link", "del", &format!("fst{}", self.net)]).status();
+        // Refused as long as another cluster has a namespace there.
+        if !Self::had_mount() {
+            let _ = support::command("umount").args(["-q", "/run/netns"]).status();
+        }
     }
 }
 
@@ -278,13 +294,14 @@ fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
     let rounds = || fs::read_to_string(lab.path("long.hosts/h2.out")).unwrap_or_default();
     assert!(support::eventually(PATIENCE, || rounds().contains("\"done\":2")), "{}", rounds());
     cluster.kill_node(2);
-    cluster.kill_controller();
+    cluster.end_controller();
     // It may find its port taken for a moment.
     let is_back = || {
         if cluster.controller.as_mut().is_none_or(|daemon| daemon.try_wait().unwrap().is_some()) {
             cluster.start_controller();
         }
-        cluster.ask("sinfo", &["-h"]).contains("h1")
+        // Without -N nodes in one state are h[1-3].
+        cluster.ask("sinfo", &["-h", "-N", "-o", "%N"]).lines().any(|node| node.trim() == "h1")
     };
     assert!(support::eventually(PATIENCE, is_back));
     cluster.ask("scontrol", &["update", "nodename=h2", "state=down", "reason=test"]);
@@ -376,8 +393,8 @@ fn command_for(lab: &Lab) -> String {
     path.display().to_string()
 }
 
-/// Runs words of which one has spaces, between `'`.
-fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
+/// Starts words of which one has spaces, between `'`.
+fn start_quoted(lab: &Lab, words: &str) -> Running {
     let mut command = lab.prepare(FSTRIAL);
     for (index, part) in words.split('\'').enumerate() {
         if index % 2 == 1 {
@@ -386,7 +403,11 @@ fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
             command.args(part.split_whitespace());
         }
     }
-    Running::start(command).end(2 * PATIENCE)
+    Running::start(command)
+}
+
+fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
+    start_quoted(lab, words).end(2 * PATIENCE)
 }
 
 #[test]
@@ -444,24 +465,27 @@ fn any_command_starts_the_job_of_a_host() {
     lab.assert_nothing_left("after commands");
 }
 
-/// Two arms of which one is much slower: the trial is decided.
-fn write_decided(lab: &Lab, name: &str) {
+/// A trial with an arm that is much slower, so that it is decided, and the words that run it on some hosts; none where that cannot be
+/// tried.
+fn decided(test: &str, lab: &Lab, name: &str, hosts: &str) -> Option<String> {
+    if !support::is_root_with_loop_devices(test) {
+        return None;
+    }
     lab.save(
         "compare a=ext4 slow=ext4:handicap=90% --device image --set device.size=320MiB -w append-fsync --threads 1 \
          --duration 100ms --rounds 8",
         &format!("{name}.toml"),
     );
+    let on = command_for(lab);
+    Some(format!("run {name}.toml --on 'command {on} {{host}}' --hosts {hosts} --json"))
 }
 
 #[test]
 fn hosts_whose_trials_are_decided_are_done() {
-    if !support::is_root_with_loop_devices("hosts_whose_trials_are_decided_are_done") {
-        return;
-    }
     let lab = Lab::new();
-    let on = command_for(&lab);
-    write_decided(&lab, "decided");
-    let words = format!("run decided.toml --on 'command {on} {{host}}' --hosts x,y,z --json");
+    let Some(words) = decided("hosts_whose_trials_are_decided_are_done", &lab, "decided", "x,y,z") else {
+        return;
+    };
     let ended = run_quoted(&lab, &words);
     // The verdict on three hosts hangs on the noise of this machine.
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -475,17 +499,11 @@ fn hosts_whose_trials_are_decided_are_done() {
 
 #[test]
 fn two_commands_do_not_disturb_each_other() {
-    if !support::is_root_with_loop_devices("two_commands_do_not_disturb_each_other") {
-        return;
-    }
     let lab = Lab::new();
-    let on = command_for(&lab);
-    write_decided(&lab, "twice");
-    let words = format!("run twice.toml --on 'command {on} {{host}}' --hosts x,y --json");
-    let mut command = lab.prepare(FSTRIAL);
-    let parts = words.split('\'').collect::<Vec<_>>();
-    command.args(parts[0].split_whitespace()).arg(parts[1]).args(parts[2].split_whitespace());
-    let mut first = Running::start(command);
+    let Some(words) = decided("two_commands_do_not_disturb_each_other", &lab, "twice", "x,y") else {
+        return;
+    };
+    let mut first = start_quoted(&lab, &words);
     assert!(first.wait_for("host"));
     let second = run_quoted(&lab, &words);
     assert!(second.code() == 2 && second.stderr.contains("another command follows"), "{second:?}");
