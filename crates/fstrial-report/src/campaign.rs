@@ -1,33 +1,33 @@
-//! How far the hosts of a campaign are: a line for each change, and one for all of them.
+//! The progress of the hosts of a campaign: a line for each change, and one for all of them.
 
 use crate::{json_lines, numbers, plain, verdict::rounds_in_words};
 use fstrial_run::cluster::{Campaign, HostRow, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 
-/// What is shown while jobs run.
+/// The progress display.
 pub struct Shown {
     bar: ProgressBar,
     json: bool,
     quiet: bool,
-    /// Of each host: what was said last.
-    said: Vec<Option<Progress>>,
+    /// The progress of each host that was shown last.
+    last: Vec<Option<Progress>>,
 }
 
 impl Shown {
     pub fn new(json: bool, quiet: bool, hosts: usize) -> Self {
         let bar = if json || quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         bar.set_style(ProgressStyle::with_template("{wide_msg}").expect("it is a valid template"));
-        Self { bar, json, quiet, said: vec![None; hosts] }
+        Self { bar, json, quiet, last: vec![None; hosts] }
     }
 
     /// Shows what has changed.
     pub fn show(&mut self, campaign: &Campaign<'_>) {
-        for (row, said) in campaign.rows.iter().zip(&mut self.said) {
-            if said.as_ref() == Some(&row.progress) {
+        for (row, last) in campaign.rows.iter().zip(&mut self.last) {
+            if last.as_ref() == Some(&row.progress) {
                 continue;
             }
-            *said = Some(row.progress.clone());
+            *last = Some(row.progress.clone());
             if self.json {
                 let (state, why) = words(&row.progress);
                 json_lines::print(&serde_json::json!({
@@ -69,7 +69,7 @@ fn line(row: &HostRow, rounds: u32) -> String {
     format!("{}: {state}{of}{why}", row.host)
 }
 
-/// How far all of them are, and about how long it takes still.
+/// The progress of all of them, and about how much time is left.
 fn underway(campaign: &Campaign<'_>) -> String {
     let rows = &campaign.rows;
     let over = rows.iter().filter(|row| row.progress.is_over()).count();

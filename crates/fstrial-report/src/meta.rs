@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub const SCHEMA_VERSION: u32 = 1;
 /// Rounds below which a host does not count: its error would rest on too few (docs/statistics.md).
 pub const MIN_ROUNDS: usize = 5;
-/// Hosts below which there is no regression: what sets hosts apart would be chance.
+/// Hosts below which there is no regression: a property that sets so few apart would do so by chance.
 const MIN_REGRESSION: usize = 10;
 /// Hosts above which none is left out in turn: none of them matters, and the work grows with their square.
 const MAX_LEFT_OUT: usize = 200;
@@ -63,7 +63,7 @@ pub struct QuestionReport {
     pub pooled: Pooled,
     /// The verdict on the mean of hosts like these.
     pub verdict: Outcome,
-    /// Without the hosts whose trials stopped at their own verdict; none if there are no such hosts, or no others.
+    /// The same without the hosts whose trials stopped at their own verdict; none without such hosts, and without others.
     pub without_stopped: Option<Pooled>,
     /// What the pooled ratio is without each host in turn: the least and the greatest, each with the host that is left out.
     pub left_out_in_turn: Option<[(String, f64); 2]>,

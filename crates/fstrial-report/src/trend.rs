@@ -1,9 +1,11 @@
 //! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
 
 use super::{
+    USUAL_COLUMNS, is_unicode,
     numbers::{self, counted},
     plain, plain_lines,
     plot::{Dot, Plot},
+    stdout,
 };
 use fstrial_model::{metric::Metric, unit};
 use fstrial_run::{
@@ -306,6 +308,14 @@ pub struct Terminal {
     pub unicode: bool,
     /// Columns that a plot may take.
     pub columns: usize,
+}
+
+impl Terminal {
+    /// That of standard output.
+    pub fn of_this_process() -> Self {
+        let unicode = is_unicode(|name| std::env::var(name).ok());
+        Self { unicode, columns: stdout::columns().unwrap_or(USUAL_COLUMNS) }
+    }
 }
 
 /// The answer for people, its sentences not folded.

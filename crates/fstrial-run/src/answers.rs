@@ -7,7 +7,7 @@ use super::{
     environment::Environment,
     judge::{Estimate, Judge},
     plan::Plan,
-    round::Earlier,
+    round::{Earlier, Round},
     stored,
 };
 use crate::error::ExpectedError;
@@ -141,16 +141,12 @@ fn computed(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String
     if read.plan.places.len() > 1 {
         return Ok(Err("its arms were on several hosts".into()));
     }
-    let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
-        Ok(earlier) => earlier,
-        Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
-        Err(error) => return Err(error),
-    };
     let first = read.plan.trial.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
-    let Some(read) = read.at_the_place_of(&first, &earlier) else {
-        return Ok(Err("the environment of its runs cannot be read".into()));
+    let (read, rounds) = match read.with_rounds(store, trial, &first)? {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason)),
     };
-    let judge = course::judged(&read.plan, earlier.rounds);
+    let judge = course::judged(&read.plan, rounds);
     let mut questions = Vec::new();
     let answers = 0..read.plan.contrasts.len();
     let answers: Vec<Answer> =
@@ -202,8 +198,26 @@ impl Read {
         Ok(Self { plan, environment })
     }
 
+    /// The same with the machine that an arm was built on, and the rounds of the trial; or why they cannot be read.
+    pub(crate) fn with_rounds(
+        self,
+        store: &Store,
+        trial: &StoredTrial,
+        arm: &str,
+    ) -> Result<Result<(Self, Vec<Round>), String>, ExpectedError> {
+        let earlier = match stored::earlier(store, &self.plan, trial.summary.id) {
+            Ok(earlier) => earlier,
+            Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
+            Err(error) => return Err(error),
+        };
+        let read = self.at_the_place_of(arm, &earlier);
+        Ok(read
+            .map(|read| (read, earlier.rounds))
+            .ok_or_else(|| "the environment of its runs cannot be read".into()))
+    }
+
     /// The same with the machine that an arm was built on, if that is at a place of its own. None if it cannot be read.
-    pub(crate) fn at_the_place_of(self, arm: &str, earlier: &Earlier) -> Option<Self> {
+    fn at_the_place_of(self, arm: &str, earlier: &Earlier) -> Option<Self> {
         let arms = &self.plan.trial.arms;
         let place = arms.iter().find(|other| other.name == arm).and_then(|arm| arm.place.as_ref());
         let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };

@@ -1,6 +1,6 @@
 //! The environment of a trial: what the machine is, as far as it can matter to a result.
 
-use crate::numbers::counted;
+use crate::numbers::{counted, hex};
 use fstrial_model::{
     bounded,
     claim::{Machine, era::Version},
@@ -137,7 +137,7 @@ pub fn name_node(name: String) {
 /// A digest for fstrial alone: machine-id(5) asks that the number itself is not given away.
 fn machine_digest(id: &str) -> String {
     let digest = Sha256::digest(format!("fstrial machine {id}"));
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest[..8])
 }
 
 /// The resolution of a coarse clock is a tick.

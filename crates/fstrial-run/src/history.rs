@@ -11,13 +11,12 @@ use super::{
     judge::{Estimate, Judge},
     plan::Plan,
     round::Round,
-    stored,
 };
 pub use crate::answers::Subject;
 use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{metric::Metric, trial::Compare};
-use fstrial_store::{Store, StoreError, StoredTrial, TrialId};
+use fstrial_store::{Store, StoredTrial, TrialId};
 use serde::Serialize;
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -183,19 +182,15 @@ fn points_of(
     if pairs.is_empty() {
         return Ok(Err(NOT_ASKED.into()));
     }
-    let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
-        Ok(earlier) => earlier,
-        Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
-        Err(error) => return Err(error),
-    };
-    let Some(read) = read.at_the_place_of(&asked.arm, &earlier) else {
-        return Ok(Err("the environment of its runs cannot be read".into()));
+    let (read, rounds) = match read.with_rounds(store, trial, &asked.arm)? {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason)),
     };
     // Rounds hold whole histograms: a second copy is for pairs that are judged alone.
     let is_alone =
         |pair: &[Figure; 2]| asked.against.is_some() && asked.contrast_of(&read.plan, *pair).is_none();
-    let again = if pairs.iter().any(is_alone) { earlier.rounds.clone() } else { Vec::new() };
-    let judge = course::judged(&read.plan, earlier.rounds);
+    let again = if pairs.iter().any(is_alone) { rounds.clone() } else { Vec::new() };
+    let judge = course::judged(&read.plan, rounds);
     let (mut points, mut lost) = (Vec::new(), Vec::new());
     for pair in pairs {
         let estimate = asked.estimate(&judge, &read.plan, pair, &again);

@@ -8,6 +8,20 @@ pub fn counted(count: impl TryInto<u64>, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// The first of some names, and how many others there are: `a, b and 3 more`.
+pub fn first_of(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Bytes as hexadecimal digits: `00ff`.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A rate: `812`, `12.3k`, `1.20M`.
 pub fn rate(per_second: f64) -> String {
     let (value, unit) = match per_second {

@@ -1,4 +1,4 @@
-//! Many hosts in words, with a forest plot of characters.
+//! The text form of the answer of many hosts, with a forest plot of characters.
 
 use super::{HostReport, MetaDocument, Pooled, QuestionReport};
 use crate::{
@@ -37,10 +37,8 @@ pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
         let _ = writeln!(text, "note: {}", plain(warning));
     }
     for (reason, what) in &document.left_out {
-        let shown = what.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
-        let more = what.len().saturating_sub(4);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(text, "left out: {}{more}: {}", plain(&shown), plain(reason));
+        let shown = numbers::first_of(what, 4);
+        let _ = writeln!(text, "left out: {}: {}", plain(&shown), plain(reason));
     }
     let text = plain_lines(&text, 0) + "\n";
     if terminal.unicode { text } else { ascii(&text) }
@@ -213,7 +211,7 @@ fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
         if let Some((value, (from, to))) = row.drawn {
             let crossed = |cell: char| if cell == marks[0] { marks[4] } else { marks[1] };
             cells[at(from)..=at(to)].iter_mut().for_each(|cell| *cell = crossed(*cell));
-            // An interval that goes on beyond the picture ends in an arrow.
+            // An interval that exceeds the picture ends in an arrow.
             if from.ln() < low - 1e-9 {
                 cells[0] = if terminal.unicode { '◂' } else { '<' };
             }

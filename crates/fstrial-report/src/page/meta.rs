@@ -30,7 +30,7 @@ pub fn page(found: &MetaDocument) -> String {
                 h2 { "Left out" }
                 ul {
                     @for (reason, what) in &found.left_out {
-                        li { (reason) ": " (what.iter().take(20).cloned().collect::<Vec<_>>().join(", ")) @if what.len() > 20 { " and " (what.len() - 20) " more" } }
+                        li { (reason) ": " (numbers::first_of(what, 20)) }
                     }
                 }
             }

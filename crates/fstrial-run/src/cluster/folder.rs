@@ -1,7 +1,7 @@
 //! The folder of a campaign: its files, each written whole or not at all, and its lock.
 
 use super::lines::Order;
-use crate::error::ExpectedError;
+use crate::{error::ExpectedError, numbers::hex};
 use fstrial_stack::private_dir::PrivateDir;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use sha2::{Digest, Sha256};
@@ -96,29 +96,23 @@ impl Folder {
 
     /// The hosts whose jobs were started, in the order of their names.
     pub(super) fn hosts(&self) -> Result<Vec<String>, ExpectedError> {
-        let mut hosts: Vec<String> = self
-            .dir
-            .names()?
-            .into_iter()
-            .filter_map(|name| name.to_str()?.strip_suffix(".job").map(str::to_owned))
-            .filter(|host| !host.starts_with('.'))
-            .collect();
-        hosts.sort();
-        Ok(hosts)
+        self.hosts_with(".job")
     }
 
-    /// The hosts that have a store.
+    /// The hosts that have a store, in the order of their names.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn stores(&self) -> Result<Vec<String>, ExpectedError> {
-        let mut hosts: Vec<String> = self
-            .dir
-            .names()?
-            .into_iter()
-            .filter_map(|name| name.to_str()?.strip_suffix(".db").map(str::to_owned))
-            .filter(|host| !host.starts_with('.'))
-            .collect();
+        self.hosts_with(".db")
+    }
+
+    /// The hosts that have a file with this ending.
+    fn hosts_with(&self, ending: &str) -> Result<Vec<String>, ExpectedError> {
+        let names = self.dir.names()?;
+        let hosts = names.iter().filter_map(|name| name.to_str()?.strip_suffix(ending));
+        // A file that is being written begins with a dot.
+        let mut hosts: Vec<String> = hosts.filter(|host| !host.starts_with('.')).map(str::to_owned).collect();
         hosts.sort();
         Ok(hosts)
     }
@@ -178,8 +172,7 @@ impl Folder {
         let open = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let mut file = File::from(open.map_err(|error| failed(error.into()))?);
         file.read_to_end(&mut ours).map_err(failed)?;
-        let digest: String = Sha256::digest(&ours).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("fstrial-{digest}");
+        let name = format!("fstrial-{}", hex(&Sha256::digest(&ours)[..6]));
         let path = self.dir.path().join(&name);
         let is_there = path
             .metadata()
@@ -195,5 +188,5 @@ impl Folder {
 pub(super) fn token() -> String {
     let mut bytes = [0_u8; 8];
     let _ = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&bytes)
 }

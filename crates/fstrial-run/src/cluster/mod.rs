@@ -10,7 +10,7 @@ mod folder;
 pub mod lines;
 pub mod slurm;
 
-use crate::{answers, error::ExpectedError, interrupt::Interrupt};
+use crate::{answers, error::ExpectedError, interrupt::Interrupt, numbers};
 use base64::{Engine, engine::general_purpose::STANDARD};
 pub use folder::Folder;
 use fstrial_store::Store;
@@ -382,12 +382,7 @@ impl HostRow {
 
 fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
     const SHOWN: usize = 3;
-    let reason = |(why, hosts): &(String, Vec<String>)| {
-        let some = hosts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-        let more = hosts.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{some}{more}: {why}")
-    };
+    let reason = |(why, hosts): &(String, Vec<String>)| format!("{}: {why}", numbers::first_of(hosts, SHOWN));
     let why = match refused.is_empty() {
         true => "no other host takes jobs now".to_owned(),
         false => refused.iter().take(SHOWN).map(reason).collect::<Vec<_>>().join("; "),

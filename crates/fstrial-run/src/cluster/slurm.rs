@@ -1,7 +1,7 @@
 //! Slurm: a job for each host, by `sbatch`. Which nodes fit, when a job begins, its time limit and its requeueing are Slurm's matter.
 
 use super::{Folder, JobState, Scheduler, lines::Order};
-use crate::error::ExpectedError;
+use crate::{error::ExpectedError, numbers::hex};
 use fstrial_model::units::Nanos;
 use fstrial_stack::command;
 use sha2::{Digest, Sha256};
@@ -93,8 +93,7 @@ impl Slurm {
             ));
         }
         let digest = Sha256::digest(folder.as_os_str().as_encoded_bytes());
-        let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { words, job, limit, name: format!("fstrial-{digest}") })
+        Ok(Self { words, job, limit, name: format!("fstrial-{}", hex(&digest[..4])) })
     }
 
     /// The nodes that may take a job, idle ones first.

@@ -4,9 +4,9 @@ use super::{Home, compare, filter::FilterArgs, out_file, results};
 use clap::Args;
 use fstrial_model::{metric::Metric, units::Percent};
 use fstrial_report::{
-    USUAL_COLUMNS, is_unicode, json_lines,
+    json_lines,
     meta::{self, Collection, MetaDocument},
-    page, stdout,
+    page,
     trend::Terminal,
 };
 use fstrial_run::{
@@ -118,9 +118,7 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
 
 /// Prints what hosts say together.
 pub(super) fn show(document: &MetaDocument) {
-    let unicode = is_unicode(|name| std::env::var(name).ok());
-    let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
-    super::print_folded(&meta::render(document, Terminal { unicode, columns }));
+    super::print_folded(&meta::render(document, Terminal::of_this_process()));
 }
 
 /// The trials of all stores, each once.

@@ -140,18 +140,23 @@ pub(crate) fn exec(
     let (Some(on), Some(hosts)) = (&args.on, &args.hosts) else {
         return Err(ExpectedError::Fault("--on and --hosts come together".into()));
     };
-    if let (Where::Command(_), Hosts::Any(_)) = (on, hosts) {
-        return Err(ExpectedError::usage(
-            "a command reaches hosts by their names, and --hosts has a number",
-            "name them: --hosts a,b,c",
-        ));
-    }
+    let (named, count) = match (on, hosts) {
+        (_, Hosts::Named(names)) => (Some(names), names.len()),
+        (Where::Slurm(_), Hosts::Any(count)) => (None, *count),
+        (Where::Command(_), Hosts::Any(_)) => {
+            return Err(ExpectedError::usage(
+                "a command reaches hosts by their names, and --hosts has a number",
+                "name them: --hosts a,b,c",
+            ));
+        }
+    };
     let rounds = fix(&mut trial, budget)?;
     let folder = args.folder.clone().unwrap_or_else(|| format!("{name}.hosts").into());
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     let folder = Folder::make(&folder, matches!(on, Where::Slurm(_)))?;
     let order = order(&trial, &folder)?;
-    let (scheduler, hosts, count, are_named) = scheduler(on, hosts, &trial, &folder, home)?;
+    let are_named = named.is_some();
+    let (scheduler, hosts) = scheduler(on, named, &trial, &folder, home)?;
     let interrupt = Interrupt::at_ctrl_c()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let seed = trial.trial.seed.unwrap_or_default();
@@ -226,20 +231,14 @@ fn order(trial: &Trial, folder: &Folder) -> Result<Order, ExpectedError> {
     Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), trial: text, host, attempt, holds: false })
 }
 
-type Chosen = (Box<dyn Scheduler>, Vec<String>, usize, bool);
-
-/// The scheduler, the hosts in the order in which they are tried, how many are wanted, and whether they were named.
+/// The scheduler, and the hosts in the order in which they are tried.
 fn scheduler(
     on: &Where,
-    hosts: &Hosts,
+    named: Option<&Vec<String>>,
     trial: &Trial,
     folder: &Folder,
     home: &Home,
-) -> Result<Chosen, ExpectedError> {
-    let named = match hosts {
-        Hosts::Named(names) => Some(names.clone()),
-        Hosts::Any(_) => None,
-    };
+) -> Result<(Box<dyn Scheduler>, Vec<String>), ExpectedError> {
     match on {
         Where::Slurm(words) => {
             let mut job = vec![folder.program()?, "agent".into(), "--trial".into()];
@@ -249,20 +248,11 @@ fn scheduler(
             }
             let limit = Nanos(trial.trial.budget.0.saturating_add(AROUND.0));
             let slurm = Slurm::new(words.clone(), job, limit, folder.dir().path())?;
-            let (names, count, are_named) = match (named, hosts) {
-                (None, Hosts::Any(count)) => (slurm.nodes()?, *count, false),
-                (names, _) => {
-                    let names = names.unwrap_or_default();
-                    let count = names.len();
-                    (names, count, true)
-                }
-            };
-            Ok((Box::new(slurm), names, count, are_named))
+            let hosts = named.map_or_else(|| slurm.nodes(), |names| Ok(names.clone()))?;
+            Ok((Box::new(slurm), hosts))
         }
         Where::Command(words) => {
-            let names = named.unwrap_or_default();
-            let count = names.len();
-            Ok((Box::new(Commands::new(words.clone())), names, count, true))
+            Ok((Box::new(Commands::new(words.clone())), named.cloned().unwrap_or_default()))
         }
     }
 }

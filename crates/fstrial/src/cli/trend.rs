@@ -7,7 +7,7 @@ use fstrial_model::{
     units::Percent,
 };
 use fstrial_report::{
-    USUAL_COLUMNS, is_unicode, json_lines, stdout,
+    json_lines,
     trend::{self, Limits, Terminal},
 };
 use fstrial_run::{
@@ -124,9 +124,7 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     if args.json {
         json_lines::print(&document);
     } else {
-        let unicode = is_unicode(|name| std::env::var(name).ok());
-        let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
-        super::print_folded(&trend::render(&document, Terminal { unicode, columns }));
+        super::print_folded(&trend::render(&document, Terminal::of_this_process()));
     }
     Ok(match (document.is_worse(), &document.unjudged) {
         (true, _) => exit_code::FAIL_IF_MET,

@@ -4,6 +4,7 @@ use super::{JudgeArgs, format::Format};
 use fstrial_run::{
     elsewhere::{Quantity, Table, Value},
     error::ExpectedError,
+    numbers,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -239,9 +240,7 @@ impl<'a> Builder<'a> {
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
     let mut seen = BTreeSet::new();
     let all: Vec<&str> = all.filter(|name| !name.is_empty() && seen.insert(*name)).collect();
-    let more = all.len().saturating_sub(SHOWN);
-    let shown = all[..all.len() - more].join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
+    numbers::first_of(&all, SHOWN)
 }
 
 /// A round as its file names it.

@@ -7,6 +7,7 @@ use fstrial_model::{
     trial::Trial,
 };
 use fstrial_report::{document::Document, summary};
+use fstrial_run::numbers;
 use fstrial_store::{Store, StoredTrial, TrialId};
 
 /// What a trial is about. What cannot be read of it is left empty: a list does not end there.
@@ -38,12 +39,7 @@ impl About {
 
     /// The workloads, three at most: `random-write, append-fsync and 4 more`.
     pub(crate) fn workloads_in_short(&self) -> String {
-        const MOST: usize = 3;
-        let shown = self.workloads.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-        match self.workloads.len().saturating_sub(MOST) {
-            0 => shown,
-            more => format!("{shown} and {more} more"),
-        }
+        numbers::first_of(&self.workloads, 3)
     }
 }
 
