@@ -308,11 +308,14 @@ fn the_sync_is_part_of_the_operation_that_owes_it() {
 #[test]
 fn latencies_of_one_thread_fill_its_time() {
     let load = load_of(Io { reads: Percent(100.0), ..io() }, 1);
-    let result = run(&load);
-    let histogram = decode(&result.histograms[&OperationKind::OPERATION]);
-    let busy = histogram.mean() * histogram.len() as f64;
-    let share = busy / load.duration.0 as f64;
-    assert!((0.9..1.2).contains(&share), "chained reads of the clock leave no gap: {share}");
+    let share = || {
+        let histogram = decode(&run(&load).histograms[&OperationKind::OPERATION]);
+        histogram.mean() * histogram.len() as f64 / load.duration.0 as f64
+    };
+    // A busy machine starts the thread late in one run; a gap between operations is in all of them.
+    let shares: Vec<f64> = std::iter::repeat_with(share).take(5).collect();
+    let whole = shares.iter().any(|share| (0.9..1.2).contains(share));
+    assert!(whole, "chained reads of the clock leave no gap: {shares:?}");
 }
 
 #[test]

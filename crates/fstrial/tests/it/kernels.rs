@@ -673,7 +673,8 @@ fn virtual_time_is_the_same_in_two_guests_of_one_kernel() {
 #[test]
 fn a_modelled_device_of_a_guest_is_served_by_the_host() {
     let Some(lab) = lab("a_modelled_device_of_a_guest_is_served_by_the_host", &["6.1"]) else { return };
-    let words = "-w append-fsync --threads 1 --duration 500ms --set workload.warmup=100ms --set workload.file_size=16MiB --set device.size=512MiB \
+    // Long enough for more than a few operations of a guest that has half a processor.
+    let words = "-w append-fsync --threads 1 --duration 5s --set workload.warmup=100ms --set workload.file_size=16MiB --set device.size=512MiB \
                  --device sata-ssd --decide-on device-bytes";
     let saved = lab.run(&format!("compare ext4@6.1 xfs@6.1 {words} --rounds 1 --save - --dry-run")).stdout;
     // With data in a file time is not virtual.
