@@ -3,11 +3,12 @@
 use super::{numbers, plain, plain_lines, verdict};
 use anstyle::{AnsiColor, Style};
 use fstrial_model::{
-    claim::{Bound, Claim, ClaimQuestion, Number, OriginalTable, Part, Spot},
+    claim::{Bound, Claim, ClaimQuestion, Number, OriginalTable, Part},
     metric::Metric,
 };
 use fstrial_run::{
     claim::ClaimVerdict,
+    claim_words,
     contrast::{Assay, ContrastState, Outcome},
     judge::Judge,
     plan::{Plan, threads_in_words},
@@ -234,7 +235,7 @@ pub fn expectations(plan: &Plan) -> Vec<String> {
         let expected = expected(plan, part).map_or_else(String::new, |expected| format!(" {expected}"));
         let then = part.then.as_ref().map_or_else(String::new, |then| format!("; {then} then"));
         let says = part.says.as_ref().map_or_else(String::new, |says| format!(" ({says})"));
-        format!("{}{expected}{then}{says}", subject(plan, part))
+        format!("{}{expected}{then}{says}", claim_words::subject(plan, part))
     };
     plan.parts.iter().map(|claimed| line(&claimed.part)).collect()
 }
@@ -306,7 +307,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
     let asked = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
     let known = asked.map(|state| verdict::known(state.within_percent)).find(|known| !known.is_empty());
     PartReport {
-        subject: subject(plan, &claimed.part),
+        subject: claim_words::subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),
         says: claimed.part.says.clone(),
         planted: claimed.part.planted,
@@ -347,7 +348,7 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
                 | Outcome::Cannot => {}
             }
         }
-        let name = spot_name(plan, group.first()?);
+        let name = claim_words::spot_name(plan, group.first()?);
         let place = name.split_once(" in ").map_or(name.as_str(), |(_, place)| place);
         said.push(format!("{place}: {}", leading.join(" or ")));
     }
@@ -404,29 +405,6 @@ fn figure(plan: &Plan, part: &Part) -> Option<String> {
     }
 }
 
-/// What a part looks at, in words.
-fn subject(plan: &Plan, part: &Part) -> String {
-    let name = |spot: &Spot| spot_name(plan, spot);
-    let of = match part.metric {
-        Metric::Throughput => String::new(),
-        metric => format!("{} of ", metric.name()),
-    };
-    match &part.asked {
-        ClaimQuestion::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
-        ClaimQuestion::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
-        ClaimQuestion::Slope { cells, .. } => {
-            let levels: Vec<String> = cells.iter().map(|cell| cell.threads.to_string()).collect();
-            format!("{of}{} @ {}", plan.trial.arms[cells[0].arm].name, levels.join(", "))
-        }
-        ClaimQuestion::Amount { cell, .. } => format!("{of}{}", name(cell)),
-        ClaimQuestion::Works(cell) => format!("{} is done every time", name(cell)),
-        ClaimQuestion::Fails(cell) => format!("{} fails or cannot be done", name(cell)),
-        ClaimQuestion::NoSingleWinner(groups) => {
-            format!("no arm is best, or as good, in all {} comparisons", groups.len())
-        }
-    }
-}
-
 /// What a part expects of it, in words.
 fn expected(plan: &Plan, part: &Part) -> Option<String> {
     let number = |value: f64| match (&part.asked, figure(plan, part)) {
@@ -444,22 +422,6 @@ fn expected(plan: &Plan, part: &Part) -> Option<String> {
         Bound::Below(value) => format!("below {}{of}", number(*value)),
         Bound::Within(fraction) => format!("within {}% of 1{of}", numbers::plain(fraction * 100.0)),
     })
-}
-
-/// A cell by what tells it from the others of its trial.
-fn spot_name(plan: &Plan, spot: &Spot) -> String {
-    let workload = &plan.workloads[spot.workload];
-    let mut name = plan.trial.arms[spot.arm].name.clone();
-    if workload.threads.len() > 1 || workload.threads[0] > 1 {
-        let _ = write!(name, " @ {}", spot.threads);
-    }
-    if plan.workloads.len() > 1 {
-        let _ = write!(name, " in {}", workload.name);
-    }
-    if plan.results[spot.workload].len() > 1 {
-        let _ = write!(name, ": {}", plan.results[spot.workload][spot.result].name);
-    }
-    name
 }
 
 impl PartReport {

@@ -1,14 +1,16 @@
 //! The trials of many hosts together: a question for each contrast that they share, its pooled ratio, the spread between
 //! hosts, and what to expect on the next one.
 
+mod claims;
 mod text;
 
 pub use text::render;
 pub(crate) use text::{answer, prediction, remarks, spread, title};
 
+use claims::{ClaimOfHosts, PartOfHosts};
 use fstrial_model::{metric::Metric, units::Bytes};
 use fstrial_run::{
-    answers::{self as asked, Answer, Answers, Host, Stop, Subject},
+    answers::{self as asked, Answer, Answers, Expected, Host, Stop, Subject},
     contrast::Outcome,
     panels::ALPHA,
 };
@@ -39,6 +41,8 @@ pub struct MetaDocument {
     /// Hosts that count.
     pub hosts: usize,
     pub questions: Vec<QuestionReport>,
+    /// The claims that questions are parts of.
+    pub claims: Vec<ClaimOfHosts>,
     /// How many trials do not count, by the reason.
     pub left_out: BTreeMap<String, Vec<String>>,
     pub warnings: Vec<String>,
@@ -63,6 +67,8 @@ pub struct QuestionReport {
     pub pooled: Pooled,
     /// The verdict on the mean of hosts like these.
     pub verdict: Outcome,
+    /// What a claim expects of it.
+    pub part: Option<PartOfHosts>,
     /// The same without the hosts whose trials stopped at their own verdict; none without such hosts, and without others.
     pub without_stopped: Option<Pooled>,
     /// What the pooled ratio is without each host in turn: the least and the greatest, each with the host that is left out.
@@ -150,6 +156,7 @@ struct Question {
     subject: Subject,
     settings: asked::Question,
     practical: f64,
+    expected: Option<Expected>,
     members: Vec<Member>,
 }
 
@@ -201,6 +208,11 @@ impl Collection {
             let practical = answer.metric.band(found.practical);
             let asked = found.questions.get(answer.question).cloned().unwrap_or_default();
             let (question, is_inverse) = self.question_of(answer, asked, practical);
+            // What one host could not show is not shown by all.
+            if let (Some(known), Some(expected)) = (&mut self.questions[question].expected, &answer.expected)
+            {
+                known.is_blind |= expected.is_blind;
+            }
             let sign = if is_inverse { -1.0 } else { 1.0 };
             let ratio = if is_inverse { answer.ratio.inverse() } else { answer.ratio };
             self.questions[question].members.push(Member {
@@ -259,6 +271,7 @@ impl Collection {
             subject: answer.subject.clone(),
             settings: key.4.clone(),
             practical,
+            expected: answer.expected.clone(),
             members: Vec::new(),
         });
         self.by_key.insert(key, number);
@@ -277,7 +290,10 @@ impl Collection {
         for (report, is_found) in questions.iter_mut().zip(found(&evidence)) {
             report.verdict = is_found;
         }
-        questions.sort_by_key(|report| report.differs_in.len());
+        let claim = |report: &QuestionReport| {
+            report.part.as_ref().map(|part| (part.expected.claim.clone(), part.expected.part))
+        };
+        questions.sort_by_key(|report| (claim(report), report.differs_in.len()));
         MetaDocument {
             schema_version: SCHEMA_VERSION,
             stores,
@@ -288,6 +304,7 @@ impl Collection {
                 .collect::<BTreeSet<_>>()
                 .len(),
             warnings: self.warnings(),
+            claims: claims::claims(&questions),
             questions,
             left_out: self.left_out,
         }
@@ -305,7 +322,14 @@ impl Collection {
         };
         let names: BTreeSet<&String> = others.iter().flat_map(|other| other.settings.keys()).collect();
         let value = |name: &String| question.settings.get(name).cloned().unwrap_or_else(|| "none".into());
-        names.into_iter().filter(|name| differs(name)).map(|name| (name.clone(), value(name))).collect()
+        // Its claim is in its own words.
+        let is_named =
+            |name: &&String| question.expected.is_some() && ["claim", "part"].contains(&name.as_str());
+        names
+            .into_iter()
+            .filter(|name| !is_named(name) && differs(name))
+            .map(|name| (name.clone(), value(name)))
+            .collect()
     }
 
     /// The report on a question, its verdict still open, and what decides that.
@@ -330,6 +354,10 @@ impl Collection {
             practical_percent: 100.0 * question.practical,
             pooled: Pooled::of(&synthesis),
             verdict: Outcome::Undecided,
+            part: question.expected.as_ref().map(|expected| PartOfHosts {
+                expected: expected.clone(),
+                verdict: claims::verdict(expected, &Pooled::of(&synthesis), question.practical),
+            }),
             without_stopped: without_stopped.map(|others| Pooled::of(&others)),
             left_out_in_turn: left_out_in_turn(&hosts, &effects),
             slopes: self.slopes(&hosts, &effects),

@@ -3,7 +3,7 @@
 
 use super::{
     cell::Of,
-    course,
+    claim_words, contrast, course,
     environment::Environment,
     judge::{Estimate, Judge},
     plan::Plan,
@@ -11,12 +11,17 @@ use super::{
     stored,
 };
 use crate::error::ExpectedError;
-use fstrial_model::{metric::Metric, trial::Compare, units::Bytes};
+use fstrial_model::{
+    claim::{Bound, ClaimQuestion},
+    metric::Metric,
+    trial::Compare,
+    units::Bytes,
+};
 use fstrial_stats::Decision;
 use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an answer is about, in the words of its trial.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +75,25 @@ pub struct Answer {
     /// The standard error of its logarithm.
     pub standard_error: f64,
     pub stop: Stop,
+    /// The claim that expects something of the ratio.
+    pub expected: Option<Expected>,
+}
+
+/// What a claim expects of a ratio, which is a part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Name of the claim.
+    pub claim: String,
+    /// Which part, from 0.
+    pub part: usize,
+    /// How many parts the claim has.
+    pub parts: usize,
+    /// What is compared: `xfs @ 2 / xfs @ 1`.
+    pub what: String,
+    pub bound: Bound,
+    /// Whether the trial could not have shown a difference: its device was at its limit, or the machine has fewer processors than
+    /// the claim takes.
+    pub is_blind: bool,
 }
 
 /// What makes an answer one to another question if it differs, by name.
@@ -155,6 +179,10 @@ fn computed(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String
         return Ok(Err("it has no ratio: too few rounds, or a failure".into()));
     }
     let (settings, environment) = (&read.plan.trial.trial, &read.environment);
+    let mut decides = settings.decide_on.clone();
+    if answers.iter().any(|answer| answer.expected.is_some()) {
+        decides = answers.iter().map(|answer| answer.metric).collect::<BTreeSet<_>>().into_iter().collect();
+    }
     Ok(Ok(Answers {
         host: Host::of(environment),
         kernel: environment.kernel.clone(),
@@ -163,7 +191,7 @@ fn computed(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String
         memory: environment.memory,
         virtual_machine: environment.virtual_machine,
         practical: settings.practical.fraction(),
-        decides: settings.decide_on.clone(),
+        decides,
         questions,
         answers,
     }))
@@ -337,7 +365,14 @@ impl Read {
             Compare::Workloads => (vec![self.plan.arm_name(contrast.a)], vec![contrast.a, contrast.b]),
         };
         let (ratio, standard_error) = (judge.ratio(index)?, judge.standard_error(index)?);
-        let asked = self.question(stored, &arms, &cells);
+        let expected = self.expected(judge, index)?;
+        let mut asked = self.question(stored, &arms, &cells);
+        if let Some(expected) = &expected {
+            // Its amounts are those of the host.
+            asked.retain(|name, _| !name.contains("workload.") && name != "device.size");
+            asked.insert("claim".into(), expected.claim.clone());
+            asked.insert("part".into(), (expected.part + 1).to_string());
+        }
         let question = questions.iter().position(|known| *known == asked).unwrap_or_else(|| {
             questions.push(asked);
             questions.len() - 1
@@ -348,10 +383,34 @@ impl Read {
             ratio,
             standard_error,
             stop: self.stop(judge, index),
+            expected,
             question,
             a,
             b,
         })
+    }
+
+    /// What the trial's claim expects of a contrast; `None` if that is an answer of no other contrast's.
+    fn expected(&self, judge: &Judge<'_>, index: usize) -> Option<Option<Expected>> {
+        let Some(claim) = self.plan.trial.claim.as_ref().filter(|claim| !claim.question) else {
+            return Some(None);
+        };
+        let all = &self.plan.parts;
+        let part = all.iter().position(|part| part.contrasts.contains(&index))?;
+        let contrast = &self.plan.contrasts[index];
+        let bound = match all[part].part.asked {
+            // Of a bound and the direction the ratio is the same.
+            ClaimQuestion::Ratio { bound, .. } if all[part].contrasts[0] == index => bound,
+            ClaimQuestion::Better { .. } if contrast::less_is_better(&self.plan, contrast) => {
+                Bound::Below(1.0)
+            }
+            ClaimQuestion::Better { .. } => Bound::Above(1.0),
+            _ => return None,
+        };
+        let is_small = claim.cpus.is_some_and(|cpus| self.plan.cpus < cpus);
+        let is_blind = is_small || judge.is_at_ceiling(index);
+        let what = claim_words::subject(&self.plan, &all[part].part);
+        Some(Some(Expected { claim: claim.id.clone(), part, parts: all.len(), what, bound, is_blind }))
     }
 
     fn stop(&self, judge: &Judge<'_>, index: usize) -> Stop {

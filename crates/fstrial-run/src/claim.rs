@@ -115,7 +115,7 @@ fn taken(shares: &[f64]) -> Option<f64> {
 /// What the verdicts of its parts make of a claim: nothing before all are known, except that it holds in part, which no verdict on
 /// the others could change; *no difference* and *reversed* only if it is that of all that are known; *less* also of parts without
 /// a difference. None without parts.
-fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
+pub fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let denies = |found: &&ClaimVerdict| {
         matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
     };

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod boots;
 pub mod cell;
 pub mod claim;
+pub mod claim_words;
 pub mod clock;
 pub mod cluster;
 pub mod contrast;

@@ -8,6 +8,7 @@ use crate::{
     trial::can_run,
     workload::{ResultKind, Workload},
 };
+use serde::{Deserialize, Serialize};
 
 /// Comparisons of all expectations of a claim together, at most.
 const MAX_QUESTIONS: usize = 512;
@@ -26,7 +27,8 @@ pub struct Spot {
 }
 
 /// Where a ratio, a slope or an amount is expected.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// Above this.
     Above(f64),

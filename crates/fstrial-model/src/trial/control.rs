@@ -75,6 +75,12 @@ impl Trial {
         }
     }
 
+    /// Leaves the controls out.
+    pub fn leave_out_controls(&mut self) {
+        self.trial.control = false;
+        self.arms.retain(|arm| arm.control_of.is_none());
+    }
+
     /// Every slowdown that anything rests on, the least first.
     fn doses(&self, cpus: u16) -> Vec<Percent> {
         let practical = self.trial.practical.fraction();

@@ -20,6 +20,12 @@ const LEAST_PLOT: usize = 20;
 /// The answer for people, its sentences not folded.
 pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
     let mut text = String::new();
+    for claim in &document.claims {
+        let _ = writeln!(text, "{}", plain(&claim.line()));
+    }
+    if !document.claims.is_empty() {
+        text.push('\n');
+    }
     for (index, question) in document.questions.iter().enumerate() {
         if index > 0 {
             text.push('\n');
@@ -46,6 +52,9 @@ pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
 
 /// What a question is about.
 pub(crate) fn title(question: &QuestionReport) -> String {
+    if let Some(part) = &question.part {
+        return part.title();
+    }
     let subject = &question.subject;
     let phase = if subject.phase.is_empty() { String::new() } else { format!(", {}", subject.phase) };
     let better = if subject.less_is_better { "less is better" } else { "more is better" };
@@ -62,6 +71,9 @@ pub(crate) fn title(question: &QuestionReport) -> String {
 /// The answer in a sentence: `xfs is 1.21× ext4 [1.10, 1.33] on hosts like these: faster`.
 pub(crate) fn answer(question: &QuestionReport) -> String {
     let QuestionReport { a, b, pooled, metric, subject, .. } = question;
+    if let Some(part) = &question.part {
+        return part.answer(pooled);
+    }
     let ratio = numbers::ratio(pooled.ratio);
     let compared = match metric {
         Metric::Throughput if subject.less_is_better => format!("{a} takes {ratio} what {b} takes"),

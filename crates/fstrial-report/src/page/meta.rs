@@ -17,7 +17,10 @@ pub fn page(found: &MetaDocument) -> String {
     let body = html! {
         header.top {
             h1 { (title) }
-            div.answer { @for question in &found.questions { p { (meta::title(question)) ": " (meta::answer(question)) } } }
+            div.answer {
+                @for claim in &found.claims { p { (claim.line()) } }
+                @if found.claims.is_empty() { @for question in &found.questions { p { (meta::title(question)) ": " (meta::answer(question)) } } }
+            }
             p.sure {
                 "Each host ran all arms by turns, so its ratio holds there. What they say together is about hosts like these: the mean \
                  ratio, the spread between hosts, and the range in which the next host is expected."
@@ -99,7 +102,10 @@ fn picture(question: &QuestionReport) -> forest::Forest {
     }
     forest::Forest {
         finding: meta::answer(question),
-        axis: format!("ratio of {}, {} / {}", question.metric.name(), question.a, question.b),
+        axis: match &question.part {
+            Some(part) => format!("ratio: {}", part.expected.what),
+            None => format!("ratio of {}, {} / {}", question.metric.name(), question.a, question.b),
+        },
         scale: forest::Scale::Ratio(((1.0 + band).recip(), 1.0 + band)),
         rows,
     }

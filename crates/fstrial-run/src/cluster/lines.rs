@@ -1,6 +1,7 @@
 //! The order of a job, and the lines of its answer: JSON.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fstrial_model::{device::Device, units::Nanos};
 use fstrial_stack::private_dir::PrivateDir;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,7 @@ const CHUNK: usize = 1 << 20;
 pub struct Order {
     /// The version of fstrial that it comes from, which must be that of the job.
     pub fstrial: String,
-    /// The trial file.
-    pub trial: String,
+    pub work: Work,
     /// The host, as its campaign calls it.
     pub host: String,
     /// Names the attempt: every line of its job has it.
@@ -28,6 +28,29 @@ pub struct Order {
     /// Whether standard input stays open, and its end is an order to stop.
     #[serde(default)]
     pub holds: bool,
+}
+
+/// What a host is to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// A trial file.
+    Trial(String),
+    /// Claims, each fitted to its host.
+    Claims(Claims),
+}
+
+/// Claims that every host checks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claims {
+    /// The name of each, and its text unless it ships with fstrial.
+    pub files: Vec<(String, Option<String>)>,
+    /// The device instead of their own.
+    pub device: Option<Device>,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// Wall time for each instead of what its rounds take.
+    pub budget: Option<Nanos>,
 }
 
 /// A line of a job's answer.
@@ -46,7 +69,9 @@ pub enum News {
     Begun { rounds: u32 },
     /// It has these rounds.
     Rounds { done: u32 },
-    /// A store with the trial, in base64.
+    /// A claim is not measured on this host.
+    LeftOut { claim: String, why: String },
+    /// A store with its trials, in base64.
     Store { bytes: String },
     /// The job ends: with all rounds, or why not.
     Ended { complete: bool, why: String },

@@ -90,6 +90,8 @@ pub struct HostRow {
     pub progress: Progress,
     /// Rounds that are there.
     pub rounds: u32,
+    /// The claims that it did not measure, and why.
+    pub left_out: Vec<(String, String)>,
     /// The time at which this process first heard of it, and the rounds that it had then.
     pub since: Option<(Instant, u32)>,
     job: String,
@@ -294,6 +296,7 @@ impl HostRow {
             host: host.to_owned(),
             progress: Progress::Waiting(String::new()),
             rounds: 0,
+            left_out: Vec::new(),
             since: None,
             job: String::new(),
             attempt,
@@ -338,9 +341,11 @@ impl HostRow {
             match line.news {
                 News::Begun { rounds } => {
                     (self.rounds, self.ended) = (rounds, None);
+                    self.left_out.clear();
                     self.since.get_or_insert((Instant::now(), rounds));
                 }
                 News::Rounds { done } => self.rounds = done,
+                News::LeftOut { claim, why } => self.left_out.push((claim, why)),
                 News::Store { bytes } => store = Some(bytes),
                 News::Ended { complete: true, .. } => self.ended = Some(Progress::Done),
                 News::Ended { why, .. } => self.ended = Some(Progress::Failed(why)),
@@ -355,7 +360,7 @@ impl HostRow {
         Ok(())
     }
 
-    /// The bytes of a store, if it has the trial of this host and no other.
+    /// The bytes of a store, if it has trials of this host and no others.
     fn checked(&self, text: &str, folder: &Folder) -> Result<Result<Vec<u8>, String>, ExpectedError> {
         let Ok(bytes) = STANDARD.decode(text) else { return Ok(Err("its store is damaged".into())) };
         let name = format!(".{}.new", self.host);
@@ -364,13 +369,15 @@ impl HostRow {
             let store =
                 Store::open_copy(folder.dir().path().join(&name)).map_err(|error| error.to_string())?;
             let trials = store.trials().map_err(|error| error.to_string())?;
-            let [trial] = &trials[..] else {
-                return Err(format!("its store has {} trials instead of one", trials.len()));
-            };
-            let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
-            let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
-            if of != self.host || trial.summary.seed != self.seed {
-                return Err(format!("its store has another trial, of {of}"));
+            if trials.is_empty() {
+                return Err("its store has no trial".into());
+            }
+            for trial in trials {
+                let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
+                let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
+                if of != self.host || trial.summary.seed != self.seed {
+                    return Err(format!("its store has another trial, of {of}"));
+                }
             }
             Ok(())
         };

@@ -226,6 +226,10 @@ impl Scheduler for Slurm {
 
 fn state_of(state: &str, reason: &str) -> JobState {
     match state {
+        // Its turn never comes.
+        _ if WAITING.contains(&state) && reason.ends_with("TimeLimit") => JobState::Waiting(format!(
+            "{reason}: its time limit is longer than the partition allows; end it by Ctrl-C, then add --budget or 'slurm --time=…'"
+        )),
         _ if WAITING.contains(&state) => JobState::Waiting(reason.to_owned()),
         _ if ENDED.contains(&state) => JobState::Gone(format!("its job ended as {state}")),
         _ => JobState::Running,

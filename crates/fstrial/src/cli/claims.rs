@@ -1,8 +1,8 @@
 //! `fstrial claims`: the catalogue of claims, and checking them on this machine.
 
-mod check;
+pub(super) mod check;
 mod history;
-mod source;
+pub(super) mod source;
 mod table;
 
 use super::{Home, out_file};

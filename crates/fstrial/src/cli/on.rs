@@ -1,4 +1,4 @@
-//! `fstrial run --on`: one trial on many hosts, each by a job of its own, and what they say together.
+//! `fstrial run --on` and `fstrial claims check --on`: trials on many hosts, each by a job of its own, and what they say together.
 
 use super::{
     Home,
@@ -9,8 +9,12 @@ use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_report::{campaign::Shown, json_lines, meta, page, summary::listed};
 use fstrial_run::{
+    claim::ClaimVerdict,
     cluster::{
-        Campaign, Folder, HostRow, Progress, Scheduler, Wanted, command::Commands, lines::Order, slurm::Slurm,
+        Campaign, Folder, HostRow, Progress, Scheduler, Wanted,
+        command::Commands,
+        lines::{Claims, Order, Work},
+        slurm::Slurm,
     },
     contrast::Outcome,
     environment,
@@ -24,7 +28,7 @@ use fstrial_store::Store;
 use std::{path::PathBuf, str::FromStr};
 
 /// Rounds of each host where neither the file nor a flag says how many.
-const ROUNDS: u32 = 8;
+pub(super) const ROUNDS: u32 = 8;
 /// The budget of a host is this many times the estimate of its rounds.
 const MARGIN: f64 = 4.0;
 /// What a job takes in addition to its budget, for its devices and its end.
@@ -33,6 +37,8 @@ const AROUND: Nanos = Nanos::secs(15 * 60);
 const LEAST_BUDGET: Nanos = Nanos::secs(3600);
 /// Hosts that a message names.
 const SHOWN: usize = 8;
+/// Seed of a campaign where its file has none.
+pub(super) const SEED: u64 = 1;
 /// Most hosts of a campaign.
 const MAX_HOSTS: usize = 20_000;
 
@@ -121,6 +127,45 @@ impl FromStr for Hosts {
     }
 }
 
+/// What is asked of every host.
+pub(super) struct Asked {
+    work: Work,
+    /// What its folder is called after.
+    name: String,
+    /// Rounds of each host.
+    rounds: u32,
+    seed: u64,
+    /// What a host may take.
+    time: Nanos,
+}
+
+impl Asked {
+    /// A trial. `name`: that of its file; `budget`: that of each host, if a flag has one.
+    ///
+    /// # Errors
+    /// It is a trial of this host, or one that cannot be run.
+    pub(super) fn of_trial(
+        mut trial: Trial,
+        name: &str,
+        budget: Option<Nanos>,
+    ) -> Result<Self, ExpectedError> {
+        fix(&mut trial, budget)?;
+        Ok(Self {
+            work: Work::Trial(trial.to_toml()),
+            name: name.to_owned(),
+            rounds: trial.trial.rounds.unwrap_or(ROUNDS),
+            seed: trial.trial.seed.unwrap_or(SEED),
+            time: trial.trial.budget,
+        })
+    }
+
+    /// Claims, each with [`ROUNDS`]. `time`: what all of them may take.
+    pub(super) fn of_claims(claims: Claims, time: Nanos) -> Self {
+        let rounds = ROUNDS * u32::try_from(claims.files.len()).unwrap_or(u32::MAX);
+        Self { work: Work::Claims(claims), name: "claims".into(), rounds, seed: SEED, time }
+    }
+}
+
 impl OnArgs {
     /// Whether the trial runs on many hosts.
     pub(crate) const fn is_given(&self) -> bool {
@@ -128,12 +173,10 @@ impl OnArgs {
     }
 }
 
-/// Runs a trial on its hosts. `name`: that of its file; `budget`: that of each host, if a flag has one.
-pub(crate) fn exec(
-    mut trial: Trial,
-    name: &str,
+/// Has every host do what is asked.
+pub(super) fn exec(
+    asked: &Asked,
     args: &OnArgs,
-    budget: Option<Nanos>,
     conduct: &ConductArgs,
     home: &Home,
 ) -> Result<u8, ExpectedError> {
@@ -150,17 +193,15 @@ pub(crate) fn exec(
             ));
         }
     };
-    let rounds = fix(&mut trial, budget)?;
-    let folder = args.folder.clone().unwrap_or_else(|| format!("{name}.hosts").into());
+    let folder = args.folder.clone().unwrap_or_else(|| format!("{}.hosts", asked.name).into());
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     let folder = Folder::make(&folder, matches!(on, Where::Slurm(_)))?;
-    let order = order(&trial, &folder)?;
+    let order = order(&asked.work, &folder)?;
     let are_named = named.is_some();
-    let (scheduler, hosts) = scheduler(on, named, &trial, &folder, home)?;
+    let (scheduler, hosts) = scheduler(on, named, asked.time, &folder, home)?;
     let interrupt = Interrupt::at_ctrl_c()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
-    let seed = trial.trial.seed.unwrap_or_default();
-    let wanted = Wanted { order: &order, rounds, seed, hosts, count, are_named };
+    let wanted = Wanted { order: &order, rounds: asked.rounds, seed: asked.seed, hosts, count, are_named };
     let mut campaign = Campaign::begin(&folder, &wanted, &interrupt, scheduler)?;
     let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet(), campaign.rows.len());
     let open = campaign.rows.iter().filter(|row| !row.progress.is_over()).count();
@@ -178,7 +219,10 @@ pub(crate) fn exec(
 }
 
 /// Makes a trial one of many hosts: its rounds are fixed, and it names nothing that only this host has.
-fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<u32, ExpectedError> {
+///
+/// # Errors
+/// It is a trial of one host, or one that cannot be run.
+pub(super) fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), ExpectedError> {
     if trial.device.kind.is_erased() {
         return Err(ExpectedError::usage(
             "a disk that is erased is named for one host, and this trial is for many",
@@ -199,7 +243,7 @@ fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<u32, ExpectedError> {
         ));
     }
     trial.trial.sequential = false;
-    trial.trial.seed.get_or_insert(1);
+    trial.trial.seed.get_or_insert(SEED);
     let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
     let seconds = MARGIN * forecast::round_time(&plan).0.as_secs_f64() * f64::from(rounds);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of rounds")]
@@ -207,35 +251,52 @@ fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<u32, ExpectedError> {
     // That of the file is a limit, and may be a day: it is the time limit of the job.
     let most = needed.max(LEAST_BUDGET);
     trial.trial.budget = budget.unwrap_or_else(|| trial.trial.budget.clamp(needed, most));
-    Ok(rounds)
+    Ok(())
 }
 
-/// The order of all hosts, and the trial in the folder.
-fn order(trial: &Trial, folder: &Folder) -> Result<Order, ExpectedError> {
-    const NAME: &str = "trial.toml";
-    let text = trial.to_toml();
-    if let Some(known) = folder.read(NAME)? {
-        let known = String::from_utf8_lossy(&known).into_owned();
-        // Another budget is not another trial.
-        let is_same = Trial::parse("the trial of the folder", &known)
-            .is_ok_and(|known| conduct::comparable(known) == conduct::comparable(trial.clone()));
-        if !is_same {
+/// The order of all hosts, and what is asked in the folder.
+fn order(work: &Work, folder: &Folder) -> Result<Order, ExpectedError> {
+    const NAMES: [&str; 2] = ["trial.toml", "claims.json"];
+    let (name, text) = match work {
+        Work::Trial(toml) => (NAMES[0], toml.clone()),
+        Work::Claims(claims) => {
+            (NAMES[1], serde_json::to_string_pretty(claims).expect("claims are plain data"))
+        }
+    };
+    for known_name in NAMES {
+        let Some(known) = folder.read(known_name)? else { continue };
+        if known_name != name || !is_same(work, &String::from_utf8_lossy(&known)) {
             return Err(ExpectedError::usage(
-                format!("{} has the hosts of another trial ({NAME} there)", folder.dir().path().display()),
+                format!(
+                    "{} has the hosts of another trial ({known_name} there)",
+                    folder.dir().path().display()
+                ),
                 "name another folder with --folder, or run the trial of this one to follow its hosts",
             ));
         }
     }
-    folder.keep(NAME, text.as_bytes())?;
+    folder.keep(name, text.as_bytes())?;
     let (host, attempt) = (String::new(), String::new());
-    Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), trial: text, host, attempt, holds: false })
+    Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), work: work.clone(), host, attempt, holds: false })
+}
+
+/// Whether the text of a folder asks the same. Another budget is nothing else.
+fn is_same(work: &Work, known: &str) -> bool {
+    match work {
+        Work::Trial(toml) => {
+            let read = |text: &str| Trial::parse("the trial of the folder", text).map(conduct::comparable);
+            read(known).is_ok_and(|known| read(toml).is_ok_and(|asked| asked == known))
+        }
+        Work::Claims(claims) => serde_json::from_str::<Claims>(known)
+            .is_ok_and(|known| Claims { budget: claims.budget, ..known } == *claims),
+    }
 }
 
 /// The scheduler, and the hosts in the order in which they are tried.
 fn scheduler(
     on: &Where,
     named: Option<&Vec<String>>,
-    trial: &Trial,
+    time: Nanos,
     folder: &Folder,
     home: &Home,
 ) -> Result<(Box<dyn Scheduler>, Vec<String>), ExpectedError> {
@@ -246,7 +307,7 @@ fn scheduler(
             if let Some(home) = home.of_hosts()? {
                 job.push(format!("--home={}", home.join("{host}").display()));
             }
-            let limit = Nanos(trial.trial.budget.0.saturating_add(AROUND.0));
+            let limit = Nanos(time.0.saturating_add(AROUND.0));
             let slurm = Slurm::new(words.clone(), job, limit, folder.dir().path())?;
             let hosts = named.map_or_else(|| slurm.nodes(), |names| Ok(names.clone()))?;
             Ok((Box::new(slurm), hosts))
@@ -276,6 +337,9 @@ fn answer(
             Err(error) => pool.leave_out(host, &error.in_full()),
         }
     }
+    for row in &campaign.rows {
+        row.left_out.iter().for_each(|(claim, why)| pool.leave_out(&format!("{claim} on {}", row.host), why));
+    }
     let document = pool.document(hosts.len(), None);
     let shown = folder.dir().path().display();
     if conduct.has_page() && !document.questions.is_empty() {
@@ -304,7 +368,10 @@ fn answer(
         ));
         return Ok(exit_code::SETUP_FAILED);
     }
-    let undecided = document.questions.iter().any(|question| question.verdict == Outcome::Undecided);
+    let undecided = match document.claims.is_empty() {
+        true => document.questions.iter().any(|question| question.verdict == Outcome::Undecided),
+        false => document.claims.iter().any(|claim| claim.verdict == ClaimVerdict::Undecided),
+    };
     let is_open = undecided || document.questions.is_empty();
     Ok(if is_open && !conduct.is_undecided_ok() { exit_code::UNDECIDED } else { exit_code::VERDICT })
 }

@@ -80,7 +80,8 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     if args.on.is_given() {
         args.conduct.check_for_hosts()?;
         let name = args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        return on::exec(trial, &name.unwrap_or_default(), &args.on, args.budget, &args.conduct, &args.home);
+        let campaign = on::Asked::of_trial(trial, &name.unwrap_or_default(), args.budget)?;
+        return on::exec(&campaign, &args.on, &args.conduct, &args.home);
     }
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }

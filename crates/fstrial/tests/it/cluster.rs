@@ -497,6 +497,75 @@ fn hosts_whose_trials_are_decided_are_done() {
     assert!(page.contains("next host"), "{page}");
 }
 
+/// Two claims about bytes, which a busy machine changes little; parts of the second one cannot be run here.
+const CLAIM: &str = r#"[claim]
+id = "me-2026-data-journal"
+statement = "A journal of data writes everything twice."
+author = "me"
+date = "2026-11"
+tags = ["ext4"]
+[[claim.expect]]
+ratio = ["all", "ordered"]
+metric = "device-bytes"
+above = 1.05
+[[claim.expect]]
+works = ["all"]
+[device]
+kind = "image"
+size = "320MiB"
+[[arm]]
+name = "ordered"
+filesystem = "ext4"
+[[arm]]
+name = "all"
+filesystem = "ext4"
+mount = ["data=journal"]
+[[workload]]
+use = "append-fsync"
+duration = "100ms"
+threads = [1]
+"#;
+
+#[test]
+fn hosts_check_claims() {
+    if !support::is_root_with_loop_devices("hosts_check_claims") {
+        return;
+    }
+    let lab = Lab::new();
+    let on = command_for(&lab);
+    lab.write("mine.toml", CLAIM);
+    let words = format!(
+        "claims check mine.toml chinner-2012-lock-is-the-cause --on 'command {on} {{host}}' --hosts x,y,z --json"
+    );
+    let ended = run_quoted(&lab, &words);
+    let document = ended.json().pop().unwrap();
+    // The rounds of a claim that lacks something here are not missing.
+    assert_eq!(rounds_of_hosts(&document), named(&[("x", 8), ("y", 8), ("z", 8)]));
+    let [claim] = &document["claims"].as_array().unwrap()[..] else { panic!("{document}") };
+    assert_eq!(claim["claim"], "me-2026-data-journal");
+    assert_eq!((&claim["parts"], &claim["pooled"]), (&2.into(), &1.into()));
+    // The verdict hangs on three hosts, which are one machine.
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    assert_eq!(claim["verdict"] == "undecided", ended.code() == 3, "{document}");
+    let left_out = document["left_out"].as_object().unwrap();
+    let [(why, hosts)] = &left_out.iter().collect::<Vec<_>>()[..] else { panic!("{document}") };
+    assert!(why.contains("evidence from the kernel"), "{why}");
+    assert_eq!(hosts[0], "chinner-2012-lock-is-the-cause on x");
+    // The same again measures nothing, and other claims want another folder.
+    let again = run_quoted(&lab, &words);
+    assert_eq!(again.json().pop().unwrap()["claims"], document["claims"]);
+    let other = run_quoted(&lab, &words.replace("mine.toml", ""));
+    assert!(
+        other.code() == 2 && other.stderr.contains("hosts of another trial (claims.json there)"),
+        "{other:?}"
+    );
+    let refused = run_quoted(&lab, &(words + " --again"));
+    assert!(refused.code() == 2 && refused.stderr.contains("--again is for one host"), "{refused:?}");
+    let text = lab.run("meta claims.hosts");
+    assert!(text.stdout.contains("me-2026-data-journal, part 1: device-bytes of all / ordered"), "{text:?}");
+    lab.assert_nothing_left("after claims of hosts");
+}
+
 #[test]
 fn two_commands_do_not_disturb_each_other() {
     let lab = Lab::new();

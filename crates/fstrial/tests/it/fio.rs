@@ -275,7 +275,10 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
         let about = run.document()["workloads"][0]["about"].as_str().unwrap().to_owned();
         assert!(about.contains("nothing that it names is opened") && about.contains("file-1"), "{about}");
         assert_eq!(watch.events(), [""; 0], "{lines}");
-        assert!(fs::read(&canary).unwrap() == bytes && !watch.events().is_empty(), "the watch sees what is opened");
+        assert!(
+            fs::read(&canary).unwrap() == bytes && !watch.events().is_empty(),
+            "the watch sees what is opened"
+        );
         assert_eq!(support::names_in(&lab.path("outside")), ["canary"]);
         assert_eq!(support::names_in(&lab.path("a")), [""; 0]);
     }
@@ -302,7 +305,10 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     assert!([0, 3].contains(&run.code()), "{run:?}");
     assert!(run.stderr.contains("each file here has 256MiB"), "{run:?}");
     assert_eq!(watch.events(), [""; 0]);
-    assert!(fs::read(&device_path).unwrap() == bytes && !watch.events().is_empty(), "the watch sees what is opened");
+    assert!(
+        fs::read(&device_path).unwrap() == bytes && !watch.events().is_empty(),
+        "the watch sees what is opened"
+    );
     drop(device);
     lab.assert_nothing_left("after jobs for a device");
 }

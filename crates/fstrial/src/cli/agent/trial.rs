@@ -1,15 +1,19 @@
-//! A trial of this host for a campaign: the order on standard input, its rounds and its store on standard output.
+//! The trials of this host for a campaign: the order on standard input, their rounds and a store on standard output.
 
 use crate::cli::{
     Home,
+    claims::{
+        check::lacking,
+        source::{ClaimFile, Ready},
+    },
     conduct::{self, AfterRound, ConductArgs},
-    results,
+    on, results,
 };
 use fstrial_model::{device::DeviceKind, trial::Trial};
 use fstrial_report::{document::Document, json_lines, stdout};
 use fstrial_run::{
     answers,
-    cluster::lines::{Line, News, Order, seed_of_host},
+    cluster::lines::{Claims, Line, News, Order, Work, seed_of_host},
     environment,
     error::ExpectedError,
     exit_code,
@@ -85,48 +89,151 @@ fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     Ok(order)
 }
 
-/// Runs the remaining rounds of the trial, and sends its store.
-fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> Result<u8, ExpectedError> {
-    let mut trial = Trial::parse("the trial of the order", &order.trial)?;
+/// What is to be measured here: a trial, or the name of a claim and why it is not.
+type Part = Result<Trial, (String, String)>;
+
+/// The trials of an order, as this host runs them.
+fn parts(order: &Order, home: &Home) -> Result<Vec<Part>, ExpectedError> {
+    match &order.work {
+        Work::Trial(toml) => {
+            Ok(vec![Ok(of_this_host(Trial::parse("the trial of the order", toml)?, order, home)?)])
+        }
+        Work::Claims(claims) => {
+            let part = |(name, text): &(String, Option<String>)| {
+                let claimed = ClaimFile::of_host(name, text.as_ref())?;
+                claim(&claimed, claims, home)?.map_err(|why| (name.clone(), why)).map_or_else(
+                    |left_out| Ok(Err(left_out)),
+                    |trial| Ok(Ok(of_this_host(trial, order, home)?)),
+                )
+            };
+            claims.files.iter().map(part).collect()
+        }
+    }
+}
+
+/// A claim as a trial of many hosts, or why it cannot be one here.
+fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Trial, String>, ExpectedError> {
+    let machine = environment::machine(claims.quick);
+    let (mut trial, ready) = claimed.prepare(&machine, claims.device.as_ref(), &home.folder()?)?;
+    if let Ready::Missing(missing) = ready {
+        return Ok(Err(missing.join("; ")));
+    }
+    trial.leave_out_controls();
+    trial.trial.rounds = Some(on::ROUNDS);
+    Ok(on::fix(&mut trial, claims.budget).map(|()| trial).map_err(|error| error.to_string()))
+}
+
+/// A trial with the seed of this host, and its image in the home: the current folder of a job may be one that all hosts share.
+fn of_this_host(mut trial: Trial, order: &Order, home: &Home) -> Result<Trial, ExpectedError> {
     trial.trial.seed = Some(seed_of_host(trial.trial.seed.unwrap_or_default(), &order.host));
     if trial.device.kind == DeviceKind::Image && trial.device.path.is_none() {
-        // The current folder of a job may be one that all hosts share.
         trial.device.path = Some(home.make()?.path().to_owned());
     }
-    let results = home.results()?;
-    let known = known(home, &trial)?;
-    speaker.say(News::Begun { rounds: known.as_ref().map_or(0, |known| known.summary.rounds) });
-    let id = known.as_ref().map(|known| known.summary.id.0);
-    let before = match &known {
-        Some(stored) => Some(results::judge_again(&Store::open_read_only(&results)?, stored)?),
-        None => None,
-    };
-    let document = match before.filter(is_complete) {
-        Some(document) => document,
-        None => {
-            let hook = after_round(results.clone(), trial.clone(), home.clone(), speaker.clone());
-            let mut args = ConductArgs::of(Permission::default(), &[], true);
-            args.after_round = Some(hook);
-            let ended = conduct::measure(&trial, &args, home, id, interrupt)?;
-            ended.left.iter().for_each(crate::cli::show);
-            ended.document
-        }
-    };
-    let id = document
-        .trial_id
-        .map(TrialId)
-        .ok_or_else(|| ExpectedError::Fault("a trial without a number".into()))?;
-    let done = Store::open_read_only(&results)?.trial(id)?.summary.rounds;
-    speaker.say(News::Rounds { done });
-    send_store(&results, id, speaker)?;
-    let complete = is_complete(&document);
-    let why = match complete {
-        true => String::new(),
-        false if interrupt.is_raised() => "interrupted".to_owned(),
-        false => "its budget ended".to_owned(),
-    };
-    speaker.say(News::Ended { complete, why });
-    Ok(if complete { exit_code::VERDICT } else { exit_code::INTERRUPTED })
+    Ok(trial)
+}
+
+/// Runs the remaining rounds of the trials, and sends their store.
+fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> Result<u8, ExpectedError> {
+    let parts = parts(order, home)?;
+    let mut trials = Trials { home, speaker, results: home.results()?, done: 0, begun: Vec::new() };
+    let known: Vec<Option<StoredTrial>> = parts
+        .iter()
+        .map(|part| part.as_ref().map_or(Ok(None), |trial| known(home, trial)))
+        .collect::<Result<_, _>>()?;
+    let rounds = known.iter().flatten().map(|known| known.summary.rounds).sum();
+    speaker.say(News::Begun { rounds });
+    let mut open = None;
+    for (part, known) in parts.into_iter().zip(known) {
+        let left_out = match part {
+            Ok(trial) => match trials.run(&trial, known, interrupt) {
+                Ok(true) => continue,
+                Ok(false) if interrupt.is_raised() => {
+                    open = Some("interrupted");
+                    break;
+                }
+                Ok(false) => {
+                    open = Some("its budget ended");
+                    continue;
+                }
+                Err(error) => match (lacking(&error), trial.claim) {
+                    (Some(why), Some(claim)) => (claim.id, why),
+                    _ => return Err(error),
+                },
+            },
+            Err(left_out) => left_out,
+        };
+        let (claim, why) = left_out;
+        speaker.say(News::LeftOut { claim, why });
+        trials.done += on::ROUNDS;
+        speaker.say(News::Rounds { done: trials.done });
+    }
+    speaker.say(News::Ended { complete: open.is_none(), why: open.unwrap_or_default().to_owned() });
+    Ok(if open.is_none() { exit_code::VERDICT } else { exit_code::INTERRUPTED })
+}
+
+/// The trials of a job, one after the other.
+struct Trials<'a> {
+    home: &'a Home,
+    speaker: &'a Speaker,
+    results: PathBuf,
+    /// Rounds of those that were before.
+    done: u32,
+    begun: Vec<TrialId>,
+}
+
+impl Trials<'_> {
+    /// Runs what is left of a trial, and sends the store; whether all of it is there.
+    fn run(
+        &mut self,
+        trial: &Trial,
+        known: Option<StoredTrial>,
+        interrupt: &Interrupt,
+    ) -> Result<bool, ExpectedError> {
+        let id = known.as_ref().map(|known| known.summary.id.0);
+        let before = match &known {
+            Some(stored) => Some(results::judge_again(&Store::open_read_only(&self.results)?, stored)?),
+            None => None,
+        };
+        let document = match before.filter(is_complete) {
+            Some(document) => document,
+            None => {
+                let mut args = ConductArgs::of(Permission::default(), &[], true);
+                args.after_round = Some(self.after_round(trial));
+                let ended = conduct::measure(trial, &args, self.home, id, interrupt)?;
+                ended.left.iter().for_each(crate::cli::show);
+                ended.document
+            }
+        };
+        let id = document
+            .trial_id
+            .map(TrialId)
+            .ok_or_else(|| ExpectedError::Fault("a trial without a number".into()))?;
+        self.begun.push(id);
+        self.done += Store::open_read_only(&self.results)?.trial(id)?.summary.rounds;
+        self.speaker.say(News::Rounds { done: self.done });
+        send_store(&self.results, &self.begun, self.speaker)?;
+        Ok(is_complete(&document))
+    }
+
+    /// Sends the number of a round when it has ended, and sometimes the store: nothing is measured meanwhile.
+    fn after_round(&self, trial: &Trial) -> AfterRound {
+        let (home, results, speaker) = (self.home.clone(), self.results.clone(), self.speaker.clone());
+        let (trial, done, begun) = (trial.clone(), self.done, self.begun.clone());
+        let sent: Mutex<Option<Instant>> = Mutex::new(None);
+        AfterRound(Arc::new(move |round| {
+            speaker.say(News::Rounds { done: done + round });
+            let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+            if sent.is_some_and(|since| since.elapsed() < BETWEEN_STORES) {
+                return;
+            }
+            *sent = Some(Instant::now());
+            // The trial does not depend on it: the next one, or that at the end, has its rounds, too.
+            if let Ok(Some(stored)) = known(&home, &trial) {
+                let all: Vec<TrialId> = begun.iter().copied().chain([stored.summary.id]).collect();
+                let _ = send_store(&results, &all, &speaker);
+            }
+        }))
+    }
 }
 
 /// Whether a trial has no run left.
@@ -151,29 +258,14 @@ fn known(home: &Home, trial: &Trial) -> Result<Option<StoredTrial>, ExpectedErro
     Ok(None)
 }
 
-/// Sends the number of a round when it has ended, and sometimes the store: nothing is measured meanwhile.
-fn after_round(results: PathBuf, trial: Trial, home: Home, speaker: Speaker) -> AfterRound {
-    let sent: Mutex<Option<Instant>> = Mutex::new(None);
-    AfterRound(Arc::new(move |round| {
-        speaker.say(News::Rounds { done: round });
-        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-        if sent.is_some_and(|since| since.elapsed() < BETWEEN_STORES) {
-            return;
-        }
-        *sent = Some(Instant::now());
-        // The trial does not depend on it: the next one, or that at the end, has its rounds, too.
-        if let Ok(Some(stored)) = known(&home, &trial) {
-            let _ = send_store(&results, stored.summary.id, &speaker);
-        }
-    }))
-}
-
-/// Sends a store with the trial as it is now.
-fn send_store(results: &Path, id: TrialId, speaker: &Speaker) -> Result<(), ExpectedError> {
+/// Sends a store with the trials as they are now.
+fn send_store(results: &Path, trials: &[TrialId], speaker: &Speaker) -> Result<(), ExpectedError> {
     let store = Store::open_read_only(results)?;
     let (mut copy, mut file) = Store::nameless()?;
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    copy.import_snapshot(&store, id, &now)?;
+    for id in trials {
+        copy.import_snapshot(&store, *id, &now)?;
+    }
     // Its answers are pooled without its runs.
     for trial in copy.trials()? {
         answers::keep(&mut copy, trial.id)?;

@@ -10,6 +10,7 @@ use crate::cli::{
     compare::device_of,
     conduct::{self, ConductArgs, TrialEnd},
     fit,
+    on::{self, OnArgs},
 };
 use clap::Args;
 use fstrial_model::{
@@ -25,6 +26,7 @@ use fstrial_report::{
 };
 use fstrial_run::{
     claim::ClaimVerdict,
+    cluster::lines::Claims,
     environment::{self, Environment, machine},
     error::ExpectedError,
     exit_code,
@@ -51,7 +53,8 @@ const QUICK: Nanos = Nanos::secs(180);
 Examples:
   fstrial claims check closson-2012 --quick
   fstrial claims check --all --budget 5m --format markdown
-  fstrial claims check my-claim.toml --device model:gp3-3000")]
+  fstrial claims check my-claim.toml --device model:gp3-3000
+  fstrial claims check --all --on slurm --hosts 5")]
 pub(crate) struct CheckArgs {
     /// Names of claims, beginnings of names (closson-2012), tags, or files (.toml).
     #[arg(value_name = "CLAIM")]
@@ -108,6 +111,9 @@ pub(crate) struct CheckArgs {
     /// Show no progress.
     #[arg(short, long)]
     quiet: bool,
+
+    #[command(flatten)]
+    on: OnArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -140,6 +146,9 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     let machine = machine(args.quick);
     let device = args.device.as_ref().map(|text| device_of(text, args.erase.clone())).transpose()?;
     let device = device.map(|device| Device { size: args.size, ..device });
+    if args.on.is_given() {
+        return args.on_hosts(&chosen, device, home);
+    }
     let folder = home.folder()?;
     let plan = |claimed| args.plan(claimed, &machine, (device.as_ref(), &folder), is_alone);
     let planned: Vec<PendingCheck> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
@@ -203,6 +212,43 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
 }
 
 impl CheckArgs {
+    /// Checks the claims on many hosts.
+    fn on_hosts(
+        &self,
+        chosen: &[ClaimFile],
+        device: Option<Device>,
+        home: &Home,
+    ) -> Result<u8, ExpectedError> {
+        let given = [
+            ("--erase", self.erase.is_some()),
+            ("--place", !self.places.is_empty()),
+            ("--again", self.again),
+            ("--dry-run", self.dry_run),
+        ];
+        if let Some((flag, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return Err(ExpectedError::usage(
+                format!("{flag} is for one host, and --on for many"),
+                "leave it out",
+            ));
+        }
+        let machine = machine(self.quick);
+        // What this host lacks may be there on others; their rounds take about as long as those of a claim that is here.
+        let time = |claimed: &ClaimFile| -> Result<Nanos, ExpectedError> {
+            let (mut trial, _) = claimed.prepare(&machine, device.as_ref(), &home.folder()?)?;
+            trial.leave_out_controls();
+            match on::fix(&mut trial, self.budget) {
+                Ok(()) => Ok(trial.trial.budget),
+                Err(_) => Ok(self.budget.unwrap_or(trial.trial.budget)),
+            }
+        };
+        let times: Vec<Nanos> = chosen.iter().map(time).collect::<Result<_, _>>()?;
+        let time = Nanos(times.iter().fold(0, |sum: u64, time| sum.saturating_add(time.0)));
+        let files = chosen.iter().map(ClaimFile::to_host).collect();
+        let asked =
+            on::Asked::of_claims(Claims { files, device, quick: self.quick, budget: self.budget }, time);
+        on::exec(&asked, &self.on, &ConductArgs::for_hosts(self.json, self.quiet), home)
+    }
+
     /// The trial of a claim with the flags laid over it. Among others, one that the flags make impossible is left to say
     /// so in its turn.
     fn plan(
@@ -279,15 +325,10 @@ impl CheckArgs {
                 report: first_lap::claim_of(document)
                     .ok_or_else(|| ExpectedError::Fault("an answer without its claim".into()))?,
             })),
-            Err(error) if cannot_be_built(&error) => {
-                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, vec![error.to_string()])))
-            }
-            // For reasons of this machine's: others may still be checked.
-            Err(ExpectedError::Run { context, failure }) if failure.kind != FailureKind::CleanUp => {
-                let notes = vec![format!("{context}: {failure}")];
-                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, notes)))
-            }
-            Err(error) => Err(error),
+            Err(error) => match lacking(&error) {
+                Some(why) => Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, vec![why]))),
+                None => Err(error),
+            },
         }
     }
 
@@ -340,16 +381,19 @@ impl Outcome {
     }
 }
 
-/// Whether an error means that this machine cannot do what a claim asks for, so that others may still be checked.
-fn cannot_be_built(error: &ExpectedError) -> bool {
+/// Why this machine cannot do what a claim asks for, if others may still be checked.
+pub(in crate::cli) fn lacking(error: &ExpectedError) -> Option<String> {
     match error {
-        ExpectedError::Run { failure, .. } => {
-            matches!(
-                failure.kind,
-                FailureKind::HostLacks | FailureKind::ArmRefused | FailureKind::LoadRefused
-            )
+        ExpectedError::Run { context, failure } => match failure.kind {
+            FailureKind::HostLacks | FailureKind::ArmRefused | FailureKind::LoadRefused => {
+                Some(error.to_string())
+            }
+            FailureKind::CleanUp => None,
+            _ => Some(format!("{context}: {failure}")),
+        },
+        ExpectedError::Stack(StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. }) => {
+            Some(error.to_string())
         }
-        ExpectedError::Stack(StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. }) => true,
-        _ => false,
+        _ => None,
     }
 }

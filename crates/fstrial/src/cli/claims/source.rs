@@ -22,7 +22,7 @@ const STALLS: Percent = Percent(10.0);
 
 /// A claim as it is written.
 #[derive(Debug, Clone)]
-pub(super) struct ClaimFile {
+pub(in crate::cli) struct ClaimFile {
     /// The name of its file.
     name: String,
     text: String,
@@ -30,7 +30,7 @@ pub(super) struct ClaimFile {
 
 /// Whether a claim can be checked here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ready {
+pub(in crate::cli) enum Ready {
     Yes,
     /// It cannot: what is missing.
     Missing(Vec<String>),
@@ -98,6 +98,20 @@ impl ClaimFile {
         Self { name: name.into(), text: text.into() }
     }
 
+    /// Its name, and its text unless it ships.
+    pub(super) fn to_host(&self) -> (String, Option<String>) {
+        let ships = CLAIMS.iter().any(|(id, text)| *id == self.name && *text == self.text);
+        (self.name.clone(), (!ships).then(|| self.text.clone()))
+    }
+
+    /// The same on a host.
+    ///
+    /// # Errors
+    /// No claim of this name ships.
+    pub(in crate::cli) fn of_host(name: &str, text: Option<&String>) -> Result<Self, ExpectedError> {
+        text.map_or_else(|| find(name), |text| Ok(Self::of_text(name, text)))
+    }
+
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -108,7 +122,7 @@ impl ClaimFile {
 
     /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written. `device` takes
     /// the place of the claim's own, whose size it has if it names none. Kernels of its guests are those of `home`.
-    pub(super) fn prepare(
+    pub(in crate::cli) fn prepare(
         &self,
         machine: &Machine,
         device: Option<&Device>,

@@ -160,7 +160,15 @@ impl ConductArgs {
         Ok(())
     }
 
-    /// Refuses what a trial on many hosts does not take.
+    /// Those of a command whose own flags are fewer, for many hosts.
+    pub(in crate::cli) fn for_hosts(json: bool, quiet: bool) -> Self {
+        Self { json, no_page: false, ..Self::of(Permission::default(), &[], quiet) }
+    }
+
+    /// Refuses what cannot be meant for many hosts.
+    ///
+    /// # Errors
+    /// A flag is about this host.
     pub(in crate::cli) fn check_for_hosts(&self) -> Result<(), ExpectedError> {
         let given = [
             ("--erase", self.erase.is_some()),

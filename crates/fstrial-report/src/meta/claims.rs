@@ -1,0 +1,166 @@
+//! Claims over hosts: what the mean of hosts says of each part that is a ratio, and of the whole.
+
+use super::{Pooled, QuestionReport};
+use crate::numbers::{self, counted};
+use fstrial_model::claim::Bound;
+use fstrial_run::{
+    answers::Expected,
+    claim::{ClaimVerdict, whole},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a part of a claim expects, and what is found over all hosts.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartOfHosts {
+    #[serde(flatten)]
+    pub expected: Expected,
+    pub verdict: ClaimVerdict,
+}
+
+/// A claim over all hosts.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimOfHosts {
+    pub claim: String,
+    /// Parts that are ratios of two figures.
+    pub pooled: usize,
+    /// All parts.
+    pub parts: usize,
+    /// The verdict on the pooled parts together.
+    pub verdict: ClaimVerdict,
+    /// Most hosts that a part has.
+    pub hosts: usize,
+}
+
+/// The verdict on a part: by the interval of the mean ratio of hosts. `band`: a fraction within which a difference does not matter.
+///
+/// A difference that was not found says nothing where a trial could not have shown one.
+pub(super) fn verdict(expected: &Expected, pooled: &Pooled, band: f64) -> ClaimVerdict {
+    let Some((low, high)) = pooled.interval else { return ClaimVerdict::Undecided };
+    let is_within = |band: f64| low > (1.0 + band).recip() && high < 1.0 + band;
+    let found = match expected.bound {
+        Bound::Within(share) if is_within(share) => ClaimVerdict::Holds,
+        Bound::Within(share) if low > 1.0 + share || high < (1.0 + share).recip() => ClaimVerdict::Reversed,
+        Bound::Within(_) => ClaimVerdict::Undecided,
+        Bound::Above(bound) => beyond(bound, (low, high), is_within(band)),
+        Bound::Below(bound) => beyond(bound.recip(), (high.recip(), low.recip()), is_within(band)),
+    };
+    let saw_nothing = found == ClaimVerdict::NoDifference
+        || found == ClaimVerdict::Holds && matches!(expected.bound, Bound::Within(_));
+    if expected.is_blind && saw_nothing { ClaimVerdict::CannotTell } else { found }
+}
+
+/// Whether a ratio exceeds a bound. Beyond 1 but short of a bound above 1 is less than claimed.
+fn beyond(bound: f64, (low, high): (f64, f64), is_same: bool) -> ClaimVerdict {
+    match () {
+        () if low > bound => ClaimVerdict::Holds,
+        () if is_same && bound >= 1.0 => ClaimVerdict::NoDifference,
+        () if high < bound.min(1.0) => ClaimVerdict::Reversed,
+        () if high < bound && low > 1.0 => ClaimVerdict::Less,
+        () => ClaimVerdict::Undecided,
+    }
+}
+
+/// The claims of the questions, in the order of their names.
+pub(super) fn claims(questions: &[QuestionReport]) -> Vec<ClaimOfHosts> {
+    let mut by_name: BTreeMap<&str, Vec<(&QuestionReport, &PartOfHosts)>> = BTreeMap::new();
+    for question in questions {
+        if let Some(part) = &question.part {
+            by_name.entry(&part.expected.claim).or_default().push((question, part));
+        }
+    }
+    let one = |(claim, parts): (&str, Vec<(&QuestionReport, &PartOfHosts)>)| {
+        let verdicts: Vec<ClaimVerdict> = parts.iter().map(|(_, part)| part.verdict).collect();
+        ClaimOfHosts {
+            claim: claim.to_owned(),
+            pooled: parts.len(),
+            parts: parts.iter().map(|(_, part)| part.expected.parts).max().unwrap_or_default(),
+            verdict: whole(&verdicts).unwrap_or(ClaimVerdict::Undecided),
+            hosts: parts.iter().map(|(question, _)| question.pooled.hosts).max().unwrap_or_default(),
+        }
+    };
+    by_name.into_iter().map(one).collect()
+}
+
+impl ClaimOfHosts {
+    /// `closson-2012-…: holds on 5 hosts together (2 of its 3 parts: the others are not ratios, or without a host)`.
+    pub fn line(&self) -> String {
+        let Self { claim, pooled, parts, verdict, hosts } = self;
+        let rest = match pooled < parts {
+            true => format!(" ({pooled} of its {parts} parts: the others are not ratios, or without a host)"),
+            false => String::new(),
+        };
+        format!("{claim}: {} on {} together{rest}", verdict.words(), counted(*hosts, "host"))
+    }
+}
+
+impl PartOfHosts {
+    /// `closson-2012-xfs-two-writers, part 2: xfs in locked / xfs in one`.
+    pub(super) fn title(&self) -> String {
+        let Expected { claim, part, parts, what, .. } = &self.expected;
+        let number = if *parts > 1 { format!(", part {}", part + 1) } else { String::new() };
+        format!("{claim}{number}: {what}")
+    }
+
+    /// `1.20× [1.11, 1.30] on hosts like these, where above 1.50× is claimed: less than claimed`.
+    pub(super) fn answer(&self, pooled: &Pooled) -> String {
+        let claimed = match self.expected.bound {
+            Bound::Above(bound) => format!("above {}", numbers::ratio(bound)),
+            Bound::Below(bound) => format!("below {}", numbers::ratio(bound)),
+            Bound::Within(share) => format!("within ±{} % of 1", numbers::plain(100.0 * share)),
+        };
+        let ratio = numbers::ratio(pooled.ratio);
+        let found = match pooled.interval {
+            Some(ends) => format!("{ratio} {} on hosts like these", numbers::ratio_interval(ends)),
+            None => format!("{ratio} on {}, of which three are needed", counted(pooled.hosts, "host")),
+        };
+        format!("{found}, where {claimed} is claimed: {}", self.verdict.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(bound: Bound, interval: (f64, f64), is_blind: bool) -> ClaimVerdict {
+        let expected =
+            Expected { claim: "c".into(), part: 0, parts: 1, what: "a / b".into(), bound, is_blind };
+        let pooled = Pooled {
+            hosts: 3,
+            ratio: 1.0,
+            interval: Some(interval),
+            prediction: None,
+            tau: 0.0,
+            inconsistency_percent: 0.0,
+            q: 0.0,
+        };
+        verdict(&expected, &pooled, 0.03)
+    }
+
+    #[test]
+    fn the_mean_of_hosts_answers_what_a_claim_expects() {
+        for (bound, interval, verdict) in [
+            (Bound::Above(1.5), (1.6, 1.9), ClaimVerdict::Holds),
+            (Bound::Above(1.5), (1.4, 1.6), ClaimVerdict::Undecided),
+            (Bound::Above(1.5), (1.1, 1.4), ClaimVerdict::Less),
+            (Bound::Above(1.5), (0.98, 1.02), ClaimVerdict::NoDifference),
+            (Bound::Above(1.5), (0.9, 1.2), ClaimVerdict::Undecided),
+            (Bound::Above(1.5), (0.7, 0.9), ClaimVerdict::Reversed),
+            // "At least 95 % of": 1.0 is as claimed, 0.9 is not.
+            (Bound::Above(0.95), (0.98, 1.02), ClaimVerdict::Holds),
+            (Bound::Above(0.95), (0.85, 0.92), ClaimVerdict::Reversed),
+            (Bound::Below(0.5), (0.3, 0.4), ClaimVerdict::Holds),
+            (Bound::Below(0.5), (0.6, 0.8), ClaimVerdict::Less),
+            (Bound::Below(0.5), (1.2, 1.4), ClaimVerdict::Reversed),
+            (Bound::Below(1.0), (1.2, 1.4), ClaimVerdict::Reversed),
+            (Bound::Within(0.05), (0.98, 1.03), ClaimVerdict::Holds),
+            (Bound::Within(0.05), (1.06, 1.2), ClaimVerdict::Reversed),
+            (Bound::Within(0.05), (0.98, 1.2), ClaimVerdict::Undecided),
+        ] {
+            assert_eq!(found(bound, interval, false), verdict, "{bound:?} {interval:?}");
+        }
+        assert_eq!(found(Bound::Within(0.05), (0.98, 1.03), true), ClaimVerdict::CannotTell);
+        assert_eq!(found(Bound::Above(1.5), (0.98, 1.02), true), ClaimVerdict::CannotTell);
+        assert_eq!(found(Bound::Above(1.5), (1.6, 1.9), true), ClaimVerdict::Holds);
+    }
+}
