@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -215,6 +215,13 @@ pub struct Task {
     /// An operation of the filesystem instead of phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationTask>,
+    /// Clients that do all of it together.
+    #[serde(default = "one", skip_serializing_if = "crate::trial::is_one")]
+    pub clients: u16,
+}
+
+const fn one() -> u16 {
+    1
 }
 
 /// An operation of the filesystem to do and time.
@@ -253,7 +260,9 @@ impl Task {
 
     /// Bytes its files take, without the filesystem's own needs.
     pub fn space_needed(&self) -> Bytes {
-        space_of_loads(self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load))
+        let each =
+            space_of_loads(self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load));
+        Bytes(each.0.saturating_mul(self.clients.into()))
     }
 }
 

@@ -182,6 +182,13 @@ words! {
         /// Checkpoints that a server began from its last start to its end, of those that its workload counts; those that an engine inside
         /// the worker completed in the measured time.
         "checkpoints" Checkpoints,
+        /// Time between the start of the first client and that of the last, in ns, by the clock of the first: that of others is off by
+        /// what messages between them say.
+        "start-spread" StartSpread,
+        /// How far that may be wrong, in ns.
+        "start-doubt" StartDoubt,
+        /// Operations of the client that did the fewest, in millionths of the mean.
+        "slowest-ppm" SlowestPpm,
         /// Compactions that an engine inside the worker completed in the measured time.
         "compactions" Compactions,
     }

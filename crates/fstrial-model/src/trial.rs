@@ -111,6 +111,15 @@ pub struct Settings {
     /// machine has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
+    /// How many clients make each run together, each with the threads of the level, started at once by MPI: 1 (if left out) to
+    /// 10000. All arms are directories that they share.
+    #[serde(skip_serializing_if = "is_one")]
+    pub clients: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) const fn is_one(value: &u16) -> bool {
+    *value == 1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -139,6 +148,7 @@ impl Default for Settings {
             state: None,
             restore: Restoring::Copy,
             memory: None,
+            clients: 1,
         }
     }
 }

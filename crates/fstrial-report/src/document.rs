@@ -3,6 +3,7 @@
 use super::{
     claim::{self, ClaimReport},
     numbers::counted,
+    together::Together,
     verdict,
 };
 use fstrial_model::{
@@ -232,6 +233,9 @@ pub struct CellReport {
     /// Compactions that an engine completed in a run, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compactions: Option<f64>,
+    /// How much its clients did together; none with one client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; none of a load without a
     /// run, and empty where every run loads its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -787,6 +791,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .or_else(|| written_each(plan, (at, result), samples)),
         checkpoints: mean(&checkpoints),
         compactions: mean(&counted(Counter::Compactions).collect::<Vec<_>>()),
+        together: Together::of(plan.trial.trial.clients, samples),
         rate_by_load: rate_by_load(plan, at, samples),
         device_share: median(&|load| load.device_share),
         device_idle: is_idle(samples),

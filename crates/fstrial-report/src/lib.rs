@@ -33,6 +33,7 @@ pub mod steps;
 pub mod summary;
 pub mod table;
 mod text;
+mod together;
 pub mod trend;
 pub mod verdict;
 pub mod watch;

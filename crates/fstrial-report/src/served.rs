@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 /// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level; none where
 /// nothing is known.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
-    let Some(served) = workload.served.as_ref().filter(|_| !workload.secondary) else { return Vec::new() };
+    let Some(served) = workload.served.as_ref().filter(|_| !workload.secondary) else {
+        return of_clients(workload);
+    };
     // Of an engine its settings are fstrial's to say.
     let kept = served.data.as_ref().zip(served.durable.as_ref());
     let kept = kept.map(|(data, durable)| format!("{data}; durable: {durable}"));
@@ -37,6 +39,27 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         lines.into_iter().flatten().map(|line| format!("{level}{line}")).collect::<Vec<_>>()
     };
     kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
+}
+
+/// `16 clients, each with 1 thread: began within dir:a 2.6 ms, dir:b 2.8 ms (±3 µs); the slowest did dir:a 97 %, dir:b 74 % of the mean`.
+fn of_clients(workload: &WorkloadReport) -> Vec<String> {
+    let of_level = |threads: u16| {
+        let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
+        let known = || cells().filter_map(|cell| cell.together.as_ref());
+        let doubt = known().map(|together| together.start_doubt_ns).fold(0.0, f64::max);
+        let spread = |cell: &CellReport| Some(numbers::nanos(cell.together.as_ref()?.start_spread_ns));
+        let share =
+            |cell: &CellReport| Some(format!("{:.0} %", 100.0 * cell.together.as_ref()?.slowest_share));
+        Some(format!(
+            "{} clients, each with {}: {} (clocks ±{}); {} of the mean",
+            known().next()?.clients,
+            threads_in_words(threads),
+            of_arms("began within", cells(), spread)?.replacen(": ", " ", 1),
+            numbers::nanos(doubt),
+            of_arms("the slowest did", cells(), share)?.replacen(": ", " ", 1),
+        ))
+    };
+    workload.levels().into_iter().filter_map(of_level).collect()
 }
 
 /// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any;

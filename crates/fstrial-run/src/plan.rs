@@ -228,7 +228,7 @@ impl Plan {
             data: timed.data.unwrap_or(data),
             seed: random.next_u64(),
         });
-        Task { threads, phases, program, operation }
+        Task { threads, phases, program, operation, clients: self.trial.trial.clients }
     }
 
     /// The task that loads the data of a cell for the load of this number: it differs from that of a round in its seeds.

@@ -1,6 +1,7 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing about rounds, statistics or the store.
 
+mod clients;
 mod helper;
 mod search;
 mod state;
@@ -68,6 +69,12 @@ pub struct WorkerArgs {
     /// Only find out whether namespaces can be made without root.
     #[arg(long, hide = true)]
     tries: bool,
+    /// Do the share of one of several clients.
+    #[arg(long, hide = true)]
+    client: bool,
+    /// Become this command, which ends when the worker does.
+    #[arg(hide = true, last = true)]
+    launch: Vec<String>,
 }
 
 /// Runs this program as a worker that has these engines; the exit code.
@@ -78,6 +85,8 @@ pub fn worker(args: &WorkerArgs, engines: &dyn KeyValueEngines) -> Result<u8, Ex
     match args {
         WorkerArgs { isolate: true, .. } => isolate(),
         WorkerArgs { tries: true, .. } => try_namespaces(),
+        WorkerArgs { client: true, .. } => clients::client(),
+        WorkerArgs { launch, .. } if !launch.is_empty() => clients::launch(launch),
         WorkerArgs { isolated, adopting, .. } => work(*isolated, *adopting, engines),
     }
 }
@@ -161,6 +170,7 @@ fn die_with_standard_input() {
     thread::spawn(|| {
         let mut nothing = [0_u8; 64];
         while std::io::stdin().read(&mut nothing).is_ok_and(|count| count > 0) {}
+        clients::end();
         #[expect(clippy::exit, reason = "nobody is left to answer to; the kernel takes the stack down")]
         std::process::exit(i32::from(exit_code::INTERRUPTED))
     });
@@ -381,6 +391,9 @@ impl<'a> Run<'a> {
             let (arm, ledger) = (self.arm, self.ledger.clone());
             let order = Order { task: operation, threads: task.threads, arm, ledger: &ledger };
             return operation::run(order, standing, &mut |step| self.hear(step));
+        }
+        if task.clients > 1 {
+            return self.by_clients(task, standing);
         }
         let target = standing.target().clone();
         let mut site = Site::new(match &target {

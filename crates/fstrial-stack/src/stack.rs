@@ -632,6 +632,11 @@ impl ReadyArm {
         &self.target
     }
 
+    /// The path of the folder in a directory, as other hosts have it.
+    pub fn place(&self) -> Option<&Path> {
+        self.folder.as_ref().map(Folder::place)
+    }
+
     /// Words in which the folder in a directory is called as the user knows it, not by our descriptor.
     pub fn in_the_users_words(&self) -> impl Fn(&str) -> String + use<> {
         let names = self

@@ -14,7 +14,7 @@ use crate::{
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
-    workload::{Workload, comparable},
+    workload::{Pattern, Workload, comparable},
 };
 
 impl Trial {
@@ -32,6 +32,7 @@ impl Trial {
             .or_else(|| self.log_device_problem())
             .or_else(|| self.memory_problem())
             .or_else(|| self.workloads_problem())
+            .or_else(|| self.clients_problem())
             .or_else(|| self.claim_problem())
     }
 
@@ -72,6 +73,52 @@ impl Trial {
     fn least_arms(&self) -> usize {
         let is_about_one = self.claim.as_ref().is_some_and(|claim| !claim.question);
         if is_about_one || self.trial.compare == Compare::Workloads { 1 } else { 2 }
+    }
+
+    /// What several clients cannot do together.
+    fn clients_problem(&self) -> Option<Problem> {
+        let settings = &self.trial;
+        let at = ["trial", "clients"];
+        if !(1..=10_000).contains(&settings.clients) {
+            return Some(problem(
+                &at,
+                "clients is out of range (1 to 10000)",
+                "write clients = 16, or leave it out",
+            ));
+        }
+        if settings.clients == 1 {
+            return None;
+        }
+        if self.device.kind != DeviceKind::Directory || !self.places.is_empty() {
+            return Some(problem(
+                &at,
+                "only directories can be shared by clients, and some arm is made here or elsewhere",
+                "use arms such as dir:/mnt/lustre, on a filesystem that all clients have mounted there",
+            ));
+        }
+        if settings.memory.is_some() || self.arms.iter().any(|arm| arm.memory.is_some()) {
+            return Some(problem(
+                &at,
+                "the memory of clients on other hosts is not limited",
+                "leave memory out",
+            ));
+        }
+        let is_shared = |workload: &Workload| {
+            let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+            workload.is_load()
+                && workload.phases().iter().all(|phase| phase.find_rate.is_none())
+                && groups.all(|group| group.rate.is_none() && !matches!(group.pattern, Pattern::Ycsb(_)))
+        };
+        let workloads = self.resolve_workloads(1).ok()?;
+        let other = workloads.iter().find(|workload| !is_shared(workload))?;
+        Some(problem(
+            &at,
+            format!(
+                "`{}` is not made by several clients: it is a program, an operation, records, or offered at a rate",
+                other.name
+            ),
+            "use a workload of our own load generator, such as sequential-write or mdtest",
+        ))
     }
 
     fn settings_problem(&self) -> Option<Problem> {

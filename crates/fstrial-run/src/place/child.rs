@@ -30,6 +30,8 @@ pub(super) const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
 const HOLD: Duration = Duration::from_secs(15);
 /// The same after an interruption.
 const SHORT_HOLD: Duration = Duration::from_secs(2);
+/// How long a worker may take to end its clients.
+const CLIENTS_END: Duration = Duration::from_secs(20);
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -77,6 +79,8 @@ fn program_of(job: &PlacedJob) -> Result<PathBuf, RunFailure> {
 /// A started worker and what it says.
 struct Worker {
     child: Child,
+    /// Whether clients on other hosts are its own to end.
+    has_clients: bool,
     lines: mpsc::Receiver<String>,
     complaints: thread::JoinHandle<String>,
 }
@@ -113,7 +117,8 @@ impl Worker {
             let _ = stderr.take(64 << 10).read_to_string(&mut text);
             text
         });
-        let worker = Self { child, lines, complaints };
+        let has_clients = job.job.task.as_ref().is_some_and(|task| task.clients > 1);
+        let worker = Self { child, has_clients, lines, complaints };
         match sent {
             Ok(()) => Ok(worker),
             Err(error) => {
@@ -126,6 +131,9 @@ impl Worker {
     /// Kills whatever is left of it, waits until all of it is gone and returns its last words. `tend` does what it may
     /// wait for, again and again, and says whether to wait any longer.
     fn end(mut self, tend: &dyn Fn(Duration) -> bool) -> LastWords {
+        if self.has_clients {
+            self.end_clients();
+        }
         let killed = Instant::now();
         let group = Pid::from_child(&self.child);
         // Gone already is fine.
@@ -151,6 +159,18 @@ impl Worker {
         let complaints = self.complaints.join().unwrap_or_default();
         let last: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
         LastWords { status, said: last[last.len().saturating_sub(4)..].join("; ") }
+    }
+}
+
+impl Worker {
+    /// Asks the worker to end its clients: what one of them writes later would be left.
+    fn end_clients(&mut self) {
+        drop(self.child.stdin.take());
+        let asked = Instant::now();
+        let mut pause = Pause::default();
+        while asked.elapsed() < CLIENTS_END && matches!(self.child.try_wait(), Ok(None)) {
+            pause.wait();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     fit,
     lacking::Set,
     out_file,
+    scheduler::Where,
     workloads::{self, Named},
 };
 use clap::Args;
@@ -73,6 +74,7 @@ Examples:
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
   fstrial compare ext4@old ext4@new --as-arm old --device disk --erase /dev/disk/by-id/nvme-…      two kernels, by booting
   fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed
+  fstrial compare dir:/mnt/lustre dir:/mnt/nfs --clients 16 --on slurm      by 16 clients at once
   fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
   fstrial compare ext4 xfs --save - --dry-run > trial.toml";
 
@@ -138,6 +140,14 @@ pub(crate) struct CompareArgs {
     /// Time measured in every run [default: 1s; buffered writes 10s].
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
+
+    /// Have N clients make each run together, started by MPI (directories that they share).
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    clients: Option<u16>,
+
+    /// Where clients run: slurm, with words for salloc after it [default: where mpirun starts them].
+    #[arg(long, value_name = "SCHEDULER", requires = "clients", hide_short_help = true)]
+    on: Option<Where>,
 
     /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
     /// threads), and compare those; at the highest number of threads unless --threads says others.
@@ -226,6 +236,9 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         let is_free = args.budget.is_none() && !args.quick;
         args.conduct.notes.extend(fit::fit(&mut trial, args.names_workloads(), is_free)?);
         args.conduct.longest = is_free.then_some(fit::LONGEST);
+    }
+    if let Some(on) = args.on.as_ref().filter(|_| !args.conduct.is_dry_run()) {
+        on.allocate(trial.trial.clients)?;
     }
     let checked = if has_budget && !args.anyway { fit::check(&trial) } else { Ok(()) };
     match checked {
@@ -365,6 +378,7 @@ impl CompareArgs {
                 rounds: self.rounds,
                 seed: self.seed,
                 state: self.state,
+                clients: self.clients.unwrap_or(defaults.clients),
                 ..Settings::default()
             },
             device,

@@ -26,6 +26,7 @@ pub(crate) mod report;
 pub(crate) mod results;
 mod resume;
 mod run;
+mod scheduler;
 mod serve;
 pub(crate) mod standing;
 mod trend;

@@ -4,6 +4,7 @@ use super::{
     Home,
     conduct::{self, ConductArgs},
     meta::Pool,
+    scheduler::Where,
 };
 use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
@@ -57,40 +58,6 @@ pub(crate) struct OnArgs {
     /// Folder of the jobs and of a store for each host, which a cluster's nodes share (with --on) [default: NAME.hosts].
     #[arg(long, value_name = "FOLDER", requires = "on", hide_short_help = true)]
     folder: Option<PathBuf>,
-}
-
-/// What starts jobs.
-#[derive(Debug, Clone)]
-enum Where {
-    Slurm(Vec<String>),
-    Command(Vec<String>),
-}
-
-impl FromStr for Where {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.contains(['\'', '"', '\\']) {
-            return Err(
-                "the words are split at spaces, and quotes mean nothing in them: put them into a script"
-                    .into(),
-            );
-        }
-        let mut words = text.split_whitespace().map(str::to_owned);
-        let kind = words.next().unwrap_or_default();
-        let words: Vec<String> = words.collect();
-        match kind.as_str() {
-            "slurm" => Ok(Self::Slurm(words)),
-            "command" if words.iter().any(|word| word.contains("{host}")) => Ok(Self::Command(words)),
-            "command" => {
-                Err("the command has no {host}; write 'command ssh {host} fstrial agent --trial'".into())
-            }
-            _ => {
-                Err("use slurm, 'slurm --partition=nvme', or 'command ssh {host} fstrial agent --trial'"
-                    .into())
-            }
-        }
-    }
 }
 
 #[derive(Debug, Clone)]

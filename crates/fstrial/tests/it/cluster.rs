@@ -7,7 +7,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -19,7 +19,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster: its controller on a bridge, and its nodes behind it.
-struct Cluster {
+pub(crate) struct Cluster {
     folder: PathBuf,
     /// Two numbers of the address of its network, and what its devices are called after.
     net: u32,
@@ -30,7 +30,7 @@ struct Cluster {
 
 impl Cluster {
     /// One of this many nodes, `h1` and so on; none with a reason where it cannot be made.
-    fn new(name: &str, lab: &Lab, nodes: usize) -> Option<Self> {
+    pub(crate) fn new(name: &str, lab: &Lab, nodes: usize) -> Option<Self> {
         if !support::is_root_with_loop_devices(name) {
             return None;
         }
@@ -190,16 +190,16 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    fn ask(&self, program: &str, words: &[&str]) -> String {
+    pub(crate) fn ask(&self, program: &str, words: &[&str]) -> String {
         let mut command = support::command(program);
         let done = command.args(words).env("SLURM_CONF", self.folder.join("slurm.conf")).output().unwrap();
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
-    /// Starts `fstrial` as a user of the cluster does.
-    fn start(&self, lab: &Lab, words: &str) -> Running {
-        let mut command = lab.prepare(FSTRIAL);
-        command.args(words.split_whitespace()).env("SLURM_CONF", self.folder.join("slurm.conf"));
+    /// Starts `fstrial` as a user of the cluster does; words between `'` may have spaces.
+    pub(crate) fn start(&self, lab: &Lab, words: &str) -> Running {
+        let mut command = quoted(lab, words);
+        command.env("SLURM_CONF", self.folder.join("slurm.conf"));
         Running::start(command)
     }
 }
@@ -393,8 +393,8 @@ fn command_for(lab: &Lab) -> String {
     path.display().to_string()
 }
 
-/// Starts words of which one has spaces, between `'`.
-fn start_quoted(lab: &Lab, words: &str) -> Running {
+/// `fstrial` with words of which some have spaces, between `'`.
+fn quoted(lab: &Lab, words: &str) -> Command {
     let mut command = lab.prepare(FSTRIAL);
     for (index, part) in words.split('\'').enumerate() {
         if index % 2 == 1 {
@@ -403,10 +403,14 @@ fn start_quoted(lab: &Lab, words: &str) -> Running {
             command.args(part.split_whitespace());
         }
     }
-    Running::start(command)
+    command
 }
 
-fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
+fn start_quoted(lab: &Lab, words: &str) -> Running {
+    Running::start(quoted(lab, words))
+}
+
+pub(crate) fn run_quoted(lab: &Lab, words: &str) -> support::Ended {
     start_quoted(lab, words).end(2 * PATIENCE)
 }
 

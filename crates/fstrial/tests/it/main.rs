@@ -4,6 +4,7 @@
 
 mod axes;
 mod claims;
+mod clients;
 mod cluster;
 mod daemons;
 mod deletion;

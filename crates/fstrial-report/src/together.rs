@@ -1,0 +1,34 @@
+//! What several clients did together: how far apart they began, and how much less the slowest of them did.
+
+use fstrial_model::measurement::Counter;
+use fstrial_run::sample::Sample;
+use serde::Serialize;
+
+/// How much the clients of a cell's runs did together: medians.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Together {
+    pub clients: u16,
+    /// Time between the start of the first client and that of the last.
+    pub start_spread_ns: f64,
+    /// How far the clocks of the hosts leave that open.
+    pub start_doubt_ns: f64,
+    /// What the client with the fewest operations did of the mean.
+    pub slowest_share: f64,
+}
+
+impl Together {
+    /// None with one client, and before the first run.
+    pub(crate) fn of(clients: u16, samples: &[Sample]) -> Option<Self> {
+        #[expect(clippy::cast_precision_loss, reason = "counts of nanoseconds and millionths")]
+        let median = |counter: Counter| {
+            let known = samples.iter().filter_map(|sample| sample.counters.get(counter));
+            fstrial_stats::spread::median(&known.map(|value| value as f64).collect::<Vec<_>>())
+        };
+        Some(Self {
+            clients,
+            start_spread_ns: median(Counter::StartSpread)?,
+            start_doubt_ns: median(Counter::StartDoubt)?,
+            slowest_share: median(Counter::SlowestPpm)? / 1e6,
+        })
+    }
+}

@@ -1,0 +1,353 @@
+//! A load that several clients make together, started by MPI: the worker hands its task to `mpirun`, whose ranks are clients, and puts
+//! their results together.
+//!
+//! A client works in a folder of its own below the arm's. It gets its seat and an [`Order`] on standard input, says `barrier` before each
+//! phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
+
+mod merge;
+
+use super::{Run, check_load, engine_failure, load_failure};
+use crate::{error::ExpectedError, exit_code, program::install};
+use fstrial_engine::{Moment, Site};
+use fstrial_model::{
+    job::{FailureKind, Load, PROTOCOL, PhaseTask, RunFailure, Task},
+    measurement::{Counter, Counters, LoadResult, PhaseResult, Reading, Stage},
+    units::Nanos,
+};
+use fstrial_stack::{caches, command, host, isolation, stack::ReadyArm};
+use merge::{Share, merged};
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// The program between `mpirun` and a client.
+const RELAY: &str = "fstrial-mpi";
+/// How a client's failure begins on standard error.
+const FAILED: &str = "fstrial-client-failed ";
+/// Most bytes of a share: its histograms.
+const MAX_SHARE: u64 = 64 << 20;
+/// Most bytes that are kept of what `mpirun` and clients complain of.
+const MAX_COMPLAINTS: u64 = 256 << 10;
+
+/// What all clients do.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    protocol: u32,
+    /// The folder of the arm, the same on every host.
+    folder: PathBuf,
+    task: Task,
+}
+
+/// Which client one is, and its clock.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Seat {
+    rank: u16,
+    size: u16,
+    /// What to add to its clock for that of the first client.
+    offset_ns: i64,
+    /// How far that may be off.
+    doubt_ns: u64,
+}
+
+/// The process number of `mpirun` while it runs.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+
+/// Ends the clients, if there are any, and gives the worker time to take its folder away. The time is short of what its coordinator
+/// waits.
+pub(super) fn end() {
+    let running = *RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mpirun) = running {
+        // Its end is noticed by who reads from it.
+        let _ = rustix::process::kill_process(mpirun, Signal::TERM);
+        thread::park_timeout(Duration::from_secs(15));
+    }
+}
+
+/// Becomes `mpirun`, which ends, with all ranks, when the worker does.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn launch(words: &[String]) -> Result<u8, ExpectedError> {
+    let failed = |error: std::io::Error| ExpectedError::Fault(format!("could not start mpirun: {error}"));
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(|e| failed(e.into()))?;
+    let [program, words @ ..] = words else { return Err(ExpectedError::Fault("no mpirun".into())) };
+    #[expect(clippy::disallowed_methods, reason = "MPI is configured by the user's environment")]
+    let mut command = Command::new(program);
+    Err(failed(command.args(words).exec()))
+}
+
+/// Does the share of one client.
+///
+/// # Errors
+/// It was not started by fstrial.
+pub(super) fn client() -> Result<u8, ExpectedError> {
+    isolation::die_with_parent()?;
+    let mut lines = BufReader::new(std::io::stdin());
+    let seat: Seat = read(&mut lines)?;
+    let order: Order = read(&mut lines)?;
+    if order.protocol != PROTOCOL {
+        return Err(ExpectedError::usage(
+            format!("the order speaks protocol {}, this client {PROTOCOL}", order.protocol),
+            "use one version of fstrial on every host",
+        ));
+    }
+    match share_of(seat, &order, &mut lines) {
+        Ok(()) => Ok(exit_code::VERDICT),
+        Err(failure) => {
+            let what = format!(
+                "client {} on {}: {}",
+                seat.rank,
+                rustix::system::uname().nodename().to_string_lossy(),
+                failure.what
+            );
+            let failure = RunFailure { what, ..failure };
+            #[expect(clippy::print_stderr, reason = "it ends the others, and has no other way to say why")]
+            {
+                eprintln!("{FAILED}{}", serde_json::to_string(&failure).expect("it is plain data"));
+            }
+            Ok(exit_code::SETUP_FAILED)
+        }
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, ExpectedError> {
+    let mut line = String::new();
+    let refused = |why: String| {
+        ExpectedError::usage(format!("this is not an order of clients: {why}"), "fstrial starts it itself")
+    };
+    lines.read_line(&mut line).map_err(|error| refused(error.to_string()))?;
+    serde_json::from_str(&line).map_err(|error| refused(error.to_string()))
+}
+
+fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
+    let own = order.folder.join(format!("client-{}", seat.rank));
+    fs::create_dir(&own).map_err(|error| {
+        load_failure(
+            format!("could not make {}: {error}", own.display()),
+            "the folder must be one filesystem that all clients have mounted there, and may write to",
+        )
+    })?;
+    let mut site = Site::new(fstrial_engine::Target::Directory(&own));
+    for (number, phase) in order.task.phases.iter().enumerate() {
+        let loads: Vec<Load> = phase.groups.iter().map(|group| of_client(&group.load, seat.rank)).collect();
+        let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
+        if number == 0 || phase.settle {
+            settle(&own)?;
+        }
+        say("barrier");
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap_or(0) == 0 {
+            return Err(load_failure("the other clients are gone".into(), "look at the host of each"));
+        }
+        let mut began = None;
+        let loads = prepared.run_all(&mut |moment| {
+            if moment == Moment::TimedStart {
+                began = Some(clock_ns().saturating_add(seat.offset_ns));
+            }
+        });
+        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
+        let start_ns = began.unwrap_or_default();
+        let share = Share { rank: seat.rank, start_ns, doubt_ns: seat.doubt_ns, loads };
+        say(&serde_json::to_string(&share).expect("a share is plain data"));
+    }
+    Ok(())
+}
+
+/// The load with choices of its own: two clients that did the same would not be two.
+fn of_client(load: &Load, rank: u16) -> Load {
+    const APART: u64 = 0x9E37_79B9_7F4A_7C15;
+    Load { seed: load.seed.wrapping_add(u64::from(rank).wrapping_mul(APART)), ..load.clone() }
+}
+
+fn settle(folder: &Path) -> Result<(), RunFailure> {
+    let dropped = || if host::is_root() { caches::drop_caches() } else { Ok(()) };
+    let settled = caches::sync_filesystem(folder).and_then(|()| dropped());
+    settled.map_err(|error| crate::failure::stack_failure(Stage::Settle, &error))
+}
+
+fn clock_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // If nobody hears it, this process ends in a moment.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// `mpirun`, and what it and its clients say.
+struct Clients {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    complaints: thread::JoinHandle<String>,
+}
+
+impl Clients {
+    fn start(task: &Task, folder: &Path) -> Result<Self, RunFailure> {
+        let lacks = |what: String, hint: String| RunFailure {
+            kind: FailureKind::HostLacks,
+            stage: Stage::Layout,
+            what,
+            hint: Some(hint),
+        };
+        let relay = command::find_own(RELAY).ok_or_else(|| {
+            lacks(
+                format!("{RELAY} is not installed"),
+                format!("./x mpi builds it; put it next to {}", own().display()),
+            )
+        })?;
+        let mpirun = command::find("mpirun")
+            .ok_or_else(|| lacks("mpirun is not installed".into(), install("mpirun")))?;
+        let failed = |error: std::io::Error| {
+            lacks(format!("could not start mpirun: {error}"), "mpirun --version".into())
+        };
+        #[expect(clippy::disallowed_methods, reason = "starts this very program")]
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["worker", "--"]).arg(mpirun).args(["-np", &task.clients.to_string()]);
+        // Open MPI's: more ranks than processors, and root.
+        command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        if host::is_root() {
+            command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+        }
+        // Of its own group: it ends its ranks when it is asked to, and not when it is killed.
+        command.arg(relay).arg(own()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Pid::from_child(&child));
+        let stderr = child.stderr.take().expect("piped above");
+        let complaints = thread::spawn(move || {
+            let mut text = String::new();
+            let mut some = stderr.take(MAX_COMPLAINTS);
+            let _ = some.read_to_string(&mut text);
+            // What is not kept is read all the same: nobody is to wait.
+            let _ = std::io::copy(&mut some.into_inner(), &mut std::io::sink());
+            text
+        });
+        let lines = BufReader::new(child.stdout.take().expect("piped above"));
+        let order = Order { protocol: PROTOCOL, folder: folder.to_owned(), task: task.clone() };
+        let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
+        // Where it is not taken, the end of what it says is noticed.
+        let _ = child.stdin.as_mut().expect("piped above").write_all(line.as_bytes());
+        Ok(Self { child, lines, complaints })
+    }
+
+    /// The next line of the first rank.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = (&mut self.lines).take(MAX_SHARE).read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// Ends them before their work is done.
+    fn end(&mut self) {
+        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.wait();
+    }
+
+    /// Waits for the end of `mpirun`, which ends with its ranks.
+    fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        let ended = self.child.wait();
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        ended
+    }
+
+    /// Why they have ended before their work was done.
+    fn failure(mut self, stage: Stage) -> RunFailure {
+        let _ = self.wait();
+        let complaints = self.complaints.join().unwrap_or_default();
+        let told = complaints.lines().find_map(|line| serde_json::from_str(line.split(FAILED).nth(1)?).ok());
+        told.unwrap_or_else(|| {
+            let lines: Vec<&str> =
+                complaints.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let said = lines[..lines.len().min(6)].join("; ");
+            RunFailure {
+                kind: FailureKind::Lost,
+                stage,
+                what: format!("the clients ended before their work was done: {said}"),
+                hint: Some("see that mpirun works: mpirun -np 2 hostname".into()),
+            }
+        })
+    }
+}
+
+/// This program, by a path that other hosts have.
+fn own() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "fstrial".into())
+}
+
+impl Run<'_> {
+    /// Has several clients do a task together.
+    pub(super) fn by_clients(
+        &mut self,
+        task: &Task,
+        standing: &ReadyArm,
+    ) -> Result<Vec<PhaseResult>, RunFailure> {
+        let folder = standing.place().map(Path::to_owned).ok_or_else(|| {
+            load_failure("clients need a directory".into(), "use arms such as dir:/mnt/lustre")
+        })?;
+        let bytes = task.space_needed().0;
+        self.require_room(bytes)?;
+        let long = |seconds: u64| Nanos::secs(seconds + bytes / super::MIN_LAYOUT_BYTES_PER_SECOND);
+        self.enter(Stage::Layout, long(420));
+        let mut clients = Clients::start(task, &folder)?;
+        let mut results = Vec::new();
+        for (number, phase) in task.phases.iter().enumerate() {
+            if number > 0 {
+                self.enter(Stage::Layout, long(420));
+            }
+            if clients.line().as_deref() != Some("barrier") {
+                return Err(clients.failure(Stage::Layout));
+            }
+            let time = phase.groups.first().map_or(0, |group| group.load.warmup.0 + group.load.duration.0);
+            self.enter(Stage::Load, Nanos(time + long(120).0));
+            let mut share = || serde_json::from_str::<Share>(&clients.line()?).ok();
+            let shares: Vec<Share> = (0..task.clients).map_while(|_| share()).collect();
+            if shares.len() < task.clients.into() {
+                return Err(clients.failure(Stage::Load));
+            }
+            results.extend(results_of(phase, &shares).inspect_err(|_| clients.end())?);
+        }
+        match clients.wait() {
+            Ok(status) if status.success() => Ok(results),
+            _ => Err(clients.failure(Stage::Load)),
+        }
+    }
+}
+
+fn results_of(phase: &PhaseTask, shares: &[Share]) -> Result<Vec<PhaseResult>, RunFailure> {
+    let damaged = |what: String| {
+        load_failure(format!("the results of clients do not fit together: {what}"), "please report it")
+    };
+    let counters = counters_of(shares);
+    let mut results = Vec::new();
+    for (number, group) in phase.groups.iter().enumerate() {
+        let load = merged(shares, number, group.load.warmup).map_err(damaged)?;
+        check_load(&load, group.load.until)?;
+        let Some(name) = group.result.clone() else { continue };
+        let reading = Reading::Load(group.figure, Box::new(load));
+        results.push(PhaseResult { name, reading, counters: counters.clone() });
+    }
+    Ok(results)
+}
+
+/// What is to be known about how together they were.
+fn counters_of(shares: &[Share]) -> Counters {
+    let starts = || shares.iter().map(|share| share.start_ns);
+    let spread = starts().max().unwrap_or(0).abs_diff(starts().min().unwrap_or(0));
+    let done = |share: &Share| share.loads.iter().map(|load: &LoadResult| load.operations).sum::<u64>();
+    let (least, all) = (shares.iter().map(done).min().unwrap_or(0), shares.iter().map(done).sum::<u64>());
+    let slowest = (least * 1_000_000 * shares.len() as u64).checked_div(all);
+    Counters::of(Counter::StartSpread, spread)
+        .with(Counter::StartDoubt, shares.iter().map(|share| share.doubt_ns).max())
+        .with(Counter::SlowestPpm, slowest)
+}

@@ -1,0 +1,154 @@
+//! `fstrial compare --clients`: a load that several clients make at once, started by MPI on this host, and on the nodes of a Slurm.
+
+use crate::{
+    cluster::Cluster,
+    support::{self, FSTRIAL, Lab},
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{fs, path::Path, sync::OnceLock, time::Duration};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A lab with two folders and the program between MPI and clients; none, with a reason, where that cannot be built.
+fn lab(name: &str) -> Option<Lab> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../helpers/mpi/fstrial-mpi.c");
+        let program = Path::new(FSTRIAL).with_file_name("fstrial-mpi");
+        let mut compiler = support::command("mpicc");
+        compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).args([&program, &source]);
+        let done = compiler.output().map_err(|_| "mpicc is not installed".to_owned())?;
+        if done.status.success() { Ok(()) } else { panic!("{}", String::from_utf8_lossy(&done.stderr)) }
+    });
+    if let Err(why) = built {
+        support::skip(name, why);
+        return None;
+    }
+    let lab = Lab::new();
+    for arm in ["a", "b"] {
+        fs::create_dir(lab.path(arm)).unwrap();
+    }
+    Some(lab)
+}
+
+/// The cells of the first workload.
+fn cells(document: &Value) -> &Vec<Value> {
+    document["workloads"][0]["cells"].as_array().unwrap_or_else(|| panic!("{document}"))
+}
+
+fn assert_empty(lab: &Lab) {
+    for arm in ["a", "b"] {
+        assert_eq!(support::names_in(&lab.path(arm)), [""; 0]);
+    }
+}
+
+#[test]
+fn clients_make_each_run_together() {
+    let Some(lab) = lab("clients_make_each_run_together") else { return };
+    let words = "compare dir:a dir:b -w sequential-write --set workload.file_size=4MiB --threads 1 --duration 300ms --rounds 2";
+    let ended = lab.run(&format!("{words} --clients 3 --json --save trial.toml"));
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.document();
+    assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
+    for cell in cells(&document) {
+        let together = &cell["together"];
+        assert_eq!(together["clients"], 3, "{cell}");
+        assert!(together["start_spread_ns"].as_f64().unwrap() < 1e9, "{cell}");
+        let slowest = together["slowest_share"].as_f64().unwrap();
+        assert!(slowest > 0.0 && slowest <= 1.0, "{cell}");
+    }
+    let text = lab.run("report 1 --format text").stdout;
+    assert!(text.contains("3 clients, each with 1 thread: began within "), "{text}");
+    // The file repeats it.
+    let again = lab.run("run trial.toml --json");
+    assert!(fs::read_to_string(lab.path("trial.toml")).unwrap().contains("clients = 3"));
+    assert_eq!(cells(&again.document())[0]["together"]["clients"], 3, "{again:?}");
+    assert_empty(&lab);
+    lab.assert_nothing_left("after clients");
+}
+
+/// As mdtest counts: each thread of each client makes, looks at and removes its own.
+#[test]
+fn operations_are_those_of_all_clients() {
+    let Some(lab) = lab("operations_are_those_of_all_clients") else { return };
+    let alone = "compare dir:a dir:b -w mdtest --set workload.files=40 --threads 2 --rounds 1 --json";
+    let operations = |words: &str| -> Vec<(String, f64)> {
+        let ended = lab.run(words);
+        let document = ended.document();
+        let of = |workload: &Value| {
+            (
+                workload["phase"].as_str().unwrap().to_owned(),
+                workload["cells"][0]["operations"].as_f64().unwrap(),
+            )
+        };
+        document["workloads"].as_array().unwrap_or_else(|| panic!("{ended:?}")).iter().map(of).collect()
+    };
+    let (one, three) = (operations(alone), operations(&format!("{alone} --clients 3")));
+    assert!(one.len() > 3 && one.iter().all(|(_, count)| *count > 0.0), "{one:?}");
+    let tripled: Vec<(String, f64)> = one.into_iter().map(|(phase, count)| (phase, 3.0 * count)).collect();
+    assert_eq!(three, tripled);
+    assert_empty(&lab);
+}
+
+#[test]
+fn what_ends_clients_leaves_none() {
+    let Some(lab) = lab("what_ends_clients_leaves_none") else { return };
+    let words = "compare dir:a dir:b -w sequential-write --set workload.file_size=4MiB --threads 1 --duration 20s --rounds 2 --clients 3 --json";
+    let is_loading = |lab: &Lab| {
+        let mut running = lab.start(words);
+        while running.event().expect("it runs")["stage"] != "load" {}
+        running
+    };
+    let are_gone = || lab.leaks().is_empty();
+    // Interrupted, it takes the folder away after the last client.
+    let running = is_loading(&lab);
+    running.signal(Signal::INT);
+    assert_eq!(running.end(PATIENCE).code(), 130);
+    assert!(support::eventually(support::SETTLE, are_gone), "{:?}", lab.leaks());
+    assert_empty(&lab);
+    // Killed, its clients end, and the next command takes the folder away.
+    let running = is_loading(&lab);
+    support::kill(running.pid());
+    assert!(running.end(PATIENCE).is_killed());
+    assert!(support::eventually(PATIENCE, are_gone), "{:?}", lab.leaks());
+    lab.run("clean");
+    assert_empty(&lab);
+    lab.assert_nothing_left("after clients that were ended");
+}
+
+#[test]
+fn what_clients_cannot_do_is_refused() {
+    let lab = Lab::new();
+    for arm in ["a", "b"] {
+        fs::create_dir(lab.path(arm)).unwrap();
+    }
+    for (words, why) in [
+        ("compare ext4 xfs --clients 4", "only directories can be shared by clients"),
+        ("compare dir:a dir:b --clients 4 -w ycsb-a", "`ycsb-a` is not made by several clients"),
+        ("compare dir:a dir:b --clients 0", "clients is out of range"),
+        ("compare dir:a dir:b --clients 4 --set trial.memory=1GiB", "memory of clients"),
+        ("compare dir:a dir:b --clients 4 --on 'command run {host}'", "clients are started by mpirun"),
+    ] {
+        let refused = crate::cluster::run_quoted(&lab, words);
+        assert!(refused.code() == 2 && refused.stderr.contains(why), "{words}: {refused:?}");
+    }
+}
+
+/// Nodes of a cluster have a clock, and here a filesystem, in common.
+#[test]
+fn clients_run_on_the_nodes_of_an_allocation() {
+    let name = "clients_run_on_the_nodes_of_an_allocation";
+    let Some(lab) = lab(name) else { return };
+    let Some(cluster) = Cluster::new(name, &lab, 3) else { return };
+    let words =
+        "compare dir:a dir:b -w append-fsync --threads 1 --duration 300ms --rounds 2 --clients 3 --json";
+    let ended = cluster.start(&lab, &format!("{words} --on 'slurm --nodes=3'")).end(2 * PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.document();
+    assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
+    assert!(cells(&document).iter().all(|cell| cell["together"]["clients"] == 3), "{document}");
+    assert_eq!(cluster.ask("squeue", &["-h"]), "", "the allocation is given back");
+    drop(cluster);
+    assert_empty(&lab);
+    lab.assert_nothing_left("after clients on nodes");
+}

@@ -1,0 +1,199 @@
+/*
+ * fstrial-mpi PROGRAM: started by `mpirun -np N`, runs `PROGRAM worker --client` on every rank, and carries its words.
+ *
+ * Of MPI it needs a broadcast, a barrier and a gather, so that a site builds it in a second against the MPI that it has. The line on rank
+ * 0's standard input goes to all clients, after one with the rank and the clock of its host. A client that says `barrier` waits for
+ * all others; anything else that it says is gathered, and printed by rank 0 in the order of ranks.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PINGS = 20, NAP_US = 2000, MAX_LINE = 64 << 20 };
+
+static int rank, size;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "fstrial-mpi, rank %d: %s: %s\n", rank, what, strerror(errno));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What to add to this host's clock for that of rank 0, and how far it may be off: half of the fastest of some round trips. */
+static void compare_clocks(int64_t *offset, int64_t *doubt)
+{
+    *offset = *doubt = 0;
+    for (int other = 1; other < size; other++) {
+        int64_t best = INT64_MAX;
+        for (int ping = 0; ping < PINGS; ping++) {
+            int64_t theirs = 0;
+            if (rank == other) {
+                int64_t sent = now_ns();
+                MPI_Send(&sent, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD);
+                MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                int64_t trip = now_ns() - sent;
+                if (trip < best) {
+                    best = trip;
+                    *offset = theirs - (sent + trip / 2);
+                    *doubt = trip / 2;
+                }
+            } else if (rank == 0) {
+                MPI_Recv(&theirs, 1, MPI_INT64_T, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                theirs = now_ns();
+                MPI_Send(&theirs, 1, MPI_INT64_T, other, 0, MPI_COMM_WORLD);
+            }
+        }
+    }
+}
+
+/* Waits for all ranks without keeping a processor busy, which may have another client's work to do. */
+static void wait_for_all(void)
+{
+    MPI_Request request;
+    int is_done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (;;) {
+        MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+        if (is_done) return;
+        usleep(NAP_US);
+    }
+}
+
+/* A line of a file without its end; NULL at the end of the file. */
+static char *line_of(FILE *file)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length = getline(&line, &room, file);
+    if (length <= 0) {
+        free(line);
+        return NULL;
+    }
+    if (line[length - 1] == '\n') line[--length] = 0;
+    if (length > MAX_LINE) fail("a line is too long");
+    return line;
+}
+
+static char *broadcast(char *line)
+{
+    int length = rank == 0 ? (int)strlen(line) : 0;
+    MPI_Bcast(&length, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank != 0) line = calloc((size_t)length + 1, 1);
+    if (line == NULL) fail("memory");
+    MPI_Bcast(line, length, MPI_CHAR, 0, MPI_COMM_WORLD);
+    return line;
+}
+
+/* Rank 0 prints the lines of all. They are taken one after the other, so that it needs room for one. */
+static void gather(const char *line)
+{
+    int length = (int)strlen(line);
+    wait_for_all();
+    if (rank != 0) {
+        MPI_Send(&length, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+        MPI_Send(line, length, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
+        return;
+    }
+    puts(line);
+    for (int other = 1; other < size; other++) {
+        MPI_Recv(&length, 1, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        char *theirs = calloc((size_t)length + 1, 1);
+        if (theirs == NULL) fail("memory");
+        MPI_Recv(theirs, length, MPI_CHAR, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        puts(theirs);
+        free(theirs);
+    }
+    fflush(stdout);
+}
+
+/* Starts the client, which ends with its standard input. */
+static pid_t start(const char *program, FILE **to, FILE **from)
+{
+    int in[2], out[2];
+    if (pipe(in) != 0 || pipe(out) != 0) fail("pipe");
+    pid_t client = fork();
+    if (client < 0) fail("fork");
+    if (client == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[0]);
+        close(in[1]);
+        close(out[0]);
+        close(out[1]);
+        execl(program, program, "worker", "--client", (char *)NULL);
+        fprintf(stderr, "fstrial-mpi, rank %d: %s: %s\n", rank, program, strerror(errno));
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    *to = fdopen(in[1], "w");
+    *from = fdopen(out[0], "r");
+    if (*to == NULL || *from == NULL) fail("fdopen");
+    return client;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc != 2) {
+        if (rank == 0) fprintf(stderr, "usage: mpirun -np N fstrial-mpi PROGRAM (fstrial itself starts it)\n");
+        MPI_Finalize();
+        return 2;
+    }
+    int64_t offset, doubt;
+    compare_clocks(&offset, &doubt);
+    char *order = NULL;
+    if (rank == 0 && (order = line_of(stdin)) == NULL) fail("standard input has no order");
+    order = broadcast(order);
+    FILE *to, *from;
+    pid_t client = start(argv[1], &to, &from);
+    fprintf(to, "{\"rank\":%d,\"size\":%d,\"offset_ns\":%lld,\"doubt_ns\":%lld}\n%s\n", rank, size, (long long)offset,
+            (long long)doubt, order);
+    fflush(to);
+    char *line;
+    while ((line = line_of(from)) != NULL) {
+        if (strcmp(line, "barrier") == 0) {
+            wait_for_all();
+            if (rank == 0) {
+                puts("barrier");
+                fflush(stdout);
+            }
+            MPI_Barrier(MPI_COMM_WORLD);
+            fputs("go\n", to);
+            fflush(to);
+        } else {
+            gather(line);
+        }
+        free(line);
+    }
+    int status = 0;
+    while (waitpid(client, &status, 0) < 0 && errno == EINTR) {}
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+        return 1;
+    }
+    MPI_Finalize();
+    return 0;
+}
