@@ -185,9 +185,11 @@ words! {
         /// Time between the start of the first client and that of the last, in ns, by the clock of the first: that of others is off by
         /// what messages between them say.
         "start-spread" StartSpread,
-        /// How far that may be wrong, in ns.
+        /// The same of the measured time of all, in millionths.
+        "start-spread-ppm" StartSpreadPpm,
+        /// How far it may be wrong, in ns.
         "start-doubt" StartDoubt,
-        /// Operations of the client that did the fewest, in millionths of the mean.
+        /// The rate of the slowest client, in millionths of the mean of all.
         "slowest-ppm" SlowestPpm,
         /// Compactions that an engine inside the worker completed in the measured time.
         "compactions" Compactions,

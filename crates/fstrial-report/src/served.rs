@@ -4,9 +4,13 @@ use super::{
     document::{CellReport, WorkloadReport},
     first_lap::count,
     numbers,
+    together::Together,
 };
 use fstrial_run::plan::threads_in_words;
 use std::collections::BTreeSet;
+
+/// From this share of the measured time on it is said that clients began apart.
+const SPREAD: f64 = 0.05;
 
 /// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level; none where
 /// nothing is known.
@@ -41,22 +45,32 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
 }
 
-/// `16 clients, each with 1 thread: began within dir:a 2.6 ms, dir:b 2.8 ms (±3 µs); the slowest did dir:a 97 %, dir:b 74 % of the mean`.
+/// `write: 16 clients, each with 1 thread, began within dir:a 2.6 ms, dir:b 2.8 ms (clocks ±3 µs); the slowest had a rate of …`.
 fn of_clients(workload: &WorkloadReport) -> Vec<String> {
     let of_level = |threads: u16| {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let known = || cells().filter_map(|cell| cell.together.as_ref());
         let doubt = known().map(|together| together.start_doubt_ns).fold(0.0, f64::max);
-        let spread = |cell: &CellReport| Some(numbers::nanos(cell.together.as_ref()?.start_spread_ns));
-        let share =
-            |cell: &CellReport| Some(format!("{:.0} %", 100.0 * cell.together.as_ref()?.slowest_share));
+        let told = |figure: &dyn Fn(&Together) -> String| {
+            let of = |cell: &CellReport| Some(format!("{} {}", cell.arm, figure(cell.together.as_ref()?)));
+            cells().filter_map(of).collect::<Vec<_>>().join(", ")
+        };
+        let most = known().map(|together| together.start_spread_share).fold(0.0, f64::max);
+        let short = match most > SPREAD {
+            true => format!(
+                "; that they began apart is up to {:.0} % of the time: give each more to do (files, file_size, duration)",
+                100.0 * most
+            ),
+            false => String::new(),
+        };
+        let phase = if workload.phase.is_empty() { String::new() } else { format!("{}: ", workload.phase) };
         Some(format!(
-            "{} clients, each with {}: {} (clocks ±{}); {} of the mean",
+            "{phase}{} clients, each with {}, began within {} (clocks ±{}); the slowest had {} of their mean rate{short}",
             known().next()?.clients,
             threads_in_words(threads),
-            of_arms("began within", cells(), spread)?.replacen(": ", " ", 1),
+            told(&|together| numbers::nanos(together.start_spread_ns)),
             numbers::nanos(doubt),
-            of_arms("the slowest did", cells(), share)?.replacen(": ", " ", 1),
+            told(&|together| format!("{:.0} %", 100.0 * together.slowest_share)),
         ))
     };
     workload.levels().into_iter().filter_map(of_level).collect()

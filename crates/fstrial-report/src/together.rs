@@ -10,9 +10,11 @@ pub struct Together {
     pub clients: u16,
     /// Time between the start of the first client and that of the last.
     pub start_spread_ns: f64,
+    /// The same of the measured time.
+    pub start_spread_share: f64,
     /// How far the clocks of the hosts leave that open.
     pub start_doubt_ns: f64,
-    /// What the client with the fewest operations did of the mean.
+    /// The rate of the slowest client, of the mean of all.
     pub slowest_share: f64,
 }
 
@@ -27,6 +29,7 @@ impl Together {
         Some(Self {
             clients,
             start_spread_ns: median(Counter::StartSpread)?,
+            start_spread_share: median(Counter::StartSpreadPpm)? / 1e6,
             start_doubt_ns: median(Counter::StartDoubt)?,
             slowest_share: median(Counter::SlowestPpm)? / 1e6,
         })

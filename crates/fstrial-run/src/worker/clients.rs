@@ -328,26 +328,40 @@ fn results_of(phase: &PhaseTask, shares: &[Share]) -> Result<Vec<PhaseResult>, R
     let damaged = |what: String| {
         load_failure(format!("the results of clients do not fit together: {what}"), "please report it")
     };
-    let counters = counters_of(shares);
     let mut results = Vec::new();
     for (number, group) in phase.groups.iter().enumerate() {
         let load = merged(shares, number, group.load.warmup).map_err(damaged)?;
         check_load(&load, group.load.until)?;
+        let counters = counters_of(shares, load.duration);
         let Some(name) = group.result.clone() else { continue };
         let reading = Reading::Load(group.figure, Box::new(load));
-        results.push(PhaseResult { name, reading, counters: counters.clone() });
+        results.push(PhaseResult { name, reading, counters });
     }
     Ok(results)
 }
 
+/// Operations by the time in which they were done: a load that ends with its work takes as long as it does.
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+fn rate_of(load: &LoadResult) -> f64 {
+    load.operations as f64 / load.duration.as_secs_f64().max(1e-9)
+}
+
 /// What is to be known about how together they were.
-fn counters_of(shares: &[Share]) -> Counters {
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share in millionths"
+)]
+fn counters_of(shares: &[Share], time: Nanos) -> Counters {
     let starts = || shares.iter().map(|share| share.start_ns);
     let spread = starts().max().unwrap_or(0).abs_diff(starts().min().unwrap_or(0));
-    let done = |share: &Share| share.loads.iter().map(|load: &LoadResult| load.operations).sum::<u64>();
-    let (least, all) = (shares.iter().map(done).min().unwrap_or(0), shares.iter().map(done).sum::<u64>());
-    let slowest = (least * 1_000_000 * shares.len() as u64).checked_div(all);
+    let rate = |share: &Share| share.loads.iter().map(rate_of).sum::<f64>();
+    let least = shares.iter().map(rate).fold(f64::INFINITY, f64::min);
+    let mean = shares.iter().map(rate).sum::<f64>() / shares.len() as f64;
+    let slowest = (mean > 0.0).then(|| (1e6 * least / mean).round() as u64);
     Counters::of(Counter::StartSpread, spread)
+        .with(Counter::StartSpreadPpm, spread.saturating_mul(1_000_000).checked_div(time.0))
         .with(Counter::StartDoubt, shares.iter().map(|share| share.doubt_ns).max())
         .with(Counter::SlowestPpm, slowest)
 }

@@ -58,7 +58,7 @@ fn clients_make_each_run_together() {
         assert!(slowest > 0.0 && slowest <= 1.0, "{cell}");
     }
     let text = lab.run("report 1 --format text").stdout;
-    assert!(text.contains("3 clients, each with 1 thread: began within "), "{text}");
+    assert!(text.contains("3 clients, each with 1 thread, began within "), "{text}");
     // The file repeats it.
     let again = lab.run("run trial.toml --json");
     assert!(fs::read_to_string(lab.path("trial.toml")).unwrap().contains("clients = 3"));
