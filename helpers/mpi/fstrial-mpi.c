@@ -2,11 +2,12 @@
  * fstrial-mpi PROGRAM: started by `mpirun -np N`, runs `PROGRAM worker --client` on every rank, and carries its words.
  *
  * Of MPI it needs a broadcast, a barrier and a gather, so that a site builds it in a second against the MPI that it has. The line on rank
- * 0's standard input goes to all clients, after one with the rank and the clock of its host. A client that says `barrier` waits for
- * all others; anything else that it says is gathered, and printed by rank 0 in the order of ranks.
+ * 0's standard input goes to all clients, after one with the rank. A client that says `barrier` waits for all others, and then gets what its
+ * clock differs from that of rank 0's host; anything else that it says is gathered, and printed by rank 0 in the order of ranks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
@@ -21,6 +22,17 @@
 enum { PINGS = 20, NAP_US = 2000, MAX_LINE = 64 << 20 };
 
 static int rank, size;
+static volatile pid_t client;
+
+/* The client is gone before this process is: what waits for ranks waits for clients. */
+static void end(int number)
+{
+    if (client > 0) {
+        kill(client, SIGKILL);
+        waitpid(client, NULL, 0);
+    }
+    _exit(128 + number);
+}
 
 static void fail(const char *what)
 {
@@ -29,10 +41,10 @@ static void fail(const char *what)
     _exit(1);
 }
 
-static int64_t now_ns(void)
+static int64_t now_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -40,15 +52,16 @@ static int64_t now_ns(void)
 static void compare_clocks(int64_t *offset, int64_t *doubt)
 {
     *offset = *doubt = 0;
+    /* A clock that is set meanwhile is no shorter trip. */
     for (int other = 1; other < size; other++) {
         int64_t best = INT64_MAX;
         for (int ping = 0; ping < PINGS; ping++) {
             int64_t theirs = 0;
             if (rank == other) {
-                int64_t sent = now_ns();
+                int64_t sent = now_ns(CLOCK_REALTIME), began = now_ns(CLOCK_MONOTONIC);
                 MPI_Send(&sent, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD);
                 MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                int64_t trip = now_ns() - sent;
+                int64_t trip = now_ns(CLOCK_MONOTONIC) - began;
                 if (trip < best) {
                     best = trip;
                     *offset = theirs - (sent + trip / 2);
@@ -56,7 +69,7 @@ static void compare_clocks(int64_t *offset, int64_t *doubt)
                 }
             } else if (rank == 0) {
                 MPI_Recv(&theirs, 1, MPI_INT64_T, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                theirs = now_ns();
+                theirs = now_ns(CLOCK_REALTIME);
                 MPI_Send(&theirs, 1, MPI_INT64_T, other, 0, MPI_COMM_WORLD);
             }
         }
@@ -101,6 +114,13 @@ static char *broadcast(char *line)
     return line;
 }
 
+/* A line for fstrial; MPI prints others. */
+static void say(const char *line)
+{
+    printf("fstrial %s\n", line);
+    fflush(stdout);
+}
+
 /* Rank 0 prints the lines of all. They are taken one after the other, so that it needs room for one. */
 static void gather(const char *line)
 {
@@ -111,77 +131,79 @@ static void gather(const char *line)
         MPI_Send(line, length, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
         return;
     }
-    puts(line);
+    say(line);
     for (int other = 1; other < size; other++) {
         MPI_Recv(&length, 1, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         char *theirs = calloc((size_t)length + 1, 1);
         if (theirs == NULL) fail("memory");
         MPI_Recv(theirs, length, MPI_CHAR, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        puts(theirs);
+        say(theirs);
         free(theirs);
     }
-    fflush(stdout);
 }
 
 /* Starts the client, which ends with its standard input. */
 static pid_t start(const char *program, FILE **to, FILE **from)
 {
     int in[2], out[2];
-    if (pipe(in) != 0 || pipe(out) != 0) fail("pipe");
-    pid_t client = fork();
-    if (client < 0) fail("fork");
-    if (client == 0) {
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) {
+        perror("fstrial-mpi: pipe");
+        exit(1);
+    }
+    pid_t child = fork();
+    if (child < 0) {
+        perror("fstrial-mpi: fork");
+        exit(1);
+    }
+    if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], 0);
         dup2(out[1], 1);
-        close(in[0]);
-        close(in[1]);
-        close(out[0]);
-        close(out[1]);
         execl(program, program, "worker", "--client", (char *)NULL);
-        fprintf(stderr, "fstrial-mpi, rank %d: %s: %s\n", rank, program, strerror(errno));
+        fprintf(stderr, "fstrial-mpi: %s: %s\n", program, strerror(errno));
         _exit(127);
     }
     close(in[0]);
     close(out[1]);
     *to = fdopen(in[1], "w");
     *from = fdopen(out[0], "r");
-    if (*to == NULL || *from == NULL) fail("fdopen");
-    return client;
+    if (*to == NULL || *from == NULL) {
+        perror("fstrial-mpi: fdopen");
+        exit(1);
+    }
+    return child;
 }
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_IGN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    FILE *to, *from;
     if (argc != 2) {
-        if (rank == 0) fprintf(stderr, "usage: mpirun -np N fstrial-mpi PROGRAM (fstrial itself starts it)\n");
-        MPI_Finalize();
+        fprintf(stderr, "usage: mpirun -np N fstrial-mpi PROGRAM (fstrial itself starts it)\n");
         return 2;
     }
-    int64_t offset, doubt;
-    compare_clocks(&offset, &doubt);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    /* Before MPI: a process that has its memory registered with a network is not to be forked. */
+    client = start(argv[1], &to, &from);
+    MPI_Init(&argc, &argv);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, end);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     char *order = NULL;
     if (rank == 0 && (order = line_of(stdin)) == NULL) fail("standard input has no order");
     order = broadcast(order);
-    FILE *to, *from;
-    pid_t client = start(argv[1], &to, &from);
-    fprintf(to, "{\"rank\":%d,\"size\":%d,\"offset_ns\":%lld,\"doubt_ns\":%lld}\n%s\n", rank, size, (long long)offset,
-            (long long)doubt, order);
+    fprintf(to, "{\"rank\":%d}\n%s\n", rank, order);
     fflush(to);
+    free(order);
     char *line;
     while ((line = line_of(from)) != NULL) {
         if (strcmp(line, "barrier") == 0) {
+            int64_t offset, doubt;
             wait_for_all();
-            if (rank == 0) {
-                puts("barrier");
-                fflush(stdout);
-            }
+            if (rank == 0) say("barrier");
+            compare_clocks(&offset, &doubt);
             MPI_Barrier(MPI_COMM_WORLD);
-            fputs("go\n", to);
+            fprintf(to, "{\"offset_ns\":%lld,\"doubt_ns\":%lld}\n", (long long)offset, (long long)doubt);
             fflush(to);
         } else {
             gather(line);
@@ -190,6 +212,7 @@ int main(int argc, char **argv)
     }
     int status = 0;
     while (waitpid(client, &status, 0) < 0 && errno == EINTR) {}
+    client = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         MPI_Abort(MPI_COMM_WORLD, 1);
         return 1;

@@ -182,6 +182,8 @@ words! {
         /// Checkpoints that a server began from its last start to its end, of those that its workload counts; those that an engine inside
         /// the worker completed in the measured time.
         "checkpoints" Checkpoints,
+        /// Hosts that clients were on.
+        "client-hosts" ClientHosts,
         /// Time between the start of the first client and that of the last, in ns, by the clock of the first: that of others is off by
         /// what messages between them say.
         "start-spread" StartSpread,

@@ -211,7 +211,7 @@ impl Collection {
             // What one host could not show is not shown by all.
             if let (Some(known), Some(expected)) = (&mut self.questions[question].expected, &answer.expected)
             {
-                known.is_blind |= expected.is_blind;
+                known.blind.join(&expected.blind);
             }
             let sign = if is_inverse { -1.0 } else { 1.0 };
             let ratio = if is_inverse { answer.ratio.inverse() } else { answer.ratio };
@@ -255,13 +255,17 @@ impl Collection {
 
     /// The question of an answer, and whether it has the arms the other way round.
     fn question_of(&mut self, answer: &Answer, asked: asked::Question, practical: f64) -> (usize, bool) {
-        let mut key: Key = (answer.b.clone(), answer.a.clone(), answer.metric, answer.subject.clone(), asked);
-        if let Some(known) = self.by_key.get(&key) {
-            return (*known, true);
-        }
-        std::mem::swap(&mut key.0, &mut key.1);
+        let mut key: Key = (answer.a.clone(), answer.b.clone(), answer.metric, answer.subject.clone(), asked);
         if let Some(known) = self.by_key.get(&key) {
             return (*known, false);
+        }
+        // A claim says which of the two is divided, and the two may be one arm at two levels.
+        if answer.expected.is_none() {
+            std::mem::swap(&mut key.0, &mut key.1);
+            if let Some(known) = self.by_key.get(&key) {
+                return (*known, true);
+            }
+            std::mem::swap(&mut key.0, &mut key.1);
         }
         let number = self.questions.len();
         self.questions.push(Question {
@@ -291,7 +295,7 @@ impl Collection {
             report.verdict = is_found;
         }
         let claim = |report: &QuestionReport| {
-            report.part.as_ref().map(|part| (part.expected.claim.clone(), part.expected.part))
+            report.part.as_ref().map(|part| (part.expected.claim.clone(), part.expected.what.clone()))
         };
         questions.sort_by_key(|report| (claim(report), report.differs_in.len()));
         MetaDocument {
@@ -323,8 +327,9 @@ impl Collection {
         let names: BTreeSet<&String> = others.iter().flat_map(|other| other.settings.keys()).collect();
         let value = |name: &String| question.settings.get(name).cloned().unwrap_or_else(|| "none".into());
         // Its claim is in its own words.
-        let is_named =
-            |name: &&String| question.expected.is_some() && ["claim", "part"].contains(&name.as_str());
+        let is_named = |name: &&String| {
+            question.expected.is_some() && ["claim", "what", "bound"].contains(&name.as_str())
+        };
         names
             .into_iter()
             .filter(|name| !is_named(name) && differs(name))
@@ -510,4 +515,64 @@ fn found(evidence: &[Evidence]) -> Vec<Outcome> {
         _ => Outcome::Undecided,
     };
     evidence.iter().map(verdict).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::claim::Bound;
+    use fstrial_run::{answers::Blind, judge::Estimate};
+
+    /// What a host finds of one arm at two levels.
+    fn found(host: &str, ratio: f64) -> Answers {
+        let subject = Subject {
+            workload: "w".into(),
+            phase: String::new(),
+            threads: 4,
+            unit: "op/s".into(),
+            less_is_better: false,
+        };
+        let expected = Expected {
+            claim: "c".into(),
+            parts: 1,
+            what: "xfs @ 4 / xfs @ 1".into(),
+            bound: Bound::Above(1.5),
+            planted: false,
+            blind: Blind::default(),
+        };
+        Answers {
+            host: Host { name: host.into(), machine: None },
+            kernel: String::new(),
+            processor: String::new(),
+            cpus: 4,
+            memory: Bytes(0),
+            virtual_machine: false,
+            practical: 0.03,
+            decides: vec![Metric::Throughput],
+            questions: vec![BTreeMap::new()],
+            answers: vec![Answer {
+                a: "xfs".into(),
+                b: "xfs".into(),
+                metric: Metric::Throughput,
+                subject,
+                question: 0,
+                ratio: Estimate { value: ratio, interval: None, rounds: 8 },
+                standard_error: 0.01,
+                stop: Stop::Fixed,
+                expected: Some(expected),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_arm_at_two_levels_has_one_direction_on_all_hosts() {
+        let mut collection = Collection::default();
+        for (host, ratio) in [("x", 1.9), ("y", 1.8), ("z", 2.1)] {
+            collection.add(host, found(host, ratio), |_| true);
+        }
+        let document = collection.document(3, None);
+        let ratios: Vec<f64> = document.questions[0].hosts.iter().map(|host| host.ratio).collect();
+        assert!(ratios.iter().zip([1.8, 1.9, 2.1]).all(|(a, b)| (a / b - 1.0).abs() < 1e-9), "{ratios:?}");
+        assert_eq!(document.claims[0].verdict, fstrial_run::claim::ClaimVerdict::Holds);
+    }
 }

@@ -65,8 +65,9 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
         };
         let phase = if workload.phase.is_empty() { String::new() } else { format!("{}: ", workload.phase) };
         Some(format!(
-            "{phase}{} clients, each with {}, began within {} (clocks ±{}); the slowest had {} of their mean rate{short}",
+            "{phase}{} clients on {}, each with {}, began within {} (clocks ±{}); the slowest had {} of their mean rate{short}",
             known().next()?.clients,
+            hosts_of(known()),
             threads_in_words(threads),
             told(&|together| numbers::nanos(together.start_spread_ns)),
             numbers::nanos(doubt),
@@ -74,6 +75,18 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
         ))
     };
     workload.levels().into_iter().filter_map(of_level).collect()
+}
+
+/// `3 hosts`, or `2 to 3 hosts` where runs were not alike.
+fn hosts_of<'a>(known: impl Iterator<Item = &'a Together>) -> String {
+    let hosts: Vec<f64> = known.map(|together| together.hosts).collect();
+    let (least, most) =
+        (hosts.iter().copied().fold(f64::INFINITY, f64::min), hosts.iter().copied().fold(0.0, f64::max));
+    match most {
+        1.0 => "one host".into(),
+        _ if least < most => format!("{least} to {most} hosts"),
+        _ => format!("{most} hosts"),
+    }
 }
 
 /// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any;

@@ -8,6 +8,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Together {
     pub clients: u16,
+    /// Hosts that they were on.
+    pub hosts: f64,
     /// Time between the start of the first client and that of the last.
     pub start_spread_ns: f64,
     /// The same of the measured time.
@@ -28,6 +30,7 @@ impl Together {
         };
         Some(Self {
             clients,
+            hosts: median(Counter::ClientHosts)?,
             start_spread_ns: median(Counter::StartSpread)?,
             start_spread_share: median(Counter::StartSpreadPpm)? / 1e6,
             start_doubt_ns: median(Counter::StartDoubt)?,

@@ -84,16 +84,34 @@ pub struct Answer {
 pub struct Expected {
     /// Name of the claim.
     pub claim: String,
-    /// Which part, from 0.
-    pub part: usize,
     /// How many parts the claim has.
     pub parts: usize,
     /// What is compared: `xfs @ 2 / xfs @ 1`.
     pub what: String,
     pub bound: Bound,
-    /// Whether the trial could not have shown a difference: its device was at its limit, or the machine has fewer processors than
-    /// the claim takes.
-    pub is_blind: bool,
+    /// Whether it is about a planted cause.
+    pub planted: bool,
+    pub blind: Blind,
+}
+
+/// What keeps a trial from showing what a claim is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blind {
+    /// The machine has fewer processors than the claim takes.
+    pub few_processors: bool,
+    /// A cell ran at the limit of its device.
+    pub at_limit: bool,
+    /// All cells did.
+    pub at_ceiling: bool,
+}
+
+impl Blind {
+    /// With what keeps another trial from it.
+    pub const fn join(&mut self, other: &Self) {
+        self.few_processors |= other.few_processors;
+        self.at_limit |= other.at_limit;
+        self.at_ceiling |= other.at_ceiling;
+    }
 }
 
 /// What makes an answer one to another question if it differs, by name.
@@ -320,6 +338,9 @@ impl Read {
         flatten("state", &json(&trial.trial.state), &mut settings);
         flatten("restore", &json(&trial.trial.restore), &mut settings);
         flatten("memory", &json(&trial.trial.memory), &mut settings);
+        if trial.trial.clients > 1 {
+            settings.insert("clients".into(), trial.trial.clients.to_string());
+        }
         for arm in stored.arms.iter().filter(|arm| arms.contains(&arm.name.as_str())) {
             settings.insert(format!("arm {}", arm.name), arm.configuration.clone());
         }
@@ -368,10 +389,11 @@ impl Read {
         let expected = self.expected(judge, index)?;
         let mut asked = self.question(stored, &arms, &cells);
         if let Some(expected) = &expected {
-            // Its amounts are those of the host.
-            asked.retain(|name, _| !name.contains("workload.") && name != "device.size");
+            // Files have the size that suits the host.
+            asked.retain(|name, _| !name.ends_with("file_size"));
             asked.insert("claim".into(), expected.claim.clone());
-            asked.insert("part".into(), (expected.part + 1).to_string());
+            asked.insert("what".into(), expected.what.clone());
+            asked.insert("bound".into(), format!("{:?}", expected.bound));
         }
         let question = questions.iter().position(|known| *known == asked).unwrap_or_else(|| {
             questions.push(asked);
@@ -407,10 +429,23 @@ impl Read {
             ClaimQuestion::Better { .. } => Bound::Above(1.0),
             _ => return None,
         };
-        let is_small = claim.cpus.is_some_and(|cpus| self.plan.cpus < cpus);
-        let is_blind = is_small || judge.is_at_ceiling(index);
-        let what = claim_words::subject(&self.plan, &all[part].part);
-        Some(Some(Expected { claim: claim.id.clone(), part, parts: all.len(), what, bound, is_blind }))
+        // Neighbours may have decided it; see [`Judge::part`].
+        if judge.lost_to_others(part).is_some() {
+            return None;
+        }
+        let blind = Blind {
+            few_processors: claim.cpus.is_some_and(|cpus| self.plan.cpus < cpus),
+            at_limit: judge.is_at_limit(index),
+            at_ceiling: judge.is_at_ceiling(index),
+        };
+        Some(Some(Expected {
+            claim: claim.id.clone(),
+            parts: all.len(),
+            what: claim_words::subject(&self.plan, &all[part].part),
+            bound,
+            planted: all[part].part.planted,
+            blind,
+        }))
     }
 
     fn stop(&self, judge: &Judge<'_>, index: usize) -> Stop {

@@ -73,30 +73,32 @@ enum Side {
     Unknown,
 }
 
-/// Whether a finding about a part is that there is no difference, or not more of one than a bound allows.
-fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
+/// The bound of a question about a ratio. Better is beyond 1.
+const fn bound_of(asked: &ClaimQuestion) -> Option<Bound> {
     match asked {
-        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match (found, bound) {
-            (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Holds, Bound::Within(_)) => true,
-            (ClaimVerdict::Holds, Bound::Below(bound)) => *bound > 1.0,
-            (ClaimVerdict::Holds, Bound::Above(bound)) => *bound < 1.0,
-            _ => false,
-        },
-        ClaimQuestion::Better { .. } => found == ClaimVerdict::NoDifference,
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => Some(*bound),
+        ClaimQuestion::Better { .. } => Some(Bound::Above(1.0)),
+        _ => None,
+    }
+}
+
+/// Whether a finding is that there is no difference, or not more of one than a bound allows.
+pub fn saw_no_effect(bound: Bound, found: ClaimVerdict) -> bool {
+    match (found, bound) {
+        (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Holds, Bound::Within(_)) => true,
+        (ClaimVerdict::Holds, Bound::Below(bound)) => bound > 1.0,
+        (ClaimVerdict::Holds, Bound::Above(bound)) => bound < 1.0,
         _ => false,
     }
 }
 
-/// Whether a finding about a part rests on an effect that was not seen, which on a machine that is too small says nothing.
-fn needs_processors(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
-    let is_of_none = match asked {
-        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match bound {
-            Bound::Within(_) => true,
-            // "No more than 5 % faster."
-            Bound::Below(bound) => *bound > 1.0,
-            Bound::Above(_) => false,
-        },
-        _ => false,
+/// Whether a finding rests on an effect that was not seen, which on a machine that is too small says nothing.
+pub fn needs_processors(bound: Bound, found: ClaimVerdict) -> bool {
+    let is_of_none = match bound {
+        Bound::Within(_) => true,
+        // "No more than 5 % faster."
+        Bound::Below(bound) => bound > 1.0,
+        Bound::Above(_) => false,
     };
     match found {
         ClaimVerdict::Holds => is_of_none,
@@ -300,7 +302,8 @@ impl Judge<'_> {
         let is_less_of_nothing = found == ClaimVerdict::Less
             && contrasts.get(1).is_some_and(|direction| self.side(*direction) == Side::Unknown);
         is_less_of_nothing
-            || saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, found, contrasts)
+            || bound_of(&part.asked).is_some_and(|bound| saw_no_effect(bound, found))
+                && !self.is_plain(&part.asked, found, contrasts)
     }
 
     /// Whether the machine has fewer processors than a claim takes to see its effect, and a part was found by not seeing one.
@@ -309,7 +312,7 @@ impl Judge<'_> {
         let part = &self.plan.parts[index].part;
         claim.and_then(|claim| claim.cpus).is_some_and(|cpus| self.plan.cpus < cpus)
             && !part.planted
-            && needs_processors(&part.asked, found)
+            && needs_processors(bound_of(&part.asked).unwrap_or(Bound::Above(1.0)), found)
     }
 
     /// Whether a ratio that was allowed to be a little beyond 1 is on the good side of 1: that is seen, and needs no control.
@@ -357,7 +360,7 @@ impl Judge<'_> {
     }
 
     /// Whether some cell of a contrast did, so that it could have been faster.
-    fn is_at_limit(&self, contrast: usize) -> bool {
+    pub(super) fn is_at_limit(&self, contrast: usize) -> bool {
         self.plan.contrasts[contrast].figures().any(|figure| self.has_reached_a_limit(figure))
     }
 

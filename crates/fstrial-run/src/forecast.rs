@@ -193,6 +193,9 @@ fn guess(bytes: Bytes) -> Nanos {
     Nanos(bytes.0 / LAYOUT_GUESS * 1_000_000)
 }
 
+/// Time in which MPI starts clients and ends them.
+const LAUNCH_GUESS: Nanos = Nanos::secs(3);
+
 fn serves(workload: &Workload) -> bool {
     workload.program().is_some_and(|timed| timed.program.server.is_some())
 }
@@ -217,7 +220,9 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let is_loaded = plan.trial.loads(&plan.trial.arms[at.arm]).is_some();
     // What is loaded already comes with the whole device.
     let bytes = if is_loaded { plan.device_size } else { workload.space_needed(at.threads) };
-    let layout = guess(bytes).0;
+    let clients = u64::from(plan.trial.trial.clients);
+    let layout = guess(Bytes(bytes.0.saturating_mul(clients))).0;
+    let launch = if clients > 1 { LAUNCH_GUESS.0 } else { 0 };
     let server = match serves(workload) {
         true if is_loaded => LOADED_SERVER_GUESS,
         true => SERVER_GUESS,
@@ -226,7 +231,12 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let arm = &plan.trial.arms[at.arm];
     let clock = plan.trial.clock_of(arm);
     let slower = if clock == Clock::Real { 1 } else { EMULATED };
-    let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0).saturating_mul(slower);
+    let before = OVERHEAD_GUESS
+        .0
+        .saturating_add(layout)
+        .saturating_add(server.0)
+        .saturating_add(launch)
+        .saturating_mul(slower);
     // On a modelled disk a load mostly waits, which takes virtual time and no other.
     let is_busy = clock == Clock::Virtual && plan.trial.device_of(arm).modelled().is_none();
     let time = workload.time().0.saturating_mul(if is_busy { slower } else { 1 });

@@ -96,6 +96,13 @@ impl Trial {
                 "use arms such as dir:/mnt/lustre, on a filesystem that all clients have mounted there",
             ));
         }
+        if settings.decide_on.contains(&Metric::CpuTime) {
+            return Some(problem(
+                &["trial", "decide_on"],
+                "processor time of the machine is not counted on the hosts of clients",
+                "decide on throughput or a latency",
+            ));
+        }
         if settings.memory.is_some() || self.arms.iter().any(|arm| arm.memory.is_some()) {
             return Some(problem(
                 &at,

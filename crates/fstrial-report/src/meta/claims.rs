@@ -4,8 +4,8 @@ use super::{Pooled, QuestionReport};
 use crate::numbers::{self, counted};
 use fstrial_model::claim::Bound;
 use fstrial_run::{
-    answers::Expected,
-    claim::{ClaimVerdict, whole},
+    answers::{Blind, Expected},
+    claim::{ClaimVerdict, needs_processors, saw_no_effect, whole},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct ClaimOfHosts {
 
 /// The verdict on a part: by the interval of the mean ratio of hosts. `band`: a fraction within which a difference does not matter.
 ///
-/// A difference that was not found says nothing where a trial could not have shown one.
+/// What a trial could not have shown says nothing, as on one host.
 pub(super) fn verdict(expected: &Expected, pooled: &Pooled, band: f64) -> ClaimVerdict {
     let Some((low, high)) = pooled.interval else { return ClaimVerdict::Undecided };
     let is_within = |band: f64| low > (1.0 + band).recip() && high < 1.0 + band;
@@ -45,9 +45,13 @@ pub(super) fn verdict(expected: &Expected, pooled: &Pooled, band: f64) -> ClaimV
         Bound::Above(bound) => beyond(bound, (low, high), is_within(band)),
         Bound::Below(bound) => beyond(bound.recip(), (high.recip(), low.recip()), is_within(band)),
     };
-    let saw_nothing = found == ClaimVerdict::NoDifference
-        || found == ClaimVerdict::Holds && matches!(expected.bound, Bound::Within(_));
-    if expected.is_blind && saw_nothing { ClaimVerdict::CannotTell } else { found }
+    let Blind { few_processors, at_limit, at_ceiling } = expected.blind;
+    let denies = matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed);
+    let is_blind = expected.planted && denies
+        || few_processors && needs_processors(expected.bound, found)
+        || at_limit && found == ClaimVerdict::Less
+        || at_ceiling && saw_no_effect(expected.bound, found);
+    if is_blind { ClaimVerdict::CannotTell } else { found }
 }
 
 /// Whether a ratio exceeds a bound. Beyond 1 but short of a bound above 1 is less than claimed.
@@ -95,11 +99,9 @@ impl ClaimOfHosts {
 }
 
 impl PartOfHosts {
-    /// `closson-2012-xfs-two-writers, part 2: xfs in locked / xfs in one`.
+    /// `closson-2012-xfs-two-writers: xfs in locked / xfs in one`.
     pub(super) fn title(&self) -> String {
-        let Expected { claim, part, parts, what, .. } = &self.expected;
-        let number = if *parts > 1 { format!(", part {}", part + 1) } else { String::new() };
-        format!("{claim}{number}: {what}")
+        format!("{}: {}", self.expected.claim, self.expected.what)
     }
 
     /// `1.20× [1.11, 1.30] on hosts like these, where above 1.50× is claimed: less than claimed`.
@@ -122,9 +124,9 @@ impl PartOfHosts {
 mod tests {
     use super::*;
 
-    fn found(bound: Bound, interval: (f64, f64), is_blind: bool) -> ClaimVerdict {
+    fn found(bound: Bound, interval: (f64, f64), blind: Blind) -> ClaimVerdict {
         let expected =
-            Expected { claim: "c".into(), part: 0, parts: 1, what: "a / b".into(), bound, is_blind };
+            Expected { claim: "c".into(), parts: 1, what: "a / b".into(), bound, planted: false, blind };
         let pooled = Pooled {
             hosts: 3,
             ratio: 1.0,
@@ -157,10 +159,21 @@ mod tests {
             (Bound::Within(0.05), (1.06, 1.2), ClaimVerdict::Reversed),
             (Bound::Within(0.05), (0.98, 1.2), ClaimVerdict::Undecided),
         ] {
-            assert_eq!(found(bound, interval, false), verdict, "{bound:?} {interval:?}");
+            assert_eq!(found(bound, interval, Blind::default()), verdict, "{bound:?} {interval:?}");
         }
-        assert_eq!(found(Bound::Within(0.05), (0.98, 1.03), true), ClaimVerdict::CannotTell);
-        assert_eq!(found(Bound::Above(1.5), (0.98, 1.02), true), ClaimVerdict::CannotTell);
-        assert_eq!(found(Bound::Above(1.5), (1.6, 1.9), true), ClaimVerdict::Holds);
+        let few = Blind { few_processors: true, ..Blind::default() };
+        let limit = Blind { at_limit: true, ..Blind::default() };
+        let ceiling = Blind { at_limit: true, at_ceiling: true, ..Blind::default() };
+        for (bound, interval, blind, verdict) in [
+            (Bound::Above(1.5), (0.7, 0.9), few, ClaimVerdict::CannotTell),
+            (Bound::Above(1.5), (1.6, 1.9), few, ClaimVerdict::Holds),
+            (Bound::Below(1.3), (0.98, 1.02), few, ClaimVerdict::CannotTell),
+            (Bound::Above(1.5), (1.1, 1.4), limit, ClaimVerdict::CannotTell),
+            (Bound::Above(1.5), (0.7, 0.9), limit, ClaimVerdict::Reversed),
+            (Bound::Above(0.9), (0.98, 1.02), ceiling, ClaimVerdict::CannotTell),
+            (Bound::Within(0.05), (0.98, 1.03), ceiling, ClaimVerdict::CannotTell),
+        ] {
+            assert_eq!(found(bound, interval, blind), verdict, "{bound:?} {interval:?} {blind:?}");
+        }
     }
 }

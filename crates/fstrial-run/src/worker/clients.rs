@@ -16,27 +16,42 @@ use fstrial_model::{
 };
 use fstrial_stack::{caches, command, host, isolation, stack::ReadyArm};
 use merge::{Share, merged};
-use rustix::process::{Pid, Signal};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Pid, Signal},
+};
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::process::CommandExt,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The program between `mpirun` and a client.
 const RELAY: &str = "fstrial-mpi";
+/// The user that a server takes root for.
+const NOBODY: u32 = 65_534;
+/// How long it may take until it has said why, and ended.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// How a line of the first rank begins; MPI may print others.
+const SAID: &str = "fstrial ";
+/// How long `mpirun` may take to end its ranks, before it is killed.
+const END: Duration = Duration::from_secs(8);
 /// How a client's failure begins on standard error.
 const FAILED: &str = "fstrial-client-failed ";
 /// Most bytes of a share: its histograms.
 const MAX_SHARE: u64 = 64 << 20;
 /// Most bytes that are kept of what `mpirun` and clients complain of.
-const MAX_COMPLAINTS: u64 = 256 << 10;
+const MAX_COMPLAINTS: usize = 256 << 10;
 
 /// What all clients do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,11 +62,15 @@ struct Order {
     task: Task,
 }
 
-/// Which client one is, and its clock.
+/// Which client one is.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Seat {
     rank: u16,
-    size: u16,
+}
+
+/// The word to go, and the clock of the host at that moment.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Go {
     /// What to add to its clock for that of the first client.
     offset_ns: i64,
     /// How far that may be off.
@@ -66,9 +85,11 @@ static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 pub(super) fn end() {
     let running = *RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(mpirun) = running {
-        // Its end is noticed by who reads from it.
+        // Its end is noticed by who reads from it, and so is that of all that it has started.
         let _ = rustix::process::kill_process(mpirun, Signal::TERM);
-        thread::park_timeout(Duration::from_secs(15));
+        thread::park_timeout(END);
+        let _ = rustix::process::kill_process_group(mpirun, Signal::KILL);
+        thread::park_timeout(END);
     }
 }
 
@@ -103,12 +124,7 @@ pub(super) fn client() -> Result<u8, ExpectedError> {
     match share_of(seat, &order, &mut lines) {
         Ok(()) => Ok(exit_code::VERDICT),
         Err(failure) => {
-            let what = format!(
-                "client {} on {}: {}",
-                seat.rank,
-                rustix::system::uname().nodename().to_string_lossy(),
-                failure.what
-            );
+            let what = format!("client {} on {}: {}", seat.rank, nodename(), failure.what);
             let failure = RunFailure { what, ..failure };
             #[expect(clippy::print_stderr, reason = "it ends the others, and has no other way to say why")]
             {
@@ -129,13 +145,9 @@ fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, Exp
 }
 
 fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
-    let own = order.folder.join(format!("client-{}", seat.rank));
-    fs::create_dir(&own).map_err(|error| {
-        load_failure(
-            format!("could not make {}: {error}", own.display()),
-            "the folder must be one filesystem that all clients have mounted there, and may write to",
-        )
-    })?;
+    let folder = opened(&order.folder)?;
+    let own = PathBuf::from(format!("/proc/self/fd/{}/client-{}", folder.as_raw_fd(), seat.rank));
+    fs::create_dir(&own).map_err(|error| not_shared(&order.folder, error))?;
     let mut site = Site::new(fstrial_engine::Target::Directory(&own));
     for (number, phase) in order.task.phases.iter().enumerate() {
         let loads: Vec<Load> = phase.groups.iter().map(|group| of_client(&group.load, seat.rank)).collect();
@@ -144,22 +156,45 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
             settle(&own)?;
         }
         say("barrier");
-        let mut line = String::new();
-        if lines.read_line(&mut line).unwrap_or(0) == 0 {
-            return Err(load_failure("the other clients are gone".into(), "look at the host of each"));
-        }
+        let go: Go = read(lines)
+            .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))?;
         let mut began = None;
         let loads = prepared.run_all(&mut |moment| {
             if moment == Moment::TimedStart {
-                began = Some(clock_ns().saturating_add(seat.offset_ns));
+                began = Some(clock_ns().saturating_add(go.offset_ns));
             }
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let start_ns = began.unwrap_or_default();
-        let share = Share { rank: seat.rank, start_ns, doubt_ns: seat.doubt_ns, loads };
+        let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
         say(&serde_json::to_string(&share).expect("a share is plain data"));
     }
     Ok(())
+}
+
+/// Opens the folder of the arm, which its maker alone may write to: root works there by its descriptor, so that nobody can put another
+/// one in its place.
+fn opened(folder: &Path) -> Result<OwnedFd, RunFailure> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|e| not_shared(folder, e.into()))?;
+    let status = rustix::fs::fstat(&opened).map_err(|e| not_shared(folder, e.into()))?;
+    let own = rustix::process::geteuid().as_raw();
+    // A server may give the files of root to nobody.
+    if status.st_uid != own && !(own == 0 && status.st_uid == NOBODY) {
+        return Err(not_shared(folder, std::io::Error::other("it belongs to somebody else")));
+    }
+    Ok(opened)
+}
+
+fn not_shared(folder: &Path, error: std::io::Error) -> RunFailure {
+    load_failure(
+        format!("could not work in {}: {error}", folder.display()),
+        "it must be on one filesystem that all clients have mounted there, and may write to",
+    )
+}
+
+fn nodename() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The load with choices of its own: two clients that did the same would not be two.
@@ -188,8 +223,8 @@ fn say(line: &str) {
 /// `mpirun`, and what it and its clients say.
 struct Clients {
     child: Child,
-    lines: BufReader<ChildStdout>,
-    complaints: thread::JoinHandle<String>,
+    lines: BufReader<Box<dyn Read>>,
+    complaints: Arc<Mutex<String>>,
 }
 
 impl Clients {
@@ -216,6 +251,8 @@ impl Clients {
         command.args(["worker", "--"]).arg(mpirun).args(["-np", &task.clients.to_string()]);
         // Open MPI's: more ranks than processors, and root.
         command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        // Threads of a client go where the kernel puts them, as those of one host do.
+        command.env("OMPI_MCA_hwloc_base_binding_policy", "none");
         if host::is_root() {
             command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
         }
@@ -225,15 +262,19 @@ impl Clients {
         let mut child = command.spawn().map_err(failed)?;
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Pid::from_child(&child));
         let stderr = child.stderr.take().expect("piped above");
-        let complaints = thread::spawn(move || {
-            let mut text = String::new();
-            let mut some = stderr.take(MAX_COMPLAINTS);
-            let _ = some.read_to_string(&mut text);
-            // What is not kept is read all the same: nobody is to wait.
-            let _ = std::io::copy(&mut some.into_inner(), &mut std::io::sink());
-            text
+        let complaints = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&complaints);
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                // What is not kept is read all the same: nobody is to wait.
+                if kept.len() < MAX_COMPLAINTS {
+                    *kept += &(line + "\n");
+                }
+            }
         });
-        let lines = BufReader::new(child.stdout.take().expect("piped above"));
+        let stdout: Box<dyn Read> = Box::new(child.stdout.take().expect("piped above"));
+        let lines = BufReader::new(stdout);
         let order = Order { protocol: PROTOCOL, folder: folder.to_owned(), task: task.clone() };
         let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
         // Where it is not taken, the end of what it says is noticed.
@@ -243,28 +284,56 @@ impl Clients {
 
     /// The next line of the first rank.
     fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = (&mut self.lines).take(MAX_SHARE).read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim_end().to_owned())
+        loop {
+            let mut line = String::new();
+            let read = (&mut self.lines).take(MAX_SHARE).read_line(&mut line).ok()?;
+            match line.trim_end().strip_prefix(SAID) {
+                Some(said) => return Some(said.to_owned()),
+                None if read == 0 => return None,
+                None => {}
+            }
+        }
     }
 
     /// Ends them before their work is done.
-    fn end(&mut self) {
-        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.wait();
-    }
-
-    /// Waits for the end of `mpirun`, which ends with its ranks.
-    fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        let ended = self.child.wait();
+    fn end(&mut self) -> ExitStatus {
+        let mpirun = Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(mpirun, Signal::TERM);
+        let asked = Instant::now();
+        let ended = loop {
+            match self.child.try_wait() {
+                Ok(Some(ended)) => break ended,
+                Ok(None) if asked.elapsed() < END => thread::park_timeout(Duration::from_millis(20)),
+                _ => {
+                    let _ = rustix::process::kill_process_group(mpirun, Signal::KILL);
+                    break self.child.wait().unwrap_or_default();
+                }
+            }
+        };
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
         ended
     }
 
+    /// Whether they have ended well.
+    fn have_ended(&mut self) -> bool {
+        // After its last share it has nothing left but to end.
+        let asked = Instant::now();
+        while asked.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        self.end().success()
+    }
+
     /// Why they have ended before their work was done.
     fn failure(mut self, stage: Stage) -> RunFailure {
-        let _ = self.wait();
-        let complaints = self.complaints.join().unwrap_or_default();
+        // One that could not end of itself waits for nobody to read.
+        drop(std::mem::replace(&mut self.lines, BufReader::new(Box::new(std::io::empty()))));
+        let asked = Instant::now();
+        while asked.elapsed() < LAST_WORDS && matches!(self.child.try_wait(), Ok(None)) {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        self.end();
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told = complaints.lines().find_map(|line| serde_json::from_str(line.split(FAILED).nth(1)?).ok());
         told.unwrap_or_else(|| {
             let lines: Vec<&str> =
@@ -315,12 +384,11 @@ impl Run<'_> {
             if shares.len() < task.clients.into() {
                 return Err(clients.failure(Stage::Load));
             }
-            results.extend(results_of(phase, &shares).inspect_err(|_| clients.end())?);
+            results.extend(results_of(phase, &shares).inspect_err(|_| {
+                clients.end();
+            })?);
         }
-        match clients.wait() {
-            Ok(status) if status.success() => Ok(results),
-            _ => Err(clients.failure(Stage::Load)),
-        }
+        if clients.have_ended() { Ok(results) } else { Err(clients.failure(Stage::Load)) }
     }
 }
 
@@ -360,7 +428,9 @@ fn counters_of(shares: &[Share], time: Nanos) -> Counters {
     let least = shares.iter().map(rate).fold(f64::INFINITY, f64::min);
     let mean = shares.iter().map(rate).sum::<f64>() / shares.len() as f64;
     let slowest = (mean > 0.0).then(|| (1e6 * least / mean).round() as u64);
+    let hosts: BTreeSet<&String> = shares.iter().map(|share| &share.host).collect();
     Counters::of(Counter::StartSpread, spread)
+        .with(Counter::ClientHosts, Some(hosts.len() as u64))
         .with(Counter::StartSpreadPpm, spread.saturating_mul(1_000_000).checked_div(time.0))
         .with(Counter::StartDoubt, shares.iter().map(|share| share.doubt_ns).max())
         .with(Counter::SlowestPpm, slowest)

@@ -196,6 +196,12 @@ pub(super) fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), Expect
             "use --device image or ramdisk, or directories on the disks of the hosts",
         ));
     }
+    if trial.trial.clients > 1 {
+        return Err(ExpectedError::usage(
+            "the trial has clients, which are many hosts already",
+            "fstrial run TRIAL in an allocation of the scheduler's: mpirun starts the clients there",
+        ));
+    }
     if let Some(place) = trial.places.iter().find(|place| place.takes_command()) {
         return Err(ExpectedError::usage(
             format!("the trial has the place {} on another host, and is for many hosts", place.name),

@@ -58,7 +58,7 @@ fn clients_make_each_run_together() {
         assert!(slowest > 0.0 && slowest <= 1.0, "{cell}");
     }
     let text = lab.run("report 1 --format text").stdout;
-    assert!(text.contains("3 clients, each with 1 thread, began within "), "{text}");
+    assert!(text.contains("3 clients on one host, each with 1 thread, began within "), "{text}");
     // The file repeats it.
     let again = lab.run("run trial.toml --json");
     assert!(fs::read_to_string(lab.path("trial.toml")).unwrap().contains("clients = 3"));
@@ -116,6 +116,45 @@ fn what_ends_clients_leaves_none() {
     lab.assert_nothing_left("after clients that were ended");
 }
 
+/// What MPI prints of itself is nobody's result, and an mpirun whose ranks fail is ended.
+#[test]
+fn an_mpirun_that_talks_or_fails_is_no_hang() {
+    let Some(lab) = lab("an_mpirun_that_talks_or_fails_is_no_hang") else { return };
+    lab.wrap("mpirun", "echo a warning; echo 1 2 3; exec $real \"$@\"");
+    let words =
+        "compare dir:a dir:b -w append-fsync --threads 1 --duration 200ms --rounds 1 --clients 3 --json";
+    let talks = lab.run(words);
+    assert_eq!(cells(&talks.document())[0]["together"]["clients"], 3, "{talks:?}");
+    lab.wrap("mpirun", "echo there is no network here >&2; echo '{}'; sleep 1000");
+    let hangs = lab.start(words);
+    support::pause(Duration::from_secs(2));
+    hangs.signal(Signal::INT);
+    assert_eq!(hangs.end(PATIENCE).code(), 130);
+    lab.wrap("mpirun", "echo there is no network here >&2; exit 1");
+    let fails = lab.run(words);
+    assert!(fails.stdout.contains("there is no network here"), "{fails:?}");
+    assert_empty(&lab);
+    lab.assert_nothing_left("after other mpiruns");
+}
+
+#[test]
+fn trials_of_other_numbers_of_clients_are_not_pooled() {
+    let Some(lab) = lab("trials_of_other_numbers_of_clients_are_not_pooled") else { return };
+    let words = "compare dir:a dir:b -w append-fsync --threads 1 --duration 100ms --rounds 5 --no-page";
+    for clients in ["", "--clients 3"] {
+        let ended = lab.run(&format!("{words} {clients}"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    }
+    let pooled = lab.run("meta --json").json().pop().unwrap();
+    let trials: Vec<usize> = pooled["questions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|question| question["hosts"][0]["trials"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(trials, [1, 1], "{pooled}");
+}
+
 #[test]
 fn what_clients_cannot_do_is_refused() {
     let lab = Lab::new();
@@ -127,6 +166,7 @@ fn what_clients_cannot_do_is_refused() {
         ("compare dir:a dir:b --clients 4 -w ycsb-a", "`ycsb-a` is not made by several clients"),
         ("compare dir:a dir:b --clients 0", "clients is out of range"),
         ("compare dir:a dir:b --clients 4 --set trial.memory=1GiB", "memory of clients"),
+        ("compare dir:a dir:b --clients 4 --decide-on cpu-time", "is not counted on the hosts of clients"),
         ("compare dir:a dir:b --clients 4 --on 'command run {host}'", "clients are started by mpirun"),
     ] {
         let refused = crate::cluster::run_quoted(&lab, words);

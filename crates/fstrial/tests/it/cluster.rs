@@ -566,7 +566,7 @@ fn hosts_check_claims() {
     let refused = run_quoted(&lab, &(words + " --again"));
     assert!(refused.code() == 2 && refused.stderr.contains("--again is for one host"), "{refused:?}");
     let text = lab.run("meta claims.hosts");
-    assert!(text.stdout.contains("me-2026-data-journal, part 1: device-bytes of all / ordered"), "{text:?}");
+    assert!(text.stdout.contains("me-2026-data-journal: device-bytes of all / ordered"), "{text:?}");
     lab.assert_nothing_left("after claims of hosts");
 }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) rank: u16,
+    pub(super) host: String,
     /// When its measured time began, by the clock of the first client.
     pub(super) start_ns: i64,
     /// How far that may be off.
@@ -171,7 +172,7 @@ mod tests {
     }
 
     fn share(rank: u16, start_ns: i64, load: LoadResult) -> Share {
-        Share { rank, start_ns, doubt_ns: 10, loads: vec![load] }
+        Share { rank, host: "h".into(), start_ns, doubt_ns: 10, loads: vec![load] }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::cli::{
     conduct::{self, AfterRound, ConductArgs},
     on, results,
 };
-use fstrial_model::{device::DeviceKind, trial::Trial};
+use fstrial_model::{claim::ClaimQuestion, device::DeviceKind, trial::Trial};
 use fstrial_report::{document::Document, json_lines, stdout};
 use fstrial_run::{
     answers,
@@ -120,7 +120,16 @@ fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Tri
     }
     trial.leave_out_controls();
     trial.trial.rounds = Some(on::ROUNDS);
+    let plan = Plan::new(trial.settled(environment::cpus())?, 0)?;
+    if !plan.parts.iter().any(|part| is_pooled(&part.part.asked)) {
+        return Ok(Err("no part of it is a ratio, which hosts could have together".into()));
+    }
     Ok(on::fix(&mut trial, claims.budget).map(|()| trial).map_err(|error| error.to_string()))
+}
+
+/// Whether what hosts find of a part is put together.
+const fn is_pooled(asked: &ClaimQuestion) -> bool {
+    matches!(asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. })
 }
 
 /// A trial with the seed of this host, and its image in the home: the current folder of a job may be one that all hosts share.
@@ -135,13 +144,15 @@ fn of_this_host(mut trial: Trial, order: &Order, home: &Home) -> Result<Trial, E
 /// Runs the remaining rounds of the trials, and sends their store.
 fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> Result<u8, ExpectedError> {
     let parts = parts(order, home)?;
-    let mut trials = Trials { home, speaker, results: home.results()?, done: 0, begun: Vec::new() };
     let known: Vec<Option<StoredTrial>> = parts
         .iter()
         .map(|part| part.as_ref().map_or(Ok(None), |trial| known(home, trial)))
         .collect::<Result<_, _>>()?;
     let rounds = known.iter().flatten().map(|known| known.summary.rounds).sum();
     speaker.say(News::Begun { rounds });
+    // What is known of later ones is sent with the first, too: a store takes the place of the last one.
+    let begun = known.iter().flatten().map(|known| known.summary.id).collect();
+    let mut trials = Trials { home, speaker, results: home.results()?, done: rounds, begun };
     let mut open = None;
     for (part, known) in parts.into_iter().zip(known) {
         let left_out = match part {
@@ -176,7 +187,7 @@ struct Trials<'a> {
     home: &'a Home,
     speaker: &'a Speaker,
     results: PathBuf,
-    /// Rounds of those that were before.
+    /// Rounds of all of them, but for those that the running one makes.
     done: u32,
     begun: Vec<TrialId>,
 }
@@ -190,6 +201,7 @@ impl Trials<'_> {
         interrupt: &Interrupt,
     ) -> Result<bool, ExpectedError> {
         let id = known.as_ref().map(|known| known.summary.id.0);
+        let others = self.done - known.as_ref().map_or(0, |known| known.summary.rounds);
         let before = match &known {
             Some(stored) => Some(results::judge_again(&Store::open_read_only(&self.results)?, stored)?),
             None => None,
@@ -198,7 +210,7 @@ impl Trials<'_> {
             Some(document) => document,
             None => {
                 let mut args = ConductArgs::of(Permission::default(), &[], true);
-                args.after_round = Some(self.after_round(trial));
+                args.after_round = Some(self.after_round(trial, others));
                 let ended = conduct::measure(trial, &args, self.home, id, interrupt)?;
                 ended.left.iter().for_each(crate::cli::show);
                 ended.document
@@ -208,20 +220,22 @@ impl Trials<'_> {
             .trial_id
             .map(TrialId)
             .ok_or_else(|| ExpectedError::Fault("a trial without a number".into()))?;
-        self.begun.push(id);
-        self.done += Store::open_read_only(&self.results)?.trial(id)?.summary.rounds;
+        if !self.begun.contains(&id) {
+            self.begun.push(id);
+        }
+        self.done = others + Store::open_read_only(&self.results)?.trial(id)?.summary.rounds;
         self.speaker.say(News::Rounds { done: self.done });
         send_store(&self.results, &self.begun, self.speaker)?;
         Ok(is_complete(&document))
     }
 
     /// Sends the number of a round when it has ended, and sometimes the store: nothing is measured meanwhile.
-    fn after_round(&self, trial: &Trial) -> AfterRound {
+    fn after_round(&self, trial: &Trial, others: u32) -> AfterRound {
         let (home, results, speaker) = (self.home.clone(), self.results.clone(), self.speaker.clone());
-        let (trial, done, begun) = (trial.clone(), self.done, self.begun.clone());
+        let (trial, begun) = (trial.clone(), self.begun.clone());
         let sent: Mutex<Option<Instant>> = Mutex::new(None);
         AfterRound(Arc::new(move |round| {
-            speaker.say(News::Rounds { done: done + round });
+            speaker.say(News::Rounds { done: others + round });
             let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
             if sent.is_some_and(|since| since.elapsed() < BETWEEN_STORES) {
                 return;
@@ -229,7 +243,8 @@ impl Trials<'_> {
             *sent = Some(Instant::now());
             // The trial does not depend on it: the next one, or that at the end, has its rounds, too.
             if let Ok(Some(stored)) = known(&home, &trial) {
-                let all: Vec<TrialId> = begun.iter().copied().chain([stored.summary.id]).collect();
+                let mut all = begun.clone();
+                all.extend(Some(stored.summary.id).filter(|id| !begun.contains(id)));
                 let _ = send_store(&results, &all, &speaker);
             }
         }))

@@ -224,6 +224,8 @@ impl CheckArgs {
             ("--place", !self.places.is_empty()),
             ("--again", self.again),
             ("--dry-run", self.dry_run),
+            ("--erase-signature", !self.erase_signature.is_empty()),
+            ("--format", self.format != Format::Text),
         ];
         if let Some((flag, _)) = given.iter().find(|(_, is_given)| *is_given) {
             return Err(ExpectedError::usage(
