@@ -61,7 +61,12 @@ fn words(progress: &Progress) -> (&'static str, &str) {
 fn line(row: &HostRow, rounds: u32) -> String {
     let (state, why) = words(&row.progress);
     let of = match row.progress {
-        Progress::Done => format!(", {}", rounds_in_words(row.rounds as usize)),
+        Progress::Done if row.left_out.is_empty() => format!(", {}", rounds_in_words(row.rounds as usize)),
+        Progress::Done => format!(
+            ", {}, {} left out",
+            rounds_in_words(row.rounds as usize),
+            numbers::counted(row.left_out.len(), "claim")
+        ),
         Progress::Failed(_) => format!(" with {} of {rounds} rounds", row.rounds),
         Progress::Waiting(_) | Progress::Running => String::new(),
     };

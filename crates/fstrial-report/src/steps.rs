@@ -381,8 +381,16 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
             Some(_) => "with what was loaded",
             None => "lay out the workload's files",
         };
+        let clients = plan.trial.trial.clients;
+        if clients > 1 {
+            steps.add(
+                format!("mpirun starts {clients} clients; what follows is done by each, in a folder of its own (client-0 …)"),
+                "they end with the worker",
+            );
+        }
         steps.add(format!("{files}: sync, drop the page cache of the machine (as root)"), "none needed");
-        steps.add("warm up, measure", "none needed");
+        let together = if clients > 1 { "wait for each other at a barrier; " } else { "" };
+        steps.add(format!("{together}warm up, measure"), "none needed");
     }
     if plan.workloads.iter().any(|workload| workload.program().is_some()) {
         steps.add("run the commands of the workload, listed below", "their processes end with the worker");

@@ -44,7 +44,8 @@ const VERSION_BYTES: usize = 200;
 /// Time for everything around a command.
 const AROUND: Nanos = Nanos::secs(60);
 /// Packages of programs whose package is not called like them: for apt, dnf, zypper and pacman.
-const PACKAGES: [(&str, [&str; 4]); 15] = [
+const PACKAGES: [(&str, [&str; 4]); 16] = [
+    ("mpirun", ["openmpi-bin", "openmpi", "openmpi", "openmpi"]),
     ("mdtest", ["ior", "ior", "ior", "ior"]),
     ("postgres", POSTGRESQL),
     ("initdb", POSTGRESQL),

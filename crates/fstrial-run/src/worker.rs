@@ -12,6 +12,7 @@ use super::{
     operation::{self, Order, Step},
     program::{self, Level},
 };
+pub use clients::require_mpi;
 pub use helper::helper;
 
 use crate::{error::ExpectedError, exit_code};
@@ -605,10 +606,15 @@ fn check_errors(result: &LoadResult) -> Result<(), RunFailure> {
         return Ok(());
     }
     let first = result.first_error.as_deref().unwrap_or("unknown");
-    Err(load_failure(
-        format!("{} operations failed under load; the first: {first}", result.errors),
-        "see the kernel log (dmesg); `no space left` asks for a larger device (its size) or a smaller workload",
-    ))
+    let hint = match first.contains("was not done within") {
+        true => {
+            "work of a fixed size takes as long as it takes, and --duration is the longest: leave it out, or give more"
+        }
+        false => {
+            "see the kernel log (dmesg); `no space left` asks for a larger device (its size) or a smaller workload"
+        }
+    };
+    Err(load_failure(format!("{} operations failed under load; the first: {first}", result.errors), hint))
 }
 
 /// Refuses the result of a load that did not do its work.

@@ -83,7 +83,7 @@ impl Trial {
             return Some(problem(
                 &at,
                 "clients is out of range (1 to 10000)",
-                "write clients = 16, or leave it out",
+                "use 1 to 10000, such as 16, or leave it out",
             ));
         }
         if settings.clients == 1 {

@@ -236,6 +236,14 @@ fn state_of(state: &str, reason: &str) -> JobState {
     }
 }
 
+/// Asks the controller for nothing.
+///
+/// # Errors
+/// It does not answer, or there is none.
+pub fn require() -> Result<(), ExpectedError> {
+    call("sinfo", &["--noheader".to_owned()]).map(drop)
+}
+
 /// Runs a command of Slurm's, with the user's environment, which says where its configuration is.
 fn output(program: &str, words: &[String]) -> std::io::Result<Output> {
     #[expect(clippy::disallowed_methods, reason = "the scheduler is configured by the user's environment")]
@@ -244,7 +252,7 @@ fn output(program: &str, words: &[String]) -> std::io::Result<Output> {
 
 /// The same, and what it printed.
 fn call(program: &str, words: &[String]) -> Result<String, ExpectedError> {
-    let hint = "see that the cluster works: sinfo";
+    let hint = "see that the cluster works, and that SLURM_CONF leads to its configuration if that is elsewhere: sinfo";
     let done = output(program, words)
         .map_err(|error| ExpectedError::usage(format!("{program} could not be started: {error}"), hint))?;
     if !done.status.success() {

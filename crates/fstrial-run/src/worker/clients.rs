@@ -220,6 +220,25 @@ fn say(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+fn lacking(what: String, hint: &str) -> RunFailure {
+    RunFailure { kind: FailureKind::HostLacks, stage: Stage::Attach, what, hint: Some(hint.into()) }
+}
+
+/// `mpirun`, and the program between it and clients.
+///
+/// # Errors
+/// One of them is not here; says how to come by it.
+pub fn require_mpi() -> Result<(PathBuf, PathBuf), RunFailure> {
+    let mpirun = command::find("mpirun")
+        .ok_or_else(|| lacking("mpirun is not installed".into(), &install("mpirun")))?;
+    let relay = command::find_own(RELAY).ok_or_else(|| {
+        let hint =
+            format!("build it: `./x mpi`, in the sources of fstrial; put it next to {}", own().display());
+        lacking(format!("{RELAY} is not installed"), &hint)
+    })?;
+    Ok((mpirun, relay))
+}
+
 /// `mpirun`, and what it and its clients say.
 struct Clients {
     child: Child,
@@ -229,23 +248,9 @@ struct Clients {
 
 impl Clients {
     fn start(task: &Task, folder: &Path) -> Result<Self, RunFailure> {
-        let lacks = |what: String, hint: String| RunFailure {
-            kind: FailureKind::HostLacks,
-            stage: Stage::Layout,
-            what,
-            hint: Some(hint),
-        };
-        let relay = command::find_own(RELAY).ok_or_else(|| {
-            lacks(
-                format!("{RELAY} is not installed"),
-                format!("./x mpi builds it; put it next to {}", own().display()),
-            )
-        })?;
-        let mpirun = command::find("mpirun")
-            .ok_or_else(|| lacks("mpirun is not installed".into(), install("mpirun")))?;
-        let failed = |error: std::io::Error| {
-            lacks(format!("could not start mpirun: {error}"), "mpirun --version".into())
-        };
+        let (mpirun, relay) = require_mpi()?;
+        let failed =
+            |error: std::io::Error| lacking(format!("could not start mpirun: {error}"), "mpirun --version");
         #[expect(clippy::disallowed_methods, reason = "starts this very program")]
         let mut command = Command::new("/proc/self/exe");
         command.args(["worker", "--"]).arg(mpirun).args(["-np", &task.clients.to_string()]);

@@ -146,7 +146,7 @@ pub(crate) struct CompareArgs {
     clients: Option<u16>,
 
     /// Where clients run: slurm, with words for salloc after it [default: where mpirun starts them].
-    #[arg(long, value_name = "SCHEDULER", requires = "clients", hide_short_help = true)]
+    #[arg(long, value_name = "SCHEDULER", hide_short_help = true)]
     on: Option<Where>,
 
     /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
@@ -225,6 +225,12 @@ fn engine_help() -> String {
 pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     let mut trial = args.trial()?;
     args.check(&trial)?;
+    if args.on.is_some() && trial.trial.clients == 1 {
+        return Err(ExpectedError::usage(
+            "--on is for clients that make a run together, and there is one (--clients)",
+            "for a trial on each of many hosts: --save trial.toml, then fstrial run trial.toml --on slurm --hosts N",
+        ));
+    }
     // Only a trial without mistakes is worth the seconds of booting a guest.
     if trial.places.iter().any(|place| place.kvm) {
         args.try_kvm(&mut trial)?;

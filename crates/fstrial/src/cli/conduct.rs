@@ -200,6 +200,7 @@ pub(crate) fn measure(
     }
     let reaches = reaches(&args.places, &plan, home)?;
     lacking::layers(&plan.trial)?;
+    lacking::clients(&plan.trial)?;
     reach::check(&reaches, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;

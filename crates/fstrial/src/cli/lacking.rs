@@ -21,6 +21,7 @@ use fstrial_run::{
     place::boot::Boot,
     plan::Plan,
     program::install,
+    worker,
 };
 use fstrial_stack::{StackError, command, device, host, mapped};
 use std::path::Path;
@@ -61,6 +62,15 @@ fn arms_on_this_host(trial: &Trial) -> impl Iterator<Item = &Arm> {
     trial.arms.iter().filter(is_here)
 }
 
+/// Refuses clients where nothing starts them.
+pub(super) fn clients(trial: &Trial) -> Result<(), ExpectedError> {
+    if trial.trial.clients == 1 {
+        return Ok(());
+    }
+    let lacks = |failure| ExpectedError::Run { context: "clients".into(), failure };
+    worker::require_mpi().map(drop).map_err(lacks)
+}
+
 /// What the arms and the programs of a trial need and this host has not, where they are on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let arms = || arms_on_this_host(trial);
@@ -70,8 +80,9 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let has_programs = arms().next().is_some();
     let programs = workloads.iter().filter(|_| has_programs).flat_map(missing_programs);
     let programs = programs.map(|program| format!("{program} is not installed; {}", install(program)));
+    let mpi = clients(trial).err().map(|error| with_hint(&error));
     let mut missing = Vec::new();
-    for line in filesystems.chain(layers).chain(programs) {
+    for line in filesystems.chain(layers).chain(programs).chain(mpi) {
         if !missing.contains(&line) {
             missing.push(line);
         }

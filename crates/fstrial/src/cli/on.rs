@@ -22,7 +22,7 @@ use fstrial_run::{
     error::ExpectedError,
     exit_code, forecast,
     interrupt::Interrupt,
-    numbers::counted,
+    numbers::{self, counted},
     plan::Plan,
 };
 use fstrial_store::Store;
@@ -126,6 +126,17 @@ impl Asked {
         })
     }
 
+    /// `11 claims of 8 rounds each, at most 2 h`.
+    fn in_words(&self) -> String {
+        let most = numbers::wait(self.time.as_secs_f64());
+        match &self.work {
+            Work::Trial(_) => format!("{} each, at most {most}", counted(self.rounds, "round")),
+            Work::Claims(claims) => {
+                format!("{} of {ROUNDS} rounds each, at most {most}", counted(claims.files.len(), "claim"))
+            }
+        }
+    }
+
     /// Claims, each with [`ROUNDS`]. `time`: what all of them may take.
     pub(super) fn of_claims(claims: Claims, time: Nanos) -> Self {
         let rounds = ROUNDS * u32::try_from(claims.files.len()).unwrap_or(u32::MAX);
@@ -172,9 +183,16 @@ pub(super) fn exec(
     let mut campaign = Campaign::begin(&folder, &wanted, &interrupt, scheduler)?;
     let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet(), campaign.rows.len());
     let open = campaign.rows.iter().filter(|row| !row.progress.is_over()).count();
-    if campaign.outlives() && open > 0 && !conduct.is_json() && !conduct.is_quiet() {
+    if open > 0 && !conduct.is_json() && !conduct.is_quiet() {
+        let otherwise = match campaign.outlives() {
+            true => {
+                "cancels them; if this command ends otherwise, they continue, and the same command follows them"
+            }
+            false => "ends them, and the same command resumes them",
+        };
+        let of = asked.in_words();
         super::say(&format!(
-            "{} in {}; Ctrl-C cancels them; if this command ends otherwise, they continue, and the same command follows them\n",
+            "{} in {}, {of}; Ctrl-C {otherwise}\n",
             counted(open, "job"),
             folder.dir().path().display()
         ));
@@ -329,6 +347,7 @@ fn answer(
     let failed: Vec<&HostRow> =
         campaign.rows.iter().filter(|row| matches!(row.progress, Progress::Failed(_))).collect();
     if is_interrupted {
+        super::say("interrupted; the same command resumes these hosts\n");
         return Ok(exit_code::INTERRUPTED);
     }
     if !failed.is_empty() {

@@ -1,6 +1,6 @@
 //! What starts jobs on other hosts: the words after `--on`.
 
-use fstrial_run::error::ExpectedError;
+use fstrial_run::{cluster::slurm, error::ExpectedError};
 use std::{os::unix::process::CommandExt, process::Command, str::FromStr};
 
 /// What starts jobs.
@@ -52,6 +52,7 @@ impl Where {
         if std::env::var_os("SLURM_JOB_ID").is_some() {
             return Ok(());
         }
+        slurm::require()?;
         let own = std::env::current_exe().map_err(|error| ExpectedError::Fault(error.to_string()))?;
         #[expect(
             clippy::disallowed_methods,

@@ -165,6 +165,7 @@ fn what_clients_cannot_do_is_refused() {
         ("compare ext4 xfs --clients 4", "only directories can be shared by clients"),
         ("compare dir:a dir:b --clients 4 -w ycsb-a", "`ycsb-a` is not made by several clients"),
         ("compare dir:a dir:b --clients 0", "clients is out of range"),
+        ("compare dir:a dir:b --on slurm", "fstrial run trial.toml --on slurm --hosts N"),
         ("compare dir:a dir:b --clients 4 --set trial.memory=1GiB", "memory of clients"),
         ("compare dir:a dir:b --clients 4 --decide-on cpu-time", "is not counted on the hosts of clients"),
         ("compare dir:a dir:b --clients 4 --on 'command run {host}'", "clients are started by mpirun"),

@@ -563,8 +563,10 @@ fn hosts_check_claims() {
         other.code() == 2 && other.stderr.contains("hosts of another trial (claims.json there)"),
         "{other:?}"
     );
-    let refused = run_quoted(&lab, &(words + " --again"));
+    let refused = run_quoted(&lab, &format!("{words} --again"));
     assert!(refused.code() == 2 && refused.stderr.contains("--again is for one host"), "{refused:?}");
+    let plain = run_quoted(&lab, words.trim_end_matches("--json"));
+    assert!(plain.stderr.contains("x: done, 8 rounds, 1 claim left out"), "{plain:?}");
     let text = lab.run("meta claims.hosts");
     assert!(text.stdout.contains("me-2026-data-journal: device-bytes of all / ordered"), "{text:?}");
     lab.assert_nothing_left("after claims of hosts");

@@ -175,8 +175,6 @@ fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> 
         };
         let (claim, why) = left_out;
         speaker.say(News::LeftOut { claim, why });
-        trials.done += on::ROUNDS;
-        speaker.say(News::Rounds { done: trials.done });
     }
     speaker.say(News::Ended { complete: open.is_none(), why: open.unwrap_or_default().to_owned() });
     Ok(if open.is_none() { exit_code::VERDICT } else { exit_code::INTERRUPTED })
