@@ -55,6 +55,7 @@
 //! fn measure(load: &Load) -> Result<LoadResult, EngineError> {
 //!     let prepared = prepare(load, Target::Directory("/mnt/arm".as_ref()))?;
 //!     prepared.run(&mut |moment| match moment {
+//!         Moment::Ready => { /* they start when this returns */ }
 //!         Moment::TimedStart => { /* read the machine's counters */ }
 //!         Moment::TimedEnd => { /* and again */ }
 //!     })

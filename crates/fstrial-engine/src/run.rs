@@ -22,6 +22,8 @@ use std::{
 /// An instant of a run at which the caller may want to read the machine's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
+    /// All threads are ready; they start when the caller returns.
+    Ready,
     /// The warm-up is over, the measured time starts.
     TimedStart,
     /// The measured time is over. Requests in flight may still be.
@@ -108,7 +110,7 @@ impl PreparedPhase {
     }
 
     /// Runs the loads at once: warm-up, then the measured time, on a thread for each of theirs. `begin` is called on the
-    /// calling thread at both ends of the measured time (as late as the scheduler wakes it, which on a machine with all
+    /// calling thread before they start and at both ends of the measured time (as late as the scheduler wakes it, which on a machine with all
     /// processors busy can be milliseconds). Gives a result for each load, in their order.
     ///
     /// # Errors
@@ -184,9 +186,9 @@ impl PreparedPhase {
     }
 }
 
-/// The main thread's part: opens the gate and calls the hook at both moments, or at the first if nobody knows when the
-/// second will be.
+/// The main thread's part: opens the gate and calls the hook at each moment, but for the last if nobody knows when that will be.
 fn conduct(load: &Load, clock: &Clock, gate: &Gate, begin: &mut dyn FnMut(Moment)) {
+    begin(Moment::Ready);
     let start = clock.now();
     gate.open(Start::At(start));
     let timeline = Timeline::of(*clock, start, load);

@@ -49,7 +49,7 @@ pub(crate) fn run_in(load: &Load, directory: &Path) -> LoadResult {
     let mut moments = Vec::new();
     let prepared = prepare(load, Target::Directory(directory)).unwrap();
     let result = prepared.run(&mut |moment| moments.push(moment)).unwrap();
-    assert_eq!(moments, [Moment::TimedStart, Moment::TimedEnd]);
+    assert_eq!(moments, [Moment::Ready, Moment::TimedStart, Moment::TimedEnd]);
     check_sums(load, &result);
     result
 }
@@ -646,7 +646,7 @@ fn a_phase_that_is_done_made_every_request_once() {
                 [&result.windows, &result.steady_windows, &result.series].map(|w| w.iter().sum::<u64>());
             assert_eq!(sums, [expected; 3]);
             assert!(result.duration > Nanos(0) && result.duration < duration);
-            assert_eq!(moments, [Moment::TimedStart, Moment::TimedEnd]);
+            assert_eq!(moments, [Moment::Ready, Moment::TimedStart, Moment::TimedEnd]);
         }
     }
 }

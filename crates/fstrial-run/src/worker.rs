@@ -549,6 +549,7 @@ impl<'a> Run<'a> {
         let before = OthersCount::now();
         let loads = prepared.run_all(&mut |moment| {
             let at = match moment {
+                Moment::Ready => return,
                 Moment::TimedStart => 0,
                 Moment::TimedEnd => 1,
             };

@@ -155,17 +155,19 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
         if number == 0 || phase.settle {
             settle(&own)?;
         }
-        say("barrier");
-        let go: Go = read(lines)
-            .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))?;
-        let mut began = None;
-        let loads = prepared.run_all(&mut |moment| {
-            if moment == Moment::TimedStart {
-                began = Some(clock_ns().saturating_add(go.offset_ns));
+        let (mut go, mut began) = (None, 0);
+        let loads = prepared.run_all(&mut |moment| match moment {
+            Moment::Ready => {
+                say("barrier");
+                go = read::<Go>(lines).ok();
             }
+            Moment::TimedStart => began = clock_ns(),
+            Moment::TimedEnd => {}
         });
+        let go =
+            go.ok_or_else(|| load_failure("the other clients are gone".into(), "look at the host of each"))?;
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let start_ns = began.unwrap_or_default();
+        let start_ns = began.saturating_add(go.offset_ns);
         let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
         say(&serde_json::to_string(&share).expect("a share is plain data"));
     }
