@@ -1,9 +1,12 @@
 //! The progress of the hosts of a campaign: a line for each change, and one for all of them.
 
 use crate::{json_lines, numbers, plain, verdict::rounds_in_words};
-use fstrial_run::cluster::{Campaign, HostRow, Progress};
+use fstrial_run::cluster::{HostRow, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
+
+/// Hosts that have a row while they run.
+const ROWS: usize = 12;
 
 /// The progress display.
 pub struct Shown {
@@ -17,13 +20,13 @@ pub struct Shown {
 impl Shown {
     pub fn new(json: bool, quiet: bool, hosts: usize) -> Self {
         let bar = if json || quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        bar.set_style(ProgressStyle::with_template("{wide_msg}").expect("it is a valid template"));
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("it is a valid template"));
         Self { bar, json, quiet, last: vec![None; hosts] }
     }
 
     /// Shows what has changed.
-    pub fn show(&mut self, campaign: &Campaign<'_>) {
-        for (row, last) in campaign.rows.iter().zip(&mut self.last) {
+    pub fn show(&mut self, rows: &[HostRow], rounds: u32) {
+        for (row, last) in rows.iter().zip(&mut self.last) {
             if last.as_ref() == Some(&row.progress) {
                 continue;
             }
@@ -34,10 +37,10 @@ impl Shown {
                     "event": "host", "host": row.host, "state": state, "why": why, "rounds": row.rounds,
                 }));
             } else if !self.quiet {
-                self.bar.suspend(|| eprint_line(&plain(&line(row, campaign.rounds))));
+                self.bar.suspend(|| eprint_line(&plain(&line(row, rounds))));
             }
         }
-        self.bar.set_message(underway(campaign));
+        self.bar.set_message(underway(rows, rounds));
         self.bar.tick();
     }
 
@@ -74,21 +77,34 @@ fn line(row: &HostRow, rounds: u32) -> String {
     format!("{}: {state}{of}{why}", row.host)
 }
 
-/// The progress of all of them, and about how much time is left.
-fn underway(campaign: &Campaign<'_>) -> String {
-    let rows = &campaign.rows;
-    let over = rows.iter().filter(|row| row.progress.is_over()).count();
-    let done: u32 = rows.iter().map(|row| row.rounds.min(campaign.rounds)).sum();
-    let all = campaign.rounds as usize * rows.len();
-    let left = rows.iter().filter(|row| row.progress == Progress::Running).filter_map(|row| {
-        let (since, had) = row.since?;
-        let made = row.rounds.checked_sub(had).filter(|made| *made > 0)?;
-        let each = since.elapsed().as_secs_f64() / f64::from(made);
-        Some(each * f64::from(campaign.rounds.saturating_sub(row.rounds)))
-    });
-    let left = left.fold(0.0, f64::max);
-    let wait = if left > 0.0 { format!("; about {} left", numbers::wait(left)) } else { String::new() };
-    format!("{over} of {} hosts done, {done} of {all} rounds{wait}", rows.len())
+/// A row for each host that runs, and the progress of all of them, with about how much time is left.
+fn underway(hosts: &[HostRow], rounds: u32) -> String {
+    let running: Vec<&HostRow> = hosts.iter().filter(|host| host.progress == Progress::Running).collect();
+    let width = running.iter().take(ROWS).map(|host| host.host.chars().count()).max().unwrap_or(0);
+    let row = |host: &&HostRow| {
+        let wait = left(host, rounds)
+            .map_or_else(String::new, |left| format!("; about {} left", numbers::wait(left)));
+        plain(&format!("{:<width$}  {} of {rounds} rounds{wait}", host.host, host.rounds))
+    };
+    let mut lines: Vec<String> = running.iter().take(ROWS).map(row).collect();
+    if let Some(more) = running.len().checked_sub(ROWS).filter(|more| *more > 0) {
+        lines.push(format!("… {more} more run"));
+    }
+    let over = hosts.iter().filter(|host| host.progress.is_over()).count();
+    let done: u32 = hosts.iter().map(|host| host.rounds.min(rounds)).sum();
+    let all = rounds as usize * hosts.len();
+    let longest = running.iter().filter_map(|host| left(host, rounds)).fold(0.0, f64::max);
+    let wait = if longest > 0.0 { format!("; about {} left", numbers::wait(longest)) } else { String::new() };
+    lines.push(format!("{over} of {} hosts done, {done} of {all} rounds{wait}", hosts.len()));
+    lines.join("\n")
+}
+
+/// About how many seconds a host still takes, once it has made a round.
+fn left(host: &HostRow, rounds: u32) -> Option<f64> {
+    let (since, had) = host.since?;
+    let made = host.rounds.checked_sub(had).filter(|made| *made > 0)?;
+    let each = since.elapsed().as_secs_f64() / f64::from(made);
+    Some(each * f64::from(rounds.saturating_sub(host.rounds)))
 }
 
 fn eprint_line(line: &str) {

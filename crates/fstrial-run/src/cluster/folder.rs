@@ -19,10 +19,10 @@ const SHOWN: usize = 300;
 /// Most bytes of small files.
 const SMALL: u64 = 16 << 20;
 
-/// The folder of a campaign, locked as long as this value lives.
+/// The folder of a campaign, locked as long as this value lives, unless somebody only looks on.
 pub struct Folder {
     dir: PrivateDir,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -47,12 +47,27 @@ impl Folder {
         let failed = |source| ExpectedError::File { what: "lock", path: path.to_owned(), source };
         let file = file.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir, _lock: file }),
+            Ok(()) => Ok(Self { dir, _lock: Some(file) }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(ExpectedError::usage(
                 format!("another command follows the campaign in {}", path.display()),
                 "wait for it, or name another folder with --folder",
             )),
             Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// Opens the folder of a campaign that another command follows.
+    ///
+    /// # Errors
+    /// There is none, or others can write to it.
+    pub fn look_at(path: &Path) -> Result<Self, ExpectedError> {
+        let dir = PrivateDir::open(path)?.map(|dir| Self { dir, _lock: None });
+        match dir {
+            Some(folder) if !folder.hosts()?.is_empty() => Ok(folder),
+            _ => Err(ExpectedError::usage(
+                format!("{} is not the folder of a campaign", path.display()),
+                "name that of `fstrial run … --on`, such as trial.hosts",
+            )),
         }
     }
 

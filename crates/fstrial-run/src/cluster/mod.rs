@@ -330,8 +330,28 @@ impl HostRow {
         }
     }
 
-    /// Reads the new lines of its attempt, and keeps the last store among them.
+    /// Reads the new lines of its attempt, for who looks on.
+    pub fn look(&mut self, folder: &Folder) {
+        let _ = self.hear(folder);
+        self.progress = match (&self.ended, self.since) {
+            (Some(ended), _) => ended.clone(),
+            (None, Some(_)) => Progress::Running,
+            (None, None) => Progress::Waiting(String::new()),
+        };
+    }
+
+    /// The same, and keeps the last store among them.
     fn read(&mut self, folder: &Folder) -> Result<(), ExpectedError> {
+        let Some(bytes) = self.hear(folder) else { return Ok(()) };
+        match self.checked(&bytes, folder)? {
+            Ok(bytes) => folder.keep(&format!("{}.db", self.host), &bytes)?,
+            Err(why) => self.ended = Some(Progress::Failed(why)),
+        }
+        Ok(())
+    }
+
+    /// Hears the new lines of its attempt; gives the last store among them.
+    fn hear(&mut self, folder: &Folder) -> Option<String> {
         let mut lines = std::mem::take(&mut self.lines);
         let mut store = None;
         lines.read(folder.dir(), &format!("{}.out", self.host), |line| {
@@ -352,12 +372,7 @@ impl HostRow {
             }
         });
         self.lines = lines;
-        let Some(bytes) = store else { return Ok(()) };
-        match self.checked(&bytes, folder)? {
-            Ok(bytes) => folder.keep(&format!("{}.db", self.host), &bytes)?,
-            Err(why) => self.ended = Some(Progress::Failed(why)),
-        }
-        Ok(())
+        store
     }
 
     /// The bytes of a store, if it has trials of this host and no others.
@@ -385,6 +400,15 @@ impl HostRow {
         folder.remove(&name);
         Ok(found.map(|()| bytes))
     }
+}
+
+/// The hosts that the folder of a campaign has.
+///
+/// # Errors
+/// It cannot be read.
+pub fn rows(folder: &Folder) -> Result<Vec<HostRow>, ExpectedError> {
+    let row = |host: &String| HostRow::of(host, folder.attempt(host).unwrap_or_default(), 0);
+    Ok(folder.hosts()?.iter().map(row).collect())
 }
 
 fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {

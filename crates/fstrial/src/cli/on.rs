@@ -12,7 +12,7 @@ use fstrial_report::{campaign::Shown, json_lines, meta, page, summary::listed};
 use fstrial_run::{
     claim::ClaimVerdict,
     cluster::{
-        Campaign, Folder, HostRow, Progress, Scheduler, Wanted,
+        self, Campaign, Folder, HostRow, Progress, Scheduler, Wanted,
         command::Commands,
         lines::{Claims, Order, Work},
         slurm::Slurm,
@@ -26,7 +26,12 @@ use fstrial_run::{
     plan::Plan,
 };
 use fstrial_store::Store;
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    thread,
+    time::Duration,
+};
 
 /// Rounds of each host where neither the file nor a flag says how many.
 pub(super) const ROUNDS: u32 = 8;
@@ -36,6 +41,10 @@ const MARGIN: f64 = 4.0;
 const AROUND: Nanos = Nanos::secs(15 * 60);
 /// A budget of a file beyond the estimate counts up to this.
 const LEAST_BUDGET: Nanos = Nanos::secs(3600);
+/// What is asked, in the folder.
+const NAMES: [&str; 2] = ["trial.toml", "claims.json"];
+/// How often who looks on reads what is new.
+const LOOK: Duration = Duration::from_secs(1);
 /// Hosts that a message names.
 const SHOWN: usize = 8;
 /// Seed of a campaign where its file has none.
@@ -197,7 +206,7 @@ pub(super) fn exec(
             folder.dir().path().display()
         ));
     }
-    let followed = campaign.follow(&interrupt, &mut |campaign| shown.show(campaign));
+    let followed = campaign.follow(&interrupt, &mut |campaign| shown.show(&campaign.rows, campaign.rounds));
     shown.clear();
     followed?;
     answer(&campaign, &folder, conduct, interrupt.is_raised())
@@ -247,7 +256,6 @@ pub(super) fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), Expect
 
 /// The order of all hosts, and what is asked in the folder.
 fn order(work: &Work, folder: &Folder) -> Result<Order, ExpectedError> {
-    const NAMES: [&str; 2] = ["trial.toml", "claims.json"];
     let (name, text) = match work {
         Work::Trial(toml) => (NAMES[0], toml.clone()),
         Work::Claims(claims) => {
@@ -307,6 +315,35 @@ fn scheduler(
             Ok((Box::new(Commands::new(words.clone())), named.cloned().unwrap_or_default()))
         }
     }
+}
+
+/// Looks on while another command follows a campaign: hosts as rows, until all have ended.
+///
+/// # Errors
+/// The folder is not that of a campaign.
+pub(super) fn watch(path: &Path) -> Result<u8, ExpectedError> {
+    let folder = Folder::look_at(path)?;
+    let interrupt = Interrupt::at_signals()
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+    let trial = folder.read(NAMES[0])?.and_then(|text| {
+        Trial::parse("the trial of the folder", &String::from_utf8_lossy(&text)).ok()?.trial.rounds
+    });
+    let claims = folder.read(NAMES[1])?.and_then(|text| serde_json::from_slice::<Claims>(&text).ok());
+    let of_claims = claims.map(|claims| Asked::of_claims(claims, Nanos(0)).rounds);
+    let rounds = trial.or(of_claims).unwrap_or(ROUNDS);
+    let mut rows = cluster::rows(&folder)?;
+    let mut shown = Shown::new(false, false, rows.len());
+    while !interrupt.is_raised() {
+        rows.iter_mut().for_each(|row| row.look(&folder));
+        shown.show(&rows, rounds);
+        if rows.iter().all(|row| row.progress.is_over()) {
+            break;
+        }
+        thread::park_timeout(LOOK);
+    }
+    shown.clear();
+    super::say(&format!("what they say together so far: fstrial meta {}\n", path.display()));
+    Ok(if interrupt.is_raised() { exit_code::INTERRUPTED } else { exit_code::VERDICT })
 }
 
 /// Pools the stores of the folder, and ends the command.

@@ -1,7 +1,7 @@
 //! `fstrial watch`: looks on while another process runs a trial, through the store alone.
 
 use super::{
-    Home, results,
+    Home, on, results,
     standing::{KILLED, Standing},
 };
 use clap::Args;
@@ -18,7 +18,12 @@ use fstrial_run::{
 };
 use fstrial_store::{RunId, SessionId, Store, StoredTrial, TrialId, TrialStatus};
 use jiff::Timestamp;
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    path::PathBuf,
+    str::FromStr,
+    time::{Duration, Instant},
+};
 
 /// How often the store is asked whether there is something new.
 const POLL: Duration = Duration::from_millis(500);
@@ -37,18 +42,47 @@ const TIMED: usize = 20;
 Examples:
   fstrial watch
   fstrial watch 12
+  fstrial watch trial.hosts                              the hosts of `fstrial run trial.toml --on …`
   sudo fstrial watch --home /root/.local/share/fstrial")]
 pub(crate) struct WatchArgs {
-    /// The trial's number [default: the one that is running, else the last].
-    id: Option<i64>,
+    /// The trial's number, or the folder of a trial on many hosts [default: the one that is running, else the last].
+    #[arg(value_name = "ID|FOLDER")]
+    what: Option<What>,
 
     #[command(flatten)]
     home: Home,
 }
 
+/// What is watched.
+#[derive(Debug, Clone)]
+enum What {
+    Trial(i64),
+    Campaign(PathBuf),
+}
+
+impl FromStr for What {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.parse().map_or_else(|_| Self::Campaign(text.into()), Self::Trial))
+    }
+}
+
+impl WatchArgs {
+    const fn id(&self) -> Option<i64> {
+        match &self.what {
+            Some(What::Trial(id)) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
+    if let Some(What::Campaign(folder)) = &args.what {
+        return on::watch(folder);
+    }
     let store = results::open(&args.home)?;
-    let mut at = match args.id {
+    let mut at = match args.id() {
         Some(id) => store.trial(TrialId(id))?.summary.id,
         None => {
             current(&store)?.ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?
@@ -145,7 +179,7 @@ impl Watch<'_> {
             following.read(self.store, &stored)?;
         }
         following.stand(is_alive);
-        if self.args.id.is_none() && is_new && !following.runs {
+        if self.args.id().is_none() && is_new && !following.runs {
             let other = current(self.store)?;
             return Ok(other.filter(|other| *other != following.id));
         }

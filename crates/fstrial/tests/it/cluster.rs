@@ -573,6 +573,28 @@ fn hosts_check_claims() {
 }
 
 #[test]
+fn a_campaign_is_looked_on_from_another_terminal() {
+    let lab = Lab::new();
+    let Some(words) = decided("a_campaign_is_looked_on_from_another_terminal", &lab, "seen", "x,y") else {
+        return;
+    };
+    let mut first = start_quoted(&lab, &words);
+    assert!(first.wait_for("host"));
+    let jobs = || lab.path("seen.hosts/y.job").exists();
+    assert!(support::eventually(PATIENCE, jobs));
+    let seen = lab.run("watch seen.hosts");
+    assert_eq!(seen.code(), 0, "{seen:?}");
+    for line in
+        ["x: running", "y: running", "x: done, 8 rounds", "y: done, 8 rounds", "fstrial meta seen.hosts"]
+    {
+        assert!(seen.stderr.contains(line), "{line}: {seen:?}");
+    }
+    assert_eq!(first.end(2 * PATIENCE).code(), 3);
+    let none = lab.run("watch homes");
+    assert!(none.code() == 2 && none.stderr.contains("is not the folder of a campaign"), "{none:?}");
+}
+
+#[test]
 fn two_commands_do_not_disturb_each_other() {
     let lab = Lab::new();
     let Some(words) = decided("two_commands_do_not_disturb_each_other", &lab, "twice", "x,y") else {
