@@ -94,7 +94,9 @@ static char *line_of(FILE *file)
 {
     char *line = NULL;
     size_t room = 0;
-    ssize_t length = getline(&line, &room, file);
+    errno = 0;
+    ssize_t length;
+    while ((length = getline(&line, &room, file)) < 0 && errno == EINTR) clearerr(file);
     if (length <= 0) {
         free(line);
         return NULL;
@@ -211,6 +213,8 @@ int main(int argc, char **argv)
         free(line);
     }
     int status = 0;
+    /* Its number is free as soon as it is waited for. */
+    signal(SIGTERM, SIG_DFL);
     while (waitpid(client, &status, 0) < 0 && errno == EINTR) {}
     client = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {

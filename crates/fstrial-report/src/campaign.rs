@@ -18,14 +18,15 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn new(json: bool, quiet: bool, hosts: usize) -> Self {
+    pub fn new(json: bool, quiet: bool) -> Self {
         let bar = if json || quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         bar.set_style(ProgressStyle::with_template("{msg}").expect("it is a valid template"));
-        Self { bar, json, quiet, last: vec![None; hosts] }
+        Self { bar, json, quiet, last: Vec::new() }
     }
 
     /// Shows what has changed.
     pub fn show(&mut self, rows: &[HostRow], rounds: u32) {
+        self.last.resize(rows.len().max(self.last.len()), None);
         for (row, last) in rows.iter().zip(&mut self.last) {
             if last.as_ref() == Some(&row.progress) {
                 continue;

@@ -534,6 +534,7 @@ mod tests {
         };
         let expected = Expected {
             claim: "c".into(),
+            part: 0,
             parts: 1,
             what: "xfs @ 4 / xfs @ 1".into(),
             bound: Bound::Above(1.5),

@@ -84,6 +84,8 @@ pub struct Answer {
 pub struct Expected {
     /// Name of the claim.
     pub claim: String,
+    /// Which part, from 0.
+    pub part: usize,
     /// How many parts the claim has.
     pub parts: usize,
     /// What is compared: `xfs @ 2 / xfs @ 1`.
@@ -440,6 +442,7 @@ impl Read {
         };
         Some(Some(Expected {
             claim: claim.id.clone(),
+            part,
             parts: all.len(),
             what: claim_words::subject(&self.plan, &all[part].part),
             bound,

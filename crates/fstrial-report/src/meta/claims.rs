@@ -73,14 +73,22 @@ pub(super) fn claims(questions: &[QuestionReport]) -> Vec<ClaimOfHosts> {
             by_name.entry(&part.expected.claim).or_default().push((question, part));
         }
     }
-    let one = |(claim, parts): (&str, Vec<(&QuestionReport, &PartOfHosts)>)| {
-        let verdicts: Vec<ClaimVerdict> = parts.iter().map(|(_, part)| part.verdict).collect();
+    let one = |(claim, questions): (&str, Vec<(&QuestionReport, &PartOfHosts)>)| {
+        // A part about all processors is a question for each number of them: that of most hosts answers.
+        let mut parts: BTreeMap<usize, (&QuestionReport, &PartOfHosts)> = BTreeMap::new();
+        for (question, part) in questions {
+            let known = parts.entry(part.expected.part).or_insert((question, part));
+            if question.pooled.hosts > known.0.pooled.hosts {
+                *known = (question, part);
+            }
+        }
+        let verdicts: Vec<ClaimVerdict> = parts.values().map(|(_, part)| part.verdict).collect();
         ClaimOfHosts {
             claim: claim.to_owned(),
             pooled: parts.len(),
-            parts: parts.iter().map(|(_, part)| part.expected.parts).max().unwrap_or_default(),
+            parts: parts.values().map(|(_, part)| part.expected.parts).max().unwrap_or_default(),
             verdict: whole(&verdicts).unwrap_or(ClaimVerdict::Undecided),
-            hosts: parts.iter().map(|(question, _)| question.pooled.hosts).max().unwrap_or_default(),
+            hosts: parts.values().map(|(question, _)| question.pooled.hosts).max().unwrap_or_default(),
         }
     };
     by_name.into_iter().map(one).collect()
@@ -125,8 +133,15 @@ mod tests {
     use super::*;
 
     fn found(bound: Bound, interval: (f64, f64), blind: Blind) -> ClaimVerdict {
-        let expected =
-            Expected { claim: "c".into(), parts: 1, what: "a / b".into(), bound, planted: false, blind };
+        let expected = Expected {
+            claim: "c".into(),
+            part: 0,
+            parts: 1,
+            what: "a / b".into(),
+            bound,
+            planted: false,
+            blind,
+        };
         let pooled = Pooled {
             hosts: 3,
             ratio: 1.0,

@@ -16,6 +16,10 @@ use std::{
 const LAST: u64 = 4096;
 /// Characters of its last line that are shown.
 const SHOWN: usize = 300;
+/// Between a host and a claim in the name of a store: in no name of either.
+const OF: char = '~';
+/// Characters of the name of a claim.
+const MAX_NAME: usize = 80;
 /// Most bytes of small files.
 const SMALL: u64 = 16 << 20;
 
@@ -114,7 +118,7 @@ impl Folder {
         self.hosts_with(".job")
     }
 
-    /// The hosts that have a store, in the order of their names.
+    /// The stores without their ending: names of hosts, of claims with theirs after a tilde.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -132,8 +136,19 @@ impl Folder {
         Ok(hosts)
     }
 
-    pub(super) fn has_store(&self, host: &str) -> bool {
-        self.dir.path().join(format!("{host}.db")).exists()
+    /// Whether a host has a store, of a trial or of any claim.
+    pub(super) fn has_store(&self, host: &str) -> Result<bool, ExpectedError> {
+        let of_claims = format!("{host}{OF}");
+        Ok(self.stores()?.iter().any(|store| store == host || store.starts_with(&of_claims)))
+    }
+
+    /// Keeps the store of a trial, or of a claim.
+    pub(super) fn keep_store(&self, host: &str, claim: &str, bytes: &[u8]) -> Result<(), ExpectedError> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        // A name may come from elsewhere.
+        let claim: String = claim.chars().filter(|c| is_name(*c)).take(MAX_NAME).collect();
+        let of = if claim.is_empty() { String::new() } else { format!("{OF}{claim}") };
+        self.keep(&format!("{host}{of}.db"), bytes)
     }
 
     /// The attempt of the last order of a host.
@@ -158,7 +173,7 @@ impl Folder {
 
     /// Removes the files of a host that takes no job.
     pub(super) fn forget(&self, host: &str) {
-        if !self.has_store(host) {
+        if matches!(self.has_store(host), Ok(false)) {
             ["order", "out", "log", "job"].iter().for_each(|ending| self.remove(&format!("{host}.{ending}")));
         }
     }

@@ -71,16 +71,20 @@ pub enum News {
     Rounds { done: u32 },
     /// A claim is not measured on this host.
     LeftOut { claim: String, why: String },
-    /// A store with its trials, in base64.
-    Store { bytes: String },
+    /// A store with one of its trials, in base64; of a claim with its name.
+    Store {
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        claim: String,
+        bytes: String,
+    },
     /// The job ends: with all rounds, or why not.
     Ended { complete: bool, why: String },
 }
 
 impl News {
-    /// The line of a store.
-    pub fn of_store(bytes: &[u8]) -> Self {
-        Self::Store { bytes: STANDARD.encode(bytes) }
+    /// The line of a store. `claim`: the name of the claim that its trial is of, or nothing.
+    pub fn of_store(claim: &str, bytes: &[u8]) -> Self {
+        Self::Store { claim: claim.to_owned(), bytes: STANDARD.encode(bytes) }
     }
 }
 

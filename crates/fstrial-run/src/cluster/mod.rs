@@ -2,7 +2,7 @@
 //!
 //! A job is this program, an [`Order`] on its standard input, and [`Line`](lines::Line)s on its standard output, among them the store of
 //! its trial. The state of a campaign is a folder that its hosts may share: `HOST.out` with the lines, `HOST.log` with the job's standard
-//! error, `HOST.job` with its number, `HOST.db` with its last whole store. A coordinator that dies takes nothing with it: the next
+//! error, `HOST.job` with its number, `HOST.db` (of a claim `HOST~CLAIM.db`) with its last whole store. A coordinator that dies takes nothing with it: the next
 //! one reads the folder and follows the jobs that still run.
 
 pub mod command;
@@ -16,6 +16,7 @@ pub use folder::Folder;
 use fstrial_store::Store;
 use lines::{Lines, News, Order, seed_of_host};
 use std::{
+    collections::BTreeMap,
     thread,
     time::{Duration, Instant},
 };
@@ -98,6 +99,8 @@ pub struct HostRow {
     attempt: String,
     seed: u64,
     lines: Lines,
+    /// Why stores of its trials are not taken, by the name of the claim.
+    refused: BTreeMap<String, String>,
     /// Its end, as its own last line has it: final only with all rounds, as a scheduler may start it again.
     ended: Option<Progress>,
     /// When the scheduler first reported its job as gone.
@@ -174,7 +177,8 @@ impl<'a> Campaign<'a> {
         if let Some(attempt) = self.folder.attempt(host) {
             let mut row = HostRow::of(host, attempt, seed);
             row.read(self.folder)?;
-            if row.ended == Some(Progress::Done) && self.folder.has_store(host) {
+            let has_all = self.folder.has_store(host)? || !row.left_out.is_empty();
+            if row.ended == Some(Progress::Done) && has_all {
                 row.progress = Progress::Done;
                 return Ok(row);
             }
@@ -302,6 +306,7 @@ impl HostRow {
             attempt,
             seed,
             lines: Lines::default(),
+            refused: BTreeMap::new(),
             ended: None,
             gone: None,
         }
@@ -340,20 +345,30 @@ impl HostRow {
         };
     }
 
-    /// The same, and keeps the last store among them.
+    /// The same, and keeps the last store of each trial among them.
     fn read(&mut self, folder: &Folder) -> Result<(), ExpectedError> {
-        let Some(bytes) = self.hear(folder) else { return Ok(()) };
-        match self.checked(&bytes, folder)? {
-            Ok(bytes) => folder.keep(&format!("{}.db", self.host), &bytes)?,
-            Err(why) => self.ended = Some(Progress::Failed(why)),
+        for (claim, bytes) in self.hear(folder) {
+            match self.checked(&bytes, folder)? {
+                Ok(bytes) => {
+                    self.refused.remove(&claim);
+                    folder.keep_store(&self.host, &claim, &bytes)?;
+                }
+                Err(why) => {
+                    self.refused.insert(claim, why);
+                }
+            }
+        }
+        // Nothing is done whose results are not to be had.
+        if let (Some(Progress::Done), Some(why)) = (&self.ended, self.refused.values().next()) {
+            self.ended = Some(Progress::Failed(why.clone()));
         }
         Ok(())
     }
 
-    /// Hears the new lines of its attempt; gives the last store among them.
-    fn hear(&mut self, folder: &Folder) -> Option<String> {
+    /// Hears the new lines of its attempt; gives the last store of each trial among them.
+    fn hear(&mut self, folder: &Folder) -> BTreeMap<String, String> {
         let mut lines = std::mem::take(&mut self.lines);
-        let mut store = None;
+        let mut stores = BTreeMap::new();
         lines.read(folder.dir(), &format!("{}.out", self.host), |line| {
             if line.attempt != self.attempt {
                 return;
@@ -362,20 +377,23 @@ impl HostRow {
                 News::Begun { rounds } => {
                     (self.rounds, self.ended) = (rounds, None);
                     self.left_out.clear();
+                    self.refused.clear();
                     self.since.get_or_insert((Instant::now(), rounds));
                 }
                 News::Rounds { done } => self.rounds = done,
                 News::LeftOut { claim, why } => self.left_out.push((claim, why)),
-                News::Store { bytes } => store = Some(bytes),
+                News::Store { claim, bytes } => {
+                    stores.insert(claim, bytes);
+                }
                 News::Ended { complete: true, .. } => self.ended = Some(Progress::Done),
                 News::Ended { why, .. } => self.ended = Some(Progress::Failed(why)),
             }
         });
         self.lines = lines;
-        store
+        stores
     }
 
-    /// The bytes of a store, if it has trials of this host and no others.
+    /// The bytes of a store, if it has the one trial of this host.
     fn checked(&self, text: &str, folder: &Folder) -> Result<Result<Vec<u8>, String>, ExpectedError> {
         let Ok(bytes) = STANDARD.decode(text) else { return Ok(Err("its store is damaged".into())) };
         let name = format!(".{}.new", self.host);
@@ -384,15 +402,13 @@ impl HostRow {
             let store =
                 Store::open_copy(folder.dir().path().join(&name)).map_err(|error| error.to_string())?;
             let trials = store.trials().map_err(|error| error.to_string())?;
-            if trials.is_empty() {
-                return Err("its store has no trial".into());
-            }
-            for trial in trials {
-                let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
-                let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
-                if of != self.host || trial.summary.seed != self.seed {
-                    return Err(format!("its store has another trial, of {of}"));
-                }
+            let [trial] = &trials[..] else {
+                return Err(format!("its store has {} trials instead of one", trials.len()));
+            };
+            let trial = store.trial(trial.id).map_err(|error| error.to_string())?;
+            let of = answers::host_of(&trial).map_or_else(|| "no host".into(), |host| host.name);
+            if of != self.host || trial.summary.seed != self.seed {
+                return Err(format!("its store has another trial, of {of}"));
             }
             Ok(())
         };
@@ -409,6 +425,21 @@ impl HostRow {
 pub fn rows(folder: &Folder) -> Result<Vec<HostRow>, ExpectedError> {
     let row = |host: &String| HostRow::of(host, folder.attempt(host).unwrap_or_default(), 0);
     Ok(folder.hosts()?.iter().map(row).collect())
+}
+
+/// Takes up hosts that have been started since, and attempts.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn look_again(known: &mut Vec<HostRow>, folder: &Folder) -> Result<(), ExpectedError> {
+    for row in rows(folder)? {
+        match known.iter_mut().find(|other| other.host == row.host) {
+            Some(other) if other.attempt == row.attempt => {}
+            Some(other) => *other = row,
+            None => known.push(row),
+        }
+    }
+    Ok(())
 }
 
 fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {

@@ -164,9 +164,9 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
             Moment::TimedStart => began = clock_ns(),
             Moment::TimedEnd => {}
         });
+        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let go =
             go.ok_or_else(|| load_failure("the other clients are gone".into(), "look at the host of each"))?;
-        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let start_ns = began.saturating_add(go.offset_ns);
         let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
         say(&serde_json::to_string(&share).expect("a share is plain data"));
@@ -246,6 +246,8 @@ struct Clients {
     child: Child,
     lines: BufReader<Box<dyn Read>>,
     complaints: Arc<Mutex<String>>,
+    /// The thread that hears them.
+    listening: thread::JoinHandle<()>,
 }
 
 impl Clients {
@@ -271,11 +273,11 @@ impl Clients {
         let stderr = child.stderr.take().expect("piped above");
         let complaints = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&complaints);
-        thread::spawn(move || {
+        let listening = thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 // What is not kept is read all the same: nobody is to wait.
-                if kept.len() < MAX_COMPLAINTS {
+                if kept.len() < MAX_COMPLAINTS || line.contains(FAILED) {
                     *kept += &(line + "\n");
                 }
             }
@@ -286,7 +288,7 @@ impl Clients {
         let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
         // Where it is not taken, the end of what it says is noticed.
         let _ = child.stdin.as_mut().expect("piped above").write_all(line.as_bytes());
-        Ok(Self { child, lines, complaints })
+        Ok(Self { child, lines, complaints, listening })
     }
 
     /// The next line of the first rank.
@@ -305,7 +307,10 @@ impl Clients {
     /// Ends them before their work is done.
     fn end(&mut self) -> ExitStatus {
         let mpirun = Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process(mpirun, Signal::TERM);
+        // One that is gone has given its number back.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process(mpirun, Signal::TERM);
+        }
         let asked = Instant::now();
         let ended = loop {
             match self.child.try_wait() {
@@ -340,6 +345,11 @@ impl Clients {
             thread::park_timeout(Duration::from_millis(5));
         }
         self.end();
+        // What it wrote last is on its way.
+        let ended = Instant::now();
+        while ended.elapsed() < LAST_WORDS && !self.listening.is_finished() {
+            thread::park_timeout(Duration::from_millis(5));
+        }
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told = complaints.lines().find_map(|line| serde_json::from_str(line.split(FAILED).nth(1)?).ok());
         told.unwrap_or_else(|| {

@@ -293,15 +293,15 @@ fn readings(claim: &Claim) -> Vec<&str> {
 }
 
 fn new(file: &Path, force: bool) -> Result<u8, ExpectedError> {
-    if !out_file::is_standard_output(file) && file.extension().is_none_or(|ending| ending != "toml") {
-        return Err(ExpectedError::usage(
-            format!("{} does not end in .toml, and would not be known as a claim", file.display()),
-            format!("fstrial claims new {}.toml", file.display()),
-        ));
-    }
     out_file::write(file, TEMPLATE.as_bytes(), force)?;
     if !out_file::is_standard_output(file) {
-        super::say(&format!("wrote {0}; next: edit it, then fstrial claims check {0}\n", file.display()));
+        let named = file.with_extension("toml");
+        let rename = if named == file { "" } else { ", name it so that it ends in .toml," };
+        super::say(&format!(
+            "wrote {}; next: edit it{rename} then fstrial claims check {}\n",
+            file.display(),
+            named.display()
+        ));
     }
     Ok(exit_code::VERDICT)
 }

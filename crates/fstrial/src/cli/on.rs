@@ -190,7 +190,7 @@ pub(super) fn exec(
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let wanted = Wanted { order: &order, rounds: asked.rounds, seed: asked.seed, hosts, count, are_named };
     let mut campaign = Campaign::begin(&folder, &wanted, &interrupt, scheduler)?;
-    let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet(), campaign.rows.len());
+    let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet());
     let open = campaign.rows.iter().filter(|row| !row.progress.is_over()).count();
     if open > 0 && !conduct.is_json() && !conduct.is_quiet() {
         let otherwise = match campaign.outlives() {
@@ -332,8 +332,10 @@ pub(super) fn watch(path: &Path) -> Result<u8, ExpectedError> {
     let of_claims = claims.map(|claims| Asked::of_claims(claims, Nanos(0)).rounds);
     let rounds = trial.or(of_claims).unwrap_or(ROUNDS);
     let mut rows = cluster::rows(&folder)?;
-    let mut shown = Shown::new(false, false, rows.len());
+    let mut shown = Shown::new(false, false);
     while !interrupt.is_raised() {
+        // More may have been started, and some again.
+        cluster::look_again(&mut rows, &folder)?;
         rows.iter_mut().for_each(|row| row.look(&folder));
         shown.show(&rows, rounds);
         if rows.iter().all(|row| row.progress.is_over()) {
@@ -359,7 +361,7 @@ fn answer(
         let store = Store::open_copy(folder.dir().path().join(format!("{host}.db")));
         match store
             .map_err(ExpectedError::from)
-            .and_then(|store| pool.add(&store, &format!("{host} #"), None))
+            .and_then(|store| pool.add(&store, &format!("{} #", host.replace('~', " ")), None))
         {
             Ok(()) => {}
             Err(error) => pool.leave_out(host, &error.in_full()),

@@ -466,6 +466,18 @@ fn any_command_starts_the_job_of_a_host() {
     assert!(half.stderr.contains("not all rounds are there of lost"), "{half:?}");
     assert!(half.stdout.contains("no route to lost"), "{half:?}");
     assert_eq!(rounds_of_hosts(half.json().last().unwrap()), named(&[("x", 5), ("z", 5)]));
+    // A job that answers for another host is not believed.
+    let liar = "mkfifo pipe-$1; exec 3<>pipe-$1; read -r order\n\
+                printf '%s\\n' \"$order\" | sed 's/\"host\":\"z\"/\"host\":\"x\"/' >&3";
+    lab.write("liar.sh", &format!("#!/bin/sh\n{liar}\nexec {on} liar-$1 <&3\n"));
+    fs::set_permissions(lab.path("liar.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let lies = run_quoted(
+        &lab,
+        "run dirs.toml --on 'command ./liar.sh {host}' --hosts x,z --folder lies.hosts --json",
+    );
+    assert_eq!(lies.code(), 11, "{lies:?}");
+    assert!(lies.stdout.contains("its store has another trial, of x"), "{lies:?}");
+    assert_eq!(rounds_of_hosts(lies.json().last().unwrap()), named(&[("x", 5)]));
     lab.assert_nothing_left("after commands");
 }
 

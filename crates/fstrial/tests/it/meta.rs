@@ -3,7 +3,7 @@
 use crate::{planted::Night, support::Lab};
 use fstrial_store::Store;
 use serde_json::Value;
-use std::fs;
+use std::{fs, os::unix::fs::FileExt};
 
 /// The logarithms by which hosts differ from their mean, which is 0.
 const APART: [f64; 6] = [-0.12, 0.03, 0.08, -0.05, 0.0, 0.06];
@@ -124,4 +124,25 @@ fn trials_with_few_rounds_do_not_count() {
     let ended = lab.run("meta hosts");
     assert_eq!(ended.code(), 2, "{ended:?}");
     assert!(ended.stderr.contains("a trial counts with 5 rounds"), "{ended:?}");
+}
+
+/// Where SQLite keeps the version of a schema, in the first page of a file.
+const USER_VERSION: u64 = 60;
+
+#[test]
+fn a_host_with_a_wrong_clock_counts_and_a_store_of_a_later_version_does_not() {
+    let lab = Lab::new();
+    let far = |index: usize| [0, -20_000, 40_000][index % 3];
+    hosts(&lab, "hosts", |index, night| night.day = far(index));
+    let right = meta(&lab, "hosts --threads 4")["questions"][0]["pooled"].clone();
+    near(&right["ratio"], 1.2, 0.002);
+    assert_eq!(right["hosts"], 6);
+    // A program of later has written this one.
+    let later = fs::OpenOptions::new().write(true).open(lab.path("hosts/n5.db")).unwrap();
+    later.write_all_at(&9999_u32.to_be_bytes(), USER_VERSION).unwrap();
+    let document = meta(&lab, "hosts --threads 4");
+    assert_eq!((&document["hosts"], &document["stores"]), (&5.into(), &6.into()), "{document}");
+    let left = document["left_out"].as_object().unwrap();
+    let [(why, what)] = &left.iter().collect::<Vec<_>>()[..] else { panic!("{left:?}") };
+    assert!(why.contains("9999") && what[0] == "n5", "{left:?}");
 }

@@ -119,8 +119,12 @@ fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Tri
         return Ok(Err(missing.join("; ")));
     }
     trial.leave_out_controls();
-    trial.trial.rounds = Some(on::ROUNDS);
-    let plan = Plan::new(trial.settled(environment::cpus())?, 0)?;
+    (trial.trial.rounds, trial.trial.seed) = (Some(on::ROUNDS), Some(on::SEED));
+    let settled = trial.settled(environment::cpus()).map_err(ExpectedError::from);
+    let plan = match settled.and_then(|settled| Ok(Plan::new(settled, 0)?)) {
+        Ok(plan) => plan,
+        Err(error) => return Ok(Err(error.in_full())),
+    };
     if !plan.parts.iter().any(|part| is_pooled(&part.part.asked)) {
         return Ok(Err("no part of it is a ratio, which hosts could have together".into()));
     }
@@ -150,24 +154,27 @@ fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> 
         .collect::<Result<_, _>>()?;
     let rounds = known.iter().flatten().map(|known| known.summary.rounds).sum();
     speaker.say(News::Begun { rounds });
-    // What is known of later ones is sent with the first, too: a store takes the place of the last one.
-    let begun = known.iter().flatten().map(|known| known.summary.id).collect();
-    let mut trials = Trials { home, speaker, results: home.results()?, done: rounds, begun };
-    let mut open = None;
+    let mut trials = Trials { home, speaker, results: home.results()?, done: rounds };
+    let (mut open, is_many): (Option<String>, bool) = (None, parts.len() > 1);
     for (part, known) in parts.into_iter().zip(known) {
         let left_out = match part {
             Ok(trial) => match trials.run(&trial, known, interrupt) {
                 Ok(true) => continue,
                 Ok(false) if interrupt.is_raised() => {
-                    open = Some("interrupted");
+                    open = Some("interrupted".to_owned());
                     break;
                 }
                 Ok(false) => {
-                    open = Some("its budget ended");
+                    open = Some("its budget ended".to_owned());
                     continue;
                 }
                 Err(error) => match (lacking(&error), trial.claim) {
                     (Some(why), Some(claim)) => (claim.id, why),
+                    // Others can be checked all the same, unless something is left of this one.
+                    (None, Some(claim)) if is_many && error.exit_code() != exit_code::CLEAN_UP_INCOMPLETE => {
+                        open = Some(format!("{}: {}", claim.id, error.in_full()));
+                        continue;
+                    }
                     _ => return Err(error),
                 },
             },
@@ -176,7 +183,7 @@ fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> 
         let (claim, why) = left_out;
         speaker.say(News::LeftOut { claim, why });
     }
-    speaker.say(News::Ended { complete: open.is_none(), why: open.unwrap_or_default().to_owned() });
+    speaker.say(News::Ended { complete: open.is_none(), why: open.clone().unwrap_or_default() });
     Ok(if open.is_none() { exit_code::VERDICT } else { exit_code::INTERRUPTED })
 }
 
@@ -187,7 +194,6 @@ struct Trials<'a> {
     results: PathBuf,
     /// Rounds of all of them, but for those that the running one makes.
     done: u32,
-    begun: Vec<TrialId>,
 }
 
 impl Trials<'_> {
@@ -218,19 +224,16 @@ impl Trials<'_> {
             .trial_id
             .map(TrialId)
             .ok_or_else(|| ExpectedError::Fault("a trial without a number".into()))?;
-        if !self.begun.contains(&id) {
-            self.begun.push(id);
-        }
         self.done = others + Store::open_read_only(&self.results)?.trial(id)?.summary.rounds;
         self.speaker.say(News::Rounds { done: self.done });
-        send_store(&self.results, &self.begun, self.speaker)?;
+        send_store(&self.results, id, trial, self.speaker)?;
         Ok(is_complete(&document))
     }
 
     /// Sends the number of a round when it has ended, and sometimes the store: nothing is measured meanwhile.
     fn after_round(&self, trial: &Trial, others: u32) -> AfterRound {
         let (home, results, speaker) = (self.home.clone(), self.results.clone(), self.speaker.clone());
-        let (trial, begun) = (trial.clone(), self.begun.clone());
+        let trial = trial.clone();
         let sent: Mutex<Option<Instant>> = Mutex::new(None);
         AfterRound(Arc::new(move |round| {
             speaker.say(News::Rounds { done: others + round });
@@ -241,9 +244,7 @@ impl Trials<'_> {
             *sent = Some(Instant::now());
             // The trial does not depend on it: the next one, or that at the end, has its rounds, too.
             if let Ok(Some(stored)) = known(&home, &trial) {
-                let mut all = begun.clone();
-                all.extend(Some(stored.summary.id).filter(|id| !begun.contains(id)));
-                let _ = send_store(&results, &all, &speaker);
+                let _ = send_store(&results, stored.summary.id, &trial, &speaker);
             }
         }))
     }
@@ -271,14 +272,12 @@ fn known(home: &Home, trial: &Trial) -> Result<Option<StoredTrial>, ExpectedErro
     Ok(None)
 }
 
-/// Sends a store with the trials as they are now.
-fn send_store(results: &Path, trials: &[TrialId], speaker: &Speaker) -> Result<(), ExpectedError> {
+/// Sends a store with a trial as it is now.
+fn send_store(results: &Path, id: TrialId, trial: &Trial, speaker: &Speaker) -> Result<(), ExpectedError> {
     let store = Store::open_read_only(results)?;
     let (mut copy, mut file) = Store::nameless()?;
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    for id in trials {
-        copy.import_snapshot(&store, *id, &now)?;
-    }
+    copy.import_snapshot(&store, id, &now)?;
     // Its answers are pooled without its runs.
     for trial in copy.trials()? {
         answers::keep(&mut copy, trial.id)?;
@@ -287,6 +286,7 @@ fn send_store(results: &Path, trials: &[TrialId], speaker: &Speaker) -> Result<(
     let mut bytes = Vec::new();
     let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     read.map_err(|source| ExpectedError::File { what: "read", path: results.to_owned(), source })?;
-    speaker.say(News::of_store(&bytes));
+    let claim = trial.claim.as_ref().map(|claim| claim.id.as_str()).unwrap_or_default();
+    speaker.say(News::of_store(claim, &bytes));
     Ok(())
 }

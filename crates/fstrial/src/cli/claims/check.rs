@@ -37,6 +37,7 @@ use fstrial_run::{
 use fstrial_stack::{StackError, device::Permission};
 use serde::Serialize;
 use std::{
+    collections::BTreeSet,
     iter,
     path::{Path, PathBuf},
 };
@@ -245,6 +246,16 @@ impl CheckArgs {
         };
         let times: Vec<Nanos> = chosen.iter().map(time).collect::<Result<_, _>>()?;
         let time = Nanos(times.iter().fold(0, |sum: u64, time| sum.saturating_add(time.0)));
+        let mut names = BTreeSet::new();
+        for claimed in chosen {
+            let id = source::claim(&claimed.read()?).id.clone();
+            if !names.insert(id.clone()) {
+                return Err(ExpectedError::usage(
+                    format!("two of these claims are called {id}, and hosts keep them by their names"),
+                    "give one another id",
+                ));
+            }
+        }
         let files = chosen.iter().map(ClaimFile::to_host).collect();
         let asked =
             on::Asked::of_claims(Claims { files, device, quick: self.quick, budget: self.budget }, time);

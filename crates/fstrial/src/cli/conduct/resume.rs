@@ -22,6 +22,10 @@ pub(crate) fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
 /// Refuses to resume a trial that has all the rounds that it asks for.
 pub(crate) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
     let summary = &stored.summary;
+    // One that runs all rounds counts whole ones, and its judge knows when it has them.
+    if !settled.trial.sequential {
+        return Ok(());
+    }
     // A round that was interrupted counts as one of them.
     let ended = settled.trial.rounds.filter(|_| summary.status == TrialStatus::BudgetEnded);
     let Some(most) = ended.filter(|most| summary.rounds >= *most) else { return Ok(()) };
