@@ -116,6 +116,11 @@ impl Blind {
     }
 }
 
+/// Whether what several hosts find of a part of a claim can be put together: [`Expected`] is of no other.
+pub const fn is_pooled(asked: &ClaimQuestion) -> bool {
+    matches!(asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. })
+}
+
 /// What makes an answer one to another question if it differs, by name.
 pub type Question = BTreeMap<String, String>;
 

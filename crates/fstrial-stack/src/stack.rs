@@ -710,7 +710,7 @@ impl ReadyArm {
                 file.sync_all().map_err(|e| StackError::io("sync", device, e))?;
             }
         }
-        if host::is_root() { caches::drop_caches() } else { Ok(()) }
+        caches::drop_caches()
     }
 
     /// Space in use and space that can still be filled.

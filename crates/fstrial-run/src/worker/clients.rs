@@ -6,7 +6,7 @@
 
 mod merge;
 
-use super::{Run, check_load, engine_failure, load_failure};
+use super::{Run, check_load, engine_failure, load_failure, stack_failure};
 use crate::{error::ExpectedError, exit_code, program::install};
 use fstrial_engine::{Moment, Site};
 use fstrial_model::{
@@ -153,7 +153,8 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
         let loads: Vec<Load> = phase.groups.iter().map(|group| of_client(&group.load, seat.rank)).collect();
         let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
         if number == 0 || phase.settle {
-            settle(&own)?;
+            let settled = caches::sync_filesystem(&own).and_then(|()| caches::drop_caches());
+            settled.map_err(|e| stack_failure(Stage::Settle, &e))?;
         }
         let (mut go, mut began) = (None, 0);
         let loads = prepared.run_all(&mut |moment| match moment {
@@ -203,12 +204,6 @@ fn nodename() -> String {
 fn of_client(load: &Load, rank: u16) -> Load {
     const APART: u64 = 0x9E37_79B9_7F4A_7C15;
     Load { seed: load.seed.wrapping_add(u64::from(rank).wrapping_mul(APART)), ..load.clone() }
-}
-
-fn settle(folder: &Path) -> Result<(), RunFailure> {
-    let dropped = || if host::is_root() { caches::drop_caches() } else { Ok(()) };
-    let settled = caches::sync_filesystem(folder).and_then(|()| dropped());
-    settled.map_err(|error| crate::failure::stack_failure(Stage::Settle, &error))
 }
 
 fn clock_ns() -> i64 {
@@ -311,28 +306,22 @@ impl Clients {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = rustix::process::kill_process(mpirun, Signal::TERM);
         }
-        let asked = Instant::now();
-        let ended = loop {
-            match self.child.try_wait() {
-                Ok(Some(ended)) => break ended,
-                Ok(None) if asked.elapsed() < END => thread::park_timeout(Duration::from_millis(20)),
-                _ => {
-                    let _ = rustix::process::kill_process_group(mpirun, Signal::KILL);
-                    break self.child.wait().unwrap_or_default();
-                }
-            }
-        };
+        if !self.is_gone_within(END) {
+            let _ = rustix::process::kill_process_group(mpirun, Signal::KILL);
+        }
+        let ended = self.child.wait().unwrap_or_default();
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
         ended
     }
 
-    /// Whether they have ended well.
+    /// Whether `mpirun` has ended, or does within a time.
+    fn is_gone_within(&mut self, time: Duration) -> bool {
+        wait(time, || !matches!(self.child.try_wait(), Ok(None)))
+    }
+
+    /// Whether they have ended well: after its last share a client has nothing left but to end.
     fn have_ended(&mut self) -> bool {
-        // After its last share it has nothing left but to end.
-        let asked = Instant::now();
-        while asked.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
-            thread::park_timeout(Duration::from_millis(5));
-        }
+        self.is_gone_within(END);
         self.end().success()
     }
 
@@ -340,16 +329,10 @@ impl Clients {
     fn failure(mut self, stage: Stage) -> RunFailure {
         // One that could not end of itself waits for nobody to read.
         drop(std::mem::replace(&mut self.lines, BufReader::new(Box::new(std::io::empty()))));
-        let asked = Instant::now();
-        while asked.elapsed() < LAST_WORDS && matches!(self.child.try_wait(), Ok(None)) {
-            thread::park_timeout(Duration::from_millis(5));
-        }
+        self.is_gone_within(LAST_WORDS);
         self.end();
         // What it wrote last is on its way.
-        let ended = Instant::now();
-        while ended.elapsed() < LAST_WORDS && !self.listening.is_finished() {
-            thread::park_timeout(Duration::from_millis(5));
-        }
+        wait(LAST_WORDS, || self.listening.is_finished());
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told = complaints.lines().find_map(|line| serde_json::from_str(line.split(FAILED).nth(1)?).ok());
         told.unwrap_or_else(|| {
@@ -364,6 +347,18 @@ impl Clients {
             }
         })
     }
+}
+
+/// Waits until something is so, for a time at most; says whether it is.
+fn wait(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while !is_so() {
+        if began.elapsed() >= time {
+            return false;
+        }
+        thread::park_timeout(Duration::from_millis(5));
+    }
+    true
 }
 
 /// This program, by a path that other hosts have.

@@ -9,7 +9,7 @@ use crate::cli::{
     conduct::{self, AfterRound, ConductArgs},
     on, results,
 };
-use fstrial_model::{claim::ClaimQuestion, device::DeviceKind, trial::Trial};
+use fstrial_model::{device::DeviceKind, trial::Trial};
 use fstrial_report::{document::Document, json_lines, stdout};
 use fstrial_run::{
     answers,
@@ -101,10 +101,10 @@ fn parts(order: &Order, home: &Home) -> Result<Vec<Part>, ExpectedError> {
         Work::Claims(claims) => {
             let part = |(name, text): &(String, Option<String>)| {
                 let claimed = ClaimFile::of_host(name, text.as_ref())?;
-                claim(&claimed, claims, home)?.map_err(|why| (name.clone(), why)).map_or_else(
-                    |left_out| Ok(Err(left_out)),
-                    |trial| Ok(Ok(of_this_host(trial, order, home)?)),
-                )
+                match claim(&claimed, claims, home)? {
+                    Ok(trial) => Ok(Ok(of_this_host(trial, order, home)?)),
+                    Err(why) => Ok(Err((name.clone(), why))),
+                }
             };
             claims.files.iter().map(part).collect()
         }
@@ -125,15 +125,10 @@ fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Tri
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error.in_full())),
     };
-    if !plan.parts.iter().any(|part| is_pooled(&part.part.asked)) {
+    if !plan.parts.iter().any(|part| answers::is_pooled(&part.part.asked)) {
         return Ok(Err("no part of it is a ratio, which hosts could have together".into()));
     }
     Ok(on::fix(&mut trial, claims.budget).map(|()| trial).map_err(|error| error.to_string()))
-}
-
-/// Whether what hosts find of a part is put together.
-const fn is_pooled(asked: &ClaimQuestion) -> bool {
-    matches!(asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. })
 }
 
 /// A trial with the seed of this host, and its image in the home: the current folder of a job may be one that all hosts share.
@@ -183,8 +178,9 @@ fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> 
         let (claim, why) = left_out;
         speaker.say(News::LeftOut { claim, why });
     }
-    speaker.say(News::Ended { complete: open.is_none(), why: open.clone().unwrap_or_default() });
-    Ok(if open.is_none() { exit_code::VERDICT } else { exit_code::INTERRUPTED })
+    let complete = open.is_none();
+    speaker.say(News::Ended { complete, why: open.unwrap_or_default() });
+    Ok(if complete { exit_code::VERDICT } else { exit_code::INTERRUPTED })
 }
 
 /// The trials of a job, one after the other.
