@@ -76,6 +76,27 @@ static void compare_clocks(int64_t *offset, int64_t *doubt)
     }
 }
 
+/* How many ranks on there is one of the next host, where hosts have their ranks in blocks or by turns and as many each; 1 on one host.
+ * As IOR's and mdtest's shift. */
+static int to_next_host(void)
+{
+    MPI_Comm host;
+    MPI_Group all, here;
+    int ranks_here, second = size > 1, is_here;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &ranks_here);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Comm_group(host, &here);
+    MPI_Group_translate_ranks(all, 1, &second, here, &is_here);
+    int shift = is_here != MPI_UNDEFINED && ranks_here < size ? ranks_here : 1;
+    /* What the first rank sees counts. */
+    MPI_Bcast(&shift, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Group_free(&all);
+    MPI_Group_free(&here);
+    MPI_Comm_free(&host);
+    return shift;
+}
+
 /* Waits for all ranks without keeping a processor busy, which may have another client's work to do. */
 static void wait_for_all(void)
 {
@@ -179,6 +200,11 @@ static pid_t start(const char *program, FILE **to, FILE **from)
 int main(int argc, char **argv)
 {
     FILE *to, *from;
+    /* Raised when the lines between it and fstrial change. */
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("fstrial-mpi 2");
+        return 0;
+    }
     if (argc != 2) {
         fprintf(stderr, "usage: mpirun -np N fstrial-mpi PROGRAM (fstrial itself starts it)\n");
         return 2;
@@ -194,7 +220,7 @@ int main(int argc, char **argv)
     char *order = NULL;
     if (rank == 0 && (order = line_of(stdin)) == NULL) fail("standard input has no order");
     order = broadcast(order);
-    fprintf(to, "{\"rank\":%d}\n%s\n", rank, order);
+    fprintf(to, "{\"rank\":%d,\"to_next_host\":%d}\n%s\n", rank, to_next_host(), order);
     fflush(to);
     free(order);
     char *line;

@@ -4,7 +4,7 @@
 //! extents are written in place and uncompressed, so a preallocated file would not be the file the arm's options ask for.
 
 use crate::{
-    EngineError, Target, Usage,
+    EngineError, Seat, Target, Usage,
     clock::Clock,
     keyvalue::{KeyValueEngines, NoEngines},
     patterns::{Ground, Works, routine},
@@ -33,6 +33,7 @@ pub struct Site<'a> {
     /// What may be done to a device that is used as it is; none: loads lay out what they need.
     as_it_is: Option<Usage>,
     engines: &'a dyn KeyValueEngines,
+    seat: Seat,
 }
 
 /// Lays out the files of a single load: see [`Site::prepare`].
@@ -46,7 +47,23 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<PreparedPhase, EngineE
 impl<'a> Site<'a> {
     /// A place where nothing was laid out yet.
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, sets: BTreeSet::new(), trees: Trees::default(), as_it_is: None, engines: &NoEngines }
+        let (sets, trees) = (BTreeSet::new(), Trees::default());
+        Self { target, sets, trees, as_it_is: None, engines: &NoEngines, seat: Seat::ALONE }
+    }
+
+    /// The same where several processes work. Of loads on requests and on sets of files that have no other order than `own` or
+    /// `shuffled`; their amounts are those of all.
+    #[must_use]
+    pub fn among(mut self, seat: Seat) -> Self {
+        self.trees.are_made_elsewhere = seat.rank > 0;
+        Self { seat, ..self }
+    }
+
+    /// The same where sets of files that were left here are whole: they are not listed, which would fetch what is to be measured.
+    #[must_use]
+    pub fn left_whole(mut self) -> Self {
+        self.trees.are_whole = true;
+        self
     }
 
     /// A device that is used as it is: nothing is laid out on it. Loads that write are refused unless they may.
@@ -108,6 +125,7 @@ impl<'a> Site<'a> {
             as_it_is: self.as_it_is,
             trees: &mut self.trees,
             engines: self.engines,
+            seat: self.seat,
         })
     }
 }

@@ -111,5 +111,5 @@ pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead
 pub use recorder::encode;
 pub use run::Moment;
 pub use state::{Made, Recipe, StateSummary, finish_state, make_state};
-pub use target::{Target, Usage};
+pub use target::{Seat, Target, Usage};
 pub use validate::validate;

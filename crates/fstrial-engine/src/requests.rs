@@ -25,16 +25,19 @@ pub(crate) struct Geometry {
     pub(crate) origin: u64,
     /// Blocks that this thread works on.
     pub(crate) blocks: u64,
-    /// Where a thread that goes in order starts, in blocks from `origin`.
+    /// How far its blocks are apart, in blocks.
+    pub(crate) stride: u64,
+    /// Where a thread that goes in order starts, in blocks of its own.
     pub(crate) first_block: u64,
 }
 
 impl Geometry {
     /// The part of `thread` in a load on files.
-    pub(crate) fn on_files(io: &Io, threads: u16, thread: usize) -> Self {
+    pub(crate) fn on_files(io: &Io, threads: u32, thread: usize) -> Self {
+        let threads = u64::from(threads).max(1);
         let sets = match io.sharing {
-            Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
-            Sharing::PerThread => u64::from(threads),
+            Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 1,
+            Sharing::PerThread => threads,
         };
         let block_size = io.block_size.0;
         let blocks_per_file = io.total_size.0 / sets / u64::from(io.files.max(1)) / block_size.max(1);
@@ -42,20 +45,22 @@ impl Geometry {
         let (origin, blocks, first_block) = match io.sharing {
             Sharing::Shared => (0, all, first_block(all, threads, thread)),
             Sharing::Region => {
-                let each = all / u64::from(threads.max(1));
+                let each = all / threads;
                 (each * thread as u64, each, 0)
             }
+            Sharing::Strided => (thread as u64, all / threads, 0),
             Sharing::PerThread | Sharing::Cursor => (0, all, 0),
         };
-        Self { block_size, blocks_per_file, files: io.files, base: 0, origin, blocks, first_block }
+        let stride = if io.sharing == Sharing::Strided { threads } else { 1 };
+        Self { block_size, blocks_per_file, files: io.files, base: 0, origin, blocks, stride, first_block }
     }
 
     /// The part of `thread` in a load on a bare device: its files are stretches of the device, one after the other.
-    pub(crate) fn on_device(io: &Io, threads: u16, thread: usize) -> Self {
+    pub(crate) fn on_device(io: &Io, threads: u32, thread: usize) -> Self {
         let files = Self::on_files(io, threads, thread);
         let blocks = files.blocks_per_file * u64::from(files.files);
         let base = match io.sharing {
-            Sharing::Shared | Sharing::Region | Sharing::Cursor => 0,
+            Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 0,
             Sharing::PerThread => blocks * files.block_size * thread as u64,
         };
         Self { blocks_per_file: blocks, files: 1, base, ..files }
@@ -71,10 +76,10 @@ impl Geometry {
         self.blocks == self.blocks_per_file * u64::from(self.files)
     }
 
-    /// File, and block in it, of a block counted from `origin`.
+    /// File, and block in it, of a block of this thread.
     #[inline]
     fn place(&self, block: u64) -> (u32, u64) {
-        let block = self.origin + block;
+        let block = self.origin + block * self.stride;
         if self.files == 1 {
             return (0, block);
         }
@@ -83,8 +88,8 @@ impl Geometry {
 }
 
 /// Threads that share files start at evenly spaced places.
-fn first_block(blocks: u64, threads: u16, thread: usize) -> u64 {
-    (u128::from(blocks) * thread as u128 / u128::from(threads.max(1))) as u64
+fn first_block(blocks: u64, threads: u64, thread: usize) -> u64 {
+    (u128::from(blocks) * thread as u128 / u128::from(threads)) as u64
 }
 
 /// One request: a block to read or write.
@@ -281,7 +286,7 @@ mod tests {
     fn requests(io: &Io, threads: u16, thread: usize, seed: u64) -> Requests {
         let mut load = load_of(io.clone(), threads);
         load.seed = seed;
-        Requests::new(&load, io, Geometry::on_files(io, threads, thread), thread)
+        Requests::new(&load, io, Geometry::on_files(io, threads.into(), thread), thread)
     }
 
     fn small(access: Access, sharing: Sharing, files: u32, blocks: u64) -> Io {
@@ -335,7 +340,7 @@ mod tests {
             let io = small(Access::Random, Sharing::PerThread, files, blocks);
             let mut end = 0;
             for thread in 0..usize::from(threads) {
-                let part = Geometry::on_device(&io, threads, thread);
+                let part = Geometry::on_device(&io, threads.into(), thread);
                 prop_assert!(part.base >= end);
                 end = part.base + part.file_size();
             }
@@ -345,7 +350,7 @@ mod tests {
 
     /// Requests of whole laps: in each, every block that the thread works on comes once.
     fn assert_laps(io: &Io, threads: u16, thread: usize, seed: u64) -> Result<(), TestCaseError> {
-        let geometry = Geometry::on_files(io, threads, thread);
+        let geometry = Geometry::on_files(io, threads.into(), thread);
         let mut requests = requests(io, threads, thread, seed);
         for lap in 0..3 {
             let mut seen = BTreeSet::new();
@@ -354,10 +359,9 @@ mod tests {
                 prop_assert!(request.file < io.files && request.offset < geometry.file_size());
                 let block =
                     u64::from(request.file) * geometry.blocks_per_file + request.offset / geometry.block_size;
-                prop_assert!(
-                    (geometry.origin..geometry.origin + geometry.blocks).contains(&block),
-                    "{block} is another thread's"
-                );
+                let own = block.checked_sub(geometry.origin).filter(|n| n.is_multiple_of(geometry.stride));
+                let is_own = own.is_some_and(|n| n / geometry.stride < geometry.blocks);
+                prop_assert!(is_own, "{block} is another thread's");
                 prop_assert!(seen.insert(block), "lap {lap} has {block} twice");
             }
         }
@@ -370,7 +374,9 @@ mod tests {
             files in 1_u32..4,
             per_file in 8_u64..60,
             threads in 1_u16..5,
-            sharing in prop::sample::select(vec![Sharing::Shared, Sharing::Region, Sharing::PerThread]),
+            sharing in prop::sample::select(vec![
+                Sharing::Shared, Sharing::Region, Sharing::Strided, Sharing::PerThread,
+            ]),
             seed: u64,
         ) {
             let blocks = u64::from(files) * per_file * u64::from(threads);
@@ -391,7 +397,7 @@ mod tests {
             let mut end = 0;
             for thread in 0..usize::from(threads) {
                 let (part, device) =
-                    (Geometry::on_files(&io, threads, thread), Geometry::on_device(&io, threads, thread));
+                    (Geometry::on_files(&io, threads.into(), thread), Geometry::on_device(&io, threads.into(), thread));
                 prop_assert_eq!(part.origin, end);
                 prop_assert_eq!((device.origin, device.blocks, device.base), (part.origin, part.blocks, 0));
                 end += part.blocks;
@@ -404,6 +410,22 @@ mod tests {
             }
             prop_assert!(end <= u64::from(files) * per_file);
             prop_assert!(end > u64::from(files) * per_file - u64::from(threads));
+        }
+
+        #[test]
+        fn threads_have_the_blocks_of_a_strided_file_by_turns(
+            files in 1_u32..4, per_file in 10_u64..60, threads in 1_u16..9,
+        ) {
+            let io = small(Access::Sequential, Sharing::Strided, files, u64::from(files) * per_file);
+            let turns = u64::from(files) * per_file / u64::from(threads);
+            for thread in 0..usize::from(threads) {
+                let mut requests = requests(&io, threads, thread, 3);
+                for turn in 0..turns {
+                    let block = turn * u64::from(threads) + thread as u64;
+                    let Request { file, offset, .. } = requests.next();
+                    prop_assert_eq!((u64::from(file), offset), (block / per_file, block % per_file * 4096));
+                }
+            }
         }
 
         #[test]

@@ -19,3 +19,28 @@ pub enum Usage {
     /// Reads and writes.
     ReadWrite,
 }
+
+/// Which one this process is of those that work in one place together, each with the same loads: their threads are counted through, and
+/// share what is to be shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// From 0 on. The first lays out what all share, before the others prepare anything.
+    pub rank: u16,
+    /// How many they are.
+    pub of: u16,
+}
+
+impl Seat {
+    /// That of a process that works alone.
+    pub(crate) const ALONE: Self = Self { rank: 0, of: 1 };
+
+    /// The threads of all, where each has this many.
+    pub(crate) fn threads(self, each: u16) -> u32 {
+        u32::from(self.of) * u32::from(each)
+    }
+
+    /// The number among them of a thread of this one.
+    pub(crate) fn thread(self, each: u16, number: usize) -> usize {
+        usize::from(self.rank) * usize::from(each) + number
+    }
+}

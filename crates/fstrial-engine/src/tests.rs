@@ -453,6 +453,7 @@ pub(crate) fn on_path(io: &Io, path: &str) -> PreparedPhase {
                 files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
                 geometry: Geometry::on_files(io, 2, thread),
                 cursor: None,
+                seat: crate::Seat::ALONE,
             })
         })
         .collect();

@@ -204,7 +204,7 @@ fn shuffle(list: &mut [u32], generator: &mut Generator) {
 }
 
 /// The name of a set's directory.
-fn name_of(settings: &FileTree, thread: Option<u16>) -> String {
+fn name_of(settings: &FileTree, thread: Option<usize>) -> String {
     match thread {
         Some(thread) => format!("{}-{thread:04}", settings.name),
         None => settings.name.clone(),
@@ -214,7 +214,13 @@ fn name_of(settings: &FileTree, thread: Option<u16>) -> String {
 /// The sets of a load by the names of their directories. Programs that run at once share those of the same name, and
 /// if the collection is kept, a later phase finds what an earlier one left without listing it.
 #[derive(Debug, Default)]
-pub(crate) struct Trees(BTreeMap<String, Arc<Tree>>);
+pub(crate) struct Trees {
+    known: BTreeMap<String, Arc<Tree>>,
+    /// Another process makes those that all threads share.
+    pub(crate) are_made_elsewhere: bool,
+    /// Those that were left have a file in each place.
+    pub(crate) are_whole: bool,
+}
 
 impl Trees {
     /// A set: a known one of that name, one that was left and is looked for, or a new one that is laid out. Gives also
@@ -224,11 +230,11 @@ impl Trees {
         settings: &FileTree,
         directory: &Path,
         seed: u64,
-        thread: Option<u16>,
+        thread: Option<usize>,
         writer: &mut Writer,
     ) -> Result<(Arc<Tree>, Vec<u32>), EngineError> {
         let name = name_of(settings, thread);
-        let tree = match self.0.get(&name) {
+        let tree = match self.known.get(&name) {
             Some(tree) if tree.is_described_by(settings) => Arc::clone(tree),
             Some(_) => {
                 return Err(EngineError::Impossible {
@@ -238,13 +244,15 @@ impl Trees {
             }
             None => {
                 let tree = Tree::new(settings, directory, seed, thread);
-                if settings.existing {
+                if settings.existing && self.are_whole {
+                    tree.states.iter().for_each(|state| state.store(EXISTS, Ordering::Relaxed));
+                } else if settings.existing || (self.are_made_elsewhere && thread.is_none()) {
                     tree.look()?;
                 } else {
                     tree.lay_out(seed, writer)?;
                 }
                 let tree = Arc::new(tree);
-                self.0.insert(name, Arc::clone(&tree));
+                self.known.insert(name, Arc::clone(&tree));
                 tree
             }
         };
@@ -269,7 +277,7 @@ pub(crate) enum Pick {
 impl Tree {
     /// A set whose places follow from the settings and the seed. Nothing is made or looked at yet; `directory` is where
     /// the set's own directory will be, `thread` tells whose it is if each thread has its own.
-    pub(crate) fn new(settings: &FileTree, directory: &Path, seed: u64, thread: Option<u16>) -> Self {
+    pub(crate) fn new(settings: &FileTree, directory: &Path, seed: u64, thread: Option<usize>) -> Self {
         let name = name_of(settings, thread);
         let number = number_of(&name);
         let generator = Generator::new(seed, Stream::Tree(number));

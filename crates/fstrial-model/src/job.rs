@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -276,6 +276,12 @@ pub fn space_of_loads<'a>(loads: impl Iterator<Item = &'a Load>) -> Bytes {
 pub struct PhaseTask {
     /// Sync and drop the caches before it.
     pub settle: bool,
+    /// Clients share one folder.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub one_folder: bool,
+    /// A client uses what one of the host that is this many further on has made.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub host_offset: u16,
     /// Look for the highest rate that meets this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<RateTarget>,

@@ -213,6 +213,8 @@ impl Plan {
         };
         let mut phase_task = |phase: &Phase| PhaseTask {
             settle: phase.settle,
+            one_folder: phase.one_folder,
+            host_offset: phase.host_offset,
             find_rate: phase.find_rate.clone(),
             groups: phase.groups.iter().enumerate().map(|numbered| group_task(phase, numbered)).collect(),
         };

@@ -274,18 +274,20 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
         flow.sets.iter().zip(&program.kept).map(|(set, kept)| u64::from(set.files) * u64::from(*kept)).sum();
     let each = kept + (flow.sets.len() + program.slots + 1) as u64;
     allow_open_files(each * u64::from(load.threads))?;
-    let threads = usize::from(load.threads);
+    let (threads, seat) = (usize::from(load.threads), ground.seat);
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {
         let mut get = |thread| trees.get(set, directory, load.seed, thread, &mut writer);
         let trees: Vec<(Arc<Tree>, Vec<u32>)> = if set.per_thread {
-            (0..load.threads).map(|thread| get(Some(thread))).collect::<Result<_, _>>()?
+            let own = (0..threads).map(|thread| seat.thread(load.threads, thread));
+            own.map(|thread| get(Some(thread))).collect::<Result<_, _>>()?
         } else {
             vec![get(None)?]
         };
         for (thread, views) in views.iter_mut().enumerate() {
             let (tree, listed) = &trees[thread % trees.len()];
-            let part = if set.per_thread { (0, 1) } else { (thread, threads) };
+            let all = seat.threads(load.threads) as usize;
+            let part = if set.per_thread { (0, 1) } else { (seat.thread(load.threads, thread), all) };
             let mut view = View::new(set, tree, listed, load.seed, part)?;
             if *kept {
                 view.keep(flags_of(set))?;

@@ -2,7 +2,7 @@
 
 use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, checked, works};
 use crate::{
-    EngineError, Target, Usage,
+    EngineError, Seat, Target, Usage,
     aio::{self, Aio},
     cursor::{Cursor, Source},
     drive::{self, Drive, Engine},
@@ -57,10 +57,10 @@ impl Routine for Io {
 
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         check_backend(self)?;
-        let Ground { load, is_new, as_it_is, .. } = ground;
+        let Ground { load, is_new, as_it_is, seat, .. } = ground;
         let on_device = matches!(ground.target, Target::BlockDevice(_));
         let mut all = match ground.target {
-            Target::Directory(directory) => on_files(load, self, directory, is_new)?,
+            Target::Directory(directory) => on_files(load, self, directory, is_new, seat)?,
             Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
         };
         let sets = if on_device { 1 } else { sets(self, load.threads) };
@@ -82,6 +82,7 @@ pub(crate) struct Work {
     pub(crate) cursor: Option<Arc<Cursor>>,
     /// Locks of its files, if their requests wait for one another.
     pub(crate) locks: Option<Locks>,
+    pub(crate) seat: Seat,
 }
 
 impl ThreadWork for Work {
@@ -126,40 +127,51 @@ impl Work {
         let drive = Drive::new(engine, &self.io, source, &self.files, time);
         let drive = match load.until {
             Until::Time => drive,
-            Until::Done => drive.of_amount(amount(&self.io, &self.geometry, load.threads, number)),
+            Until::Done => drive.of_amount(self.amount(load.threads, number)),
         };
         Box::new(|start| drive.run(start))
     }
-}
 
-/// Requests of a thread in a phase that runs until it is done, unless it gets them one by one.
-fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
-    let all = match (io.requests, io.sharing) {
-        (_, Sharing::Cursor) => return u64::MAX,
-        (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
-        (None, Sharing::Shared) => geometry.blocks,
-        (Some(requests), _) => requests,
-    };
-    let (each, rest) = (all / u64::from(threads), all % u64::from(threads));
-    each + u64::from((thread as u64) < rest)
+    /// Requests of a thread in a phase that runs until it is done, unless it gets them one by one.
+    fn amount(&self, threads: u16, number: usize) -> u64 {
+        let all = match (self.io.requests, self.io.sharing) {
+            (_, Sharing::Cursor) => return u64::MAX,
+            (None, Sharing::PerThread | Sharing::Region | Sharing::Strided) => return self.geometry.blocks,
+            (None, Sharing::Shared) => self.geometry.blocks,
+            (Some(requests), _) => requests,
+        };
+        let thread = self.seat.thread(threads, number);
+        let threads = u64::from(self.seat.threads(threads));
+        let (each, rest) = (all / threads, all % threads);
+        each + u64::from((thread as u64) < rest)
+    }
 }
 
 /// How many sets of files there are: threads by turns have one.
 fn sets(io: &Io, threads: u16) -> usize {
     match io.sharing {
-        Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
+        Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 1,
         Sharing::PerThread => usize::from(threads),
     }
 }
 
-fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<Work>, EngineError> {
+fn on_files(
+    load: &Load,
+    io: &Io,
+    directory: &Path,
+    is_new: bool,
+    seat: Seat,
+) -> Result<Vec<Work>, EngineError> {
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
-    let sets = sets(io, load.threads);
+    let (sets, threads) = (sets(io, load.threads), seat.threads(load.threads));
+    let is_own = io.sharing == Sharing::PerThread;
+    let first = if is_own { seat.thread(load.threads, 0) } else { 0 };
     let paths = |set: usize| -> Vec<PathBuf> {
-        (0..io.files).map(|n| directory.join(format!("{}-{set:04}-{n:04}.dat", load.set))).collect()
+        let name = |n| format!("{}-{:04}-{n:04}.dat", load.set, first + set);
+        (0..io.files).map(|n| directory.join(name(n))).collect()
     };
-    if is_new {
-        let full = Geometry::on_files(io, load.threads, 0).file_size();
+    let full = Geometry::on_files(io, threads, 0).file_size();
+    if is_new && (is_own || seat.rank == 0) {
         let layout_of_files = if io.access.starts_empty() { Layout::Empty } else { io.layout };
         let mut writer = Writer::new(load);
         for path in (0..sets).flat_map(paths) {
@@ -168,15 +180,15 @@ fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<
             fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
         }
     }
-    let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
+    let cursor = Cursor::of(load, io, Geometry::on_files(io, threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, paths(thread % sets), OFlags::RDWR)?;
-            let geometry = Geometry::on_files(io, load.threads, thread);
+            let geometry = Geometry::on_files(io, threads, seat.thread(load.threads, thread));
             if !is_new {
-                check_size(io, &files, geometry.file_size())?;
+                check_size(io, &files, full)?;
             }
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None })
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None, seat })
         })
         .collect()
 }
@@ -224,16 +236,17 @@ fn on_device(
     check_device(&fd, io, device)?;
     // A device has its blocks already: what is not to be written needs nothing.
     if is_new && as_it_is.is_none() && io.layout == Layout::Written {
-        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+        let last = Geometry::on_device(io, load.threads.into(), usize::from(load.threads) - 1);
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
     }
-    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
+    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads.into(), 0));
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, vec![device.to_path_buf()], access)?;
-            let geometry = Geometry::on_device(io, load.threads, thread);
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None })
+            let geometry = Geometry::on_device(io, load.threads.into(), thread);
+            let cursor = cursor.clone();
+            Ok(Work { io: io.clone(), files, geometry, cursor, locks: None, seat: Seat::ALONE })
         })
         .collect()
 }

@@ -13,7 +13,7 @@ mod postmark;
 mod ycsb;
 
 use crate::{
-    EngineError, Target, Usage,
+    EngineError, Seat, Target, Usage,
     arrival::Arrivals,
     buffer::Payload,
     clock::{Clock, Pace},
@@ -88,6 +88,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) trees: &'a mut Trees,
     /// Who makes key-value stores.
     pub(crate) engines: &'a dyn KeyValueEngines,
+    /// Who it is of those that work here.
+    pub(crate) seat: Seat,
 }
 
 impl<'a> Ground<'a> {

@@ -14,7 +14,7 @@ use crate::{
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
-    workload::{Pattern, Workload, comparable},
+    workload::{Pattern, Phase, Workload, comparable},
 };
 
 impl Trial {
@@ -117,6 +117,17 @@ impl Trial {
                 && groups.all(|group| group.rate.is_none() && !matches!(group.pattern, Pattern::Ycsb(_)))
         };
         let workloads = self.resolve_workloads(1).ok()?;
+        let in_one_folder = |phase: &Phase| {
+            let clients = settings.clients;
+            phase.one_folder.then(|| phase.in_one_folder(clients).err()).flatten()
+        };
+        if let Some(why) = workloads.iter().flat_map(Workload::phases).find_map(in_one_folder) {
+            return Some(problem(
+                &at,
+                format!("{} clients cannot share a folder: {why}", settings.clients),
+                "use fewer",
+            ));
+        }
         let other = workloads.iter().find(|workload| !is_shared(workload))?;
         Some(problem(
             &at,

@@ -1,6 +1,6 @@
 //! What a pattern says of itself, so that nobody else has to know which patterns there are.
 
-use super::{Durability, entry_error::EntryError};
+use super::{Durability, Pattern, entry_error::EntryError};
 use crate::units::{Bytes, Nanos};
 
 /// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
@@ -72,6 +72,19 @@ pub trait Behaviour {
     /// What its files hold unless it is told, where that is not what suits the device.
     fn own_content(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Whether it works on files that an earlier phase has left, and makes none of its own.
+    fn uses_what_is_left(&self) -> bool {
+        false
+    }
+
+    /// What several clients do in one folder, each with the amounts that are written here.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    fn in_one_folder(&self, _clients: u16) -> Result<Pattern, &'static str> {
+        Err("only workloads of kind \"io\" and \"flow\" can share their files")
     }
 
     /// Whether it works on a bare device, which has no files to make or to make longer.

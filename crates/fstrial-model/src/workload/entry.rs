@@ -115,6 +115,12 @@ keys! {
         measured: bool,
         /// Sync and drop caches before a phase, as always before the first.
         settle: bool,
+        /// Clients (`clients` of a trial) work in one folder and share its files, of which there are as many more. Left out,
+        /// each client has a folder of its own.
+        one_folder: bool,
+        /// A client uses the files that one on the host this many further on made in an earlier phase, as IOR's -C and
+        /// mdtest's -N have it: its own host's cache has none of them. On one host, those of the client this many further on.
+        host_offset: u16,
         /// Look for the highest rate that keeps this promise, such as "p99<5ms", instead of measuring one.
         find_rate: RateTarget,
     }

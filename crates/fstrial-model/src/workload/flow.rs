@@ -5,7 +5,7 @@
 //! with a run. The steps are in [`FlowStep`], one line of text each.
 
 use super::{
-    Behaviour, Durability,
+    Behaviour, Durability, Pattern,
     behaviour::{WRITTEN_FROM, space_of_file},
     entry_error::{EntryError, entry_error},
     flow_step::{FlowStep, OpenFile, Target},
@@ -317,6 +317,30 @@ impl Behaviour for Flow {
         } else {
             Durability::ReadsOnly
         }
+    }
+
+    fn uses_what_is_left(&self) -> bool {
+        self.sets.iter().all(|set| set.existing)
+    }
+
+    fn in_one_folder(&self, clients: u16) -> Result<Pattern, &'static str> {
+        let is_same_for_all = |set: &FileTree| {
+            let is_flat = set.width == 0 || set.even;
+            let is_divided = matches!(set.order, Order::Own | Order::Shuffled);
+            is_flat && matches!(set.size, Size::Fixed(_)) && is_divided
+        };
+        let mut sets = self.sets.clone();
+        for set in sets.iter_mut().filter(|set| !set.per_thread) {
+            if !is_same_for_all(set) {
+                return Err("a set that clients share has files of one size, width = 0 or even = true, and \
+                            order = \"own\" or \"shuffled\"");
+            }
+            set.files = set.files.saturating_mul(clients.into());
+            if set.files > MAX_FILES {
+                return Err("a set has 10000000 files at most, those of all clients together");
+            }
+        }
+        Ok(Pattern::Flow(Self { sets, ..self.clone() }))
     }
 
     /// All places hold a file of their size. Appends come on top.

@@ -1,7 +1,7 @@
 //! Reads and writes inside files: every setting of the pattern, and which combinations are possible.
 
 use super::{
-    Behaviour, Durability,
+    Behaviour, Durability, Pattern,
     behaviour::WRITTEN_FROM,
     combination::Conflict,
     distribution::Distribution,
@@ -114,6 +114,9 @@ pub enum Sharing {
     Shared,
     /// All threads share the files, but each works only in its own contiguous stretch of them, all of one size.
     Region,
+    /// All threads share the files, and their blocks by turns: of T threads, thread t has blocks t, t + T, t + 2T and so on
+    /// (IOR's strided file).
+    Strided,
     /// Every thread has files of its own.
     PerThread,
     /// All threads use all files, from one place, as sysbench's do: whichever asks gets the next request. What
@@ -325,6 +328,19 @@ impl Behaviour for Io {
         !self.access.starts_empty()
     }
 
+    fn uses_what_is_left(&self) -> bool {
+        !self.access.starts_empty()
+    }
+
+    fn in_one_folder(&self, clients: u16) -> Result<Pattern, &'static str> {
+        if self.sharing == Sharing::Cursor || self.serialise.is_some() {
+            return Err("clients on several hosts have no cursor and no planted lock in common");
+        }
+        let times = |amount: u64| amount.saturating_mul(clients.into());
+        let total_size = Bytes(times(self.total_size.0));
+        Ok(Pattern::Io(Self { total_size, requests: self.requests.map(times), ..self.clone() }))
+    }
+
     fn too_few_blocks(&self, threads: u16) -> Option<(u64, u64)> {
         let (has, wants) = (self.blocks_per_thread(threads), self.blocks_wanted());
         (has < wants).then_some((has, wants))
@@ -343,7 +359,7 @@ impl Io {
         let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
         match self.sharing {
             Sharing::Shared | Sharing::Cursor => in_files(self.total_size.0),
-            Sharing::Region => in_files(self.total_size.0) / threads,
+            Sharing::Region | Sharing::Strided => in_files(self.total_size.0) / threads,
             Sharing::PerThread => in_files(self.total_size.0 / threads),
         }
     }
@@ -408,12 +424,12 @@ impl Io {
         }
         match self.sharing {
             Sharing::PerThread => Ok(()),
-            Sharing::Region | Sharing::Cursor if extend => Ok(()),
-            Sharing::Shared | Sharing::Region | Sharing::Cursor => Err(entry_error(
+            Sharing::Region | Sharing::Strided | Sharing::Cursor if extend => Ok(()),
+            Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => Err(entry_error(
                 "sharing",
                 format!("{word}ing to a shared file is not offered"),
                 if extend {
-                    "use sharing = \"per-thread\", \"region\" or \"cursor\""
+                    "use sharing = \"per-thread\", \"region\", \"strided\" or \"cursor\""
                 } else {
                     "use sharing = \"per-thread\""
                 },

@@ -1,6 +1,9 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
-use super::{Data, Pattern, Rate, SetName};
+use super::{
+    Data, Pattern, Rate, SetName,
+    entry_error::{EntryError, entry_error},
+};
 use crate::{unit, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -23,6 +26,12 @@ pub struct Phase {
     pub measured: bool,
     /// Sync and drop the caches before it, as before every first phase.
     pub settle: bool,
+    /// Clients work in one folder, with the amounts of all of them, and not each in a folder of its own.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub one_folder: bool,
+    /// A client uses what one of the host that is this many further on has made.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub host_offset: u16,
     /// Look for the highest rate that meets this, instead of measuring one.
     pub find_rate: Option<RateTarget>,
 }
@@ -162,6 +171,35 @@ impl Phase {
     /// What its groups do.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.groups.iter().map(|group| &group.pattern)
+    }
+
+    /// Refuses what clients cannot do to each other's files.
+    pub(super) fn check_clients(&self) -> Result<(), EntryError> {
+        if self.one_folder {
+            self.in_one_folder(2).map_err(|why| {
+                entry_error(
+                    "one_folder",
+                    format!("clients cannot share these files: {why}"),
+                    "leave one_folder out",
+                )
+            })?;
+        }
+        if self.host_offset > 0 && !self.patterns().all(|pattern| pattern.uses_what_is_left()) {
+            return Err(entry_error(
+                "host_offset",
+                "a phase that makes its files cannot use those of another client",
+                "leave host_offset out, or use what an earlier phase has left: existing = true",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether this many clients can share its files.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    pub fn in_one_folder(&self, clients: u16) -> Result<(), &'static str> {
+        self.patterns().try_for_each(|pattern| pattern.in_one_folder(clients).map(drop))
     }
 
     /// The longest cycle of its patterns.

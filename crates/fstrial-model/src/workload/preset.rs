@@ -38,7 +38,9 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("fs-mark-no-sync", include_str!("../../../../workloads/fs-mark-no-sync.toml")),
     ("mdtest", include_str!("../../../../workloads/mdtest.toml")),
     ("ior-easy", include_str!("../../../../workloads/ior-easy.toml")),
+    ("ior-hard", include_str!("../../../../workloads/ior-hard.toml")),
     ("mdtest-easy", include_str!("../../../../workloads/mdtest-easy.toml")),
+    ("mdtest-hard", include_str!("../../../../workloads/mdtest-hard.toml")),
     ("wal-group-commit", include_str!("../../../../workloads/wal-group-commit.toml")),
     ("wal-single-commit", include_str!("../../../../workloads/wal-single-commit.toml")),
     ("innodb-flush", include_str!("../../../../workloads/innodb-flush.toml")),
@@ -133,7 +135,10 @@ pub const FAMILIES: &[Family] = &[
     Family { title: "bonnie++", presets: &["bonnie", "bonnie-1.03", "bonnie-files", "bonnie-files-1.03"] },
     Family { title: "filebench", presets: &["varmail", "fileserver", "webserver", "videoserver", "oltp"] },
     Family { title: "Metadata", presets: &["fs-mark", "fs-mark-no-sync", "mdtest"] },
-    Family { title: "IO500, by many clients", presets: &["ior-easy", "mdtest-easy"] },
+    Family {
+        title: "IO500, by many clients",
+        presets: &["ior-easy", "ior-hard", "mdtest-easy", "mdtest-hard"],
+    },
     Family {
         title: "Databases",
         presets: &[

@@ -158,6 +158,7 @@ impl Entry {
                 "write groups inside phases: [[workload.phase.group]]",
             ));
         }
+        self.only_keys_of_any(&self.kinds(None))?;
         let phase = |own: &Self| {
             own.only_keys_in(Place::Phase)?;
             own.over(self.inherited()).phase(own, part_name(own)?)
@@ -209,8 +210,11 @@ impl Entry {
             duration,
             measured: self.measured.unwrap_or(true),
             settle: self.settle.unwrap_or(false),
+            one_folder: self.one_folder.unwrap_or(false),
+            host_offset: self.host_offset.unwrap_or(0),
             find_rate: self.find_rate.clone(),
         };
+        phase.check_clients()?;
         match phase.search_problem() {
             None => {}
             // What is said about the whole workload is meant for the phases that can.
@@ -497,6 +501,13 @@ mod tests {
             ("use = 'varmail'\nfigure = 'bytes-written'", "figure"),
             ("use = 'varmail'\nfsync_at_end = true", "fsync_at_end"),
             ("use = 'create-files'\nfsync_at_end = true", "fsync_at_end"),
+            // Of phases that all are of another kind.
+            ("use = 'mdtest'\nfile_size = '1MiB'", "file_size"),
+            ("use = 'sysbench-rndrw'\nsharing = 'cursor'\none_folder = true", "one_folder"),
+            ("use = 'postmark'\none_folder = true", "one_folder"),
+            ("use = 'varmail'\none_folder = true", "one_folder"),
+            ("use = 'append-fsync'\nhost_offset = 1", "host_offset"),
+            ("use = 'create-files'\nhost_offset = 1", "host_offset"),
         ] {
             let error = resolve(text).unwrap_err();
             assert_eq!(error.key, key, "{text}: {}", error.problem);

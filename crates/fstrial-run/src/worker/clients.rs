@@ -1,14 +1,14 @@
 //! A load that several clients make together, started by MPI: the worker hands its task to `mpirun`, whose ranks are clients, and puts
 //! their results together.
 //!
-//! A client works in a folder of its own below the arm's. It gets its seat and an [`Order`] on standard input, says `barrier` before each
+//! A client works in a folder of its own below the arm's, or all in one. It gets its seat and an [`Order`] on standard input, says `barrier` before each
 //! phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
 
 mod merge;
 
 use super::{Run, check_load, engine_failure, load_failure, stack_failure};
 use crate::{error::ExpectedError, exit_code, program::install};
-use fstrial_engine::{Moment, Site};
+use fstrial_engine::{Moment, Seat as Part, Site, Target::Directory};
 use fstrial_model::{
     job::{FailureKind, Load, PROTOCOL, PhaseTask, RunFailure, Task},
     measurement::{Counter, Counters, LoadResult, PhaseResult, Reading, Stage},
@@ -38,6 +38,8 @@ use std::{
 
 /// The program between `mpirun` and a client.
 const RELAY: &str = "fstrial-mpi";
+/// What it says of itself: the lines between it and clients have a version.
+const VERSION: &str = "fstrial-mpi 2";
 /// The user that a server takes root for.
 const NOBODY: u32 = 65_534;
 /// How long it may take until it has said why, and ended.
@@ -66,6 +68,8 @@ struct Order {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Seat {
     rank: u16,
+    /// How many ranks on there is one of the next host; 1 on one host.
+    to_next_host: u16,
 }
 
 /// The word to go, and the clock of the host at that moment.
@@ -145,34 +149,74 @@ fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, Exp
 }
 
 fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
-    let folder = opened(&order.folder)?;
-    let own = PathBuf::from(format!("/proc/self/fd/{}/client-{}", folder.as_raw_fd(), seat.rank));
-    fs::create_dir(&own).map_err(|error| not_shared(&order.folder, error))?;
-    let mut site = Site::new(fstrial_engine::Target::Directory(&own));
+    let (folder, of) = (opened(&order.folder)?, order.task.clients);
+    let below = |name: &str| PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()));
+    let of_rank = |rank: u16| below(&format!("client-{rank}"));
+    let (own, all) = (of_rank(seat.rank), below("all"));
+    for path in [Some(&own), (seat.rank == 0).then_some(&all)].into_iter().flatten() {
+        fs::create_dir(path).map_err(|error| not_shared(&order.folder, error))?;
+    }
+    let mut own_site = Site::new(Directory(&own));
+    let mut site_of_all = Site::new(Directory(&all)).among(Part { rank: seat.rank, of });
     for (number, phase) in order.task.phases.iter().enumerate() {
-        let loads: Vec<Load> = phase.groups.iter().map(|group| of_client(&group.load, seat.rank)).collect();
-        let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
-        if number == 0 || phase.settle {
-            let settled = caches::sync_filesystem(&own).and_then(|()| caches::drop_caches());
-            settled.map_err(|e| stack_failure(Stage::Settle, &e))?;
-        }
-        let (mut go, mut began) = (None, 0);
-        let loads = prepared.run_all(&mut |moment| match moment {
-            Moment::Ready => {
-                say("barrier");
-                go = read::<Go>(lines).ok();
-            }
-            Moment::TimedStart => began = clock_ns(),
-            Moment::TimedEnd => {}
-        });
-        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let go =
-            go.ok_or_else(|| load_failure("the other clients are gone".into(), "look at the host of each"))?;
+        // It uses what another client has made as if it were that one.
+        let offset = u32::from(phase.host_offset) * u32::from(seat.to_next_host);
+        let rank = ((u32::from(seat.rank) + offset % u32::from(of)) % u32::from(of)) as u16;
+        let loads =
+            phase.groups.iter().map(|group| of_client(&group.load, phase.one_folder.then_some(of), rank));
+        let loads: Vec<Load> = loads.collect::<Result<_, _>>()?;
+        let settles = (number == 0 || phase.settle).then_some(&*own);
+        let lays_out = phase.one_folder.then_some(rank == 0);
+        let mut with = |site: &mut Site<'_>| phase_of_client(site, &loads, settles, lays_out, lines);
+        let (loads, began, go) = if rank == seat.rank {
+            with(if phase.one_folder { &mut site_of_all } else { &mut own_site })
+        } else {
+            let earlier = order.task.phases[..number].iter().flat_map(|phase| &phase.groups);
+            let theirs = if phase.one_folder { all.clone() } else { of_rank(rank) };
+            let site =
+                Site::new(Directory(&theirs)).with_files_of(earlier.map(|group| &group.load)).left_whole();
+            with(&mut if phase.one_folder { site.among(Part { rank, of }) } else { site })
+        }?;
         let start_ns = began.saturating_add(go.offset_ns);
         let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
         say(&serde_json::to_string(&share).expect("a share is plain data"));
     }
     Ok(())
+}
+
+/// Does one phase: its results, when it began, and the word to go. `settles` has the folder whose filesystem is synced before, `lays_out`
+/// whether this client makes what all share.
+fn phase_of_client(
+    site: &mut Site<'_>,
+    loads: &[Load],
+    settles: Option<&Path>,
+    lays_out: Option<bool>,
+    lines: &mut impl BufRead,
+) -> Result<(Vec<LoadResult>, i64, Go), RunFailure> {
+    let mut wait = || {
+        say("barrier");
+        read::<Go>(lines)
+            .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))
+    };
+    if lays_out == Some(false) {
+        wait()?;
+    }
+    let prepared = site.prepare(loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
+    if lays_out == Some(true) {
+        wait()?;
+    }
+    if let Some(folder) = settles {
+        let settled = caches::sync_filesystem(folder).and_then(|()| caches::drop_caches());
+        settled.map_err(|e| stack_failure(Stage::Settle, &e))?;
+    }
+    let (mut go, mut began) = (None, 0);
+    let results = prepared.run_all(&mut |moment| match moment {
+        Moment::Ready => go = Some(wait()),
+        Moment::TimedStart => began = clock_ns(),
+        Moment::TimedEnd => {}
+    });
+    let results = results.map_err(|e| engine_failure(Stage::Load, &e))?;
+    Ok((results, began, go.expect("no phase begins before it is ready")?))
 }
 
 /// Opens the folder of the arm, which its maker alone may write to: root works there by its descriptor, so that nobody can put another
@@ -200,10 +244,13 @@ fn nodename() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The load with choices of its own: two clients that did the same would not be two.
-fn of_client(load: &Load, rank: u16) -> Load {
+/// The load with choices of its own: two clients that did the same would not be two. In one folder with the amounts of all.
+fn of_client(load: &Load, in_one_folder: Option<u16>, rank: u16) -> Result<Load, RunFailure> {
     const APART: u64 = 0x9E37_79B9_7F4A_7C15;
-    Load { seed: load.seed.wrapping_add(u64::from(rank).wrapping_mul(APART)), ..load.clone() }
+    let pattern =
+        in_one_folder.map_or(Ok(load.pattern.clone()), |clients| load.pattern.in_one_folder(clients));
+    let pattern = pattern.map_err(|why| load_failure(why.into(), "use fewer clients"))?;
+    Ok(Load { seed: load.seed.wrapping_add(u64::from(rank).wrapping_mul(APART)), pattern, ..load.clone() })
 }
 
 fn clock_ns() -> i64 {
@@ -233,6 +280,12 @@ pub fn require_mpi() -> Result<(PathBuf, PathBuf), RunFailure> {
             format!("build it: `./x mpi`, in the sources of fstrial; put it next to {}", own().display());
         lacking(format!("{RELAY} is not installed"), &hint)
     })?;
+    #[expect(clippy::disallowed_methods, reason = "a part of fstrial, which is found next to it")]
+    let asked = Command::new(&relay).arg("--version").stdin(Stdio::null()).output();
+    if !asked.is_ok_and(|said| said.stdout.trim_ascii() == VERSION.as_bytes()) {
+        let what = format!("{} is of another version of fstrial", relay.display());
+        return Err(lacking(what, "build it again: `./x mpi`, in the sources of this one"));
+    }
     Ok((mpirun, relay))
 }
 
@@ -386,8 +439,11 @@ impl Run<'_> {
             if number > 0 {
                 self.enter(Stage::Layout, long(420));
             }
-            if clients.line().as_deref() != Some("barrier") {
-                return Err(clients.failure(Stage::Layout));
+            // Two where they share a folder: when it is laid out, and when all are ready.
+            for _ in 0..=u8::from(phase.one_folder) {
+                if clients.line().as_deref() != Some("barrier") {
+                    return Err(clients.failure(Stage::Layout));
+                }
             }
             let time = phase.groups.first().map_or(0, |group| group.load.warmup.0 + group.load.duration.0);
             self.enter(Stage::Load, Nanos(time + long(120).0));

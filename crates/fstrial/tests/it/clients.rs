@@ -6,7 +6,13 @@ use crate::{
 };
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{fs, path::Path, sync::OnceLock, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    sync::OnceLock,
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A lab with two folders and the program between MPI and clients; none, with a reason, where that cannot be built.
@@ -71,7 +77,7 @@ fn clients_make_each_run_together() {
 #[test]
 fn operations_are_those_of_all_clients() {
     let Some(lab) = lab("operations_are_those_of_all_clients") else { return };
-    let alone = "compare dir:a dir:b -w mdtest --set workload.files=40 --threads 2 --rounds 1 --json";
+    let alone = "compare dir:a dir:b -w mdtest --threads 2 --rounds 1 --json";
     let operations = |words: &str| -> Vec<(String, f64)> {
         let ended = lab.run(words);
         let document = ended.document();
@@ -192,4 +198,98 @@ fn clients_run_on_the_nodes_of_an_allocation() {
     drop(cluster);
     assert_empty(&lab);
     lab.assert_nothing_left("after clients on nodes");
+}
+
+/// A lab for [`calls`].
+fn traced_lab(name: &str) -> Option<Lab> {
+    let lab = lab(name)?;
+    if support::command("strace").arg("-V").output().is_err() {
+        support::skip(name, "strace is not installed");
+        return None;
+    }
+    Some(lab)
+}
+
+/// Calls of the clients of the last run of a preset with fewer files, each with its thread.
+fn calls(lab: &Lab, preset: &str) -> Vec<(String, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../workloads/{preset}.toml"));
+    let workload = fs::read_to_string(source).unwrap().replace("files = 5000", "files = 20");
+    let workload = workload.replace("141024000B", "188032B").replace("[[phase]]", "[[workload.phase]]");
+    let arms = ["a", "b"]
+        .map(|arm| format!("[[arm]]\nname = \"{arm}\"\nfilesystem = \"dir\"\npath = {:?}\n", lab.path(arm)));
+    let head = "[trial]\nclients = 3\nrounds = 1\n";
+    fs::write(lab.path("trial.toml"), format!("{head}{}[[workload]]\n{workload}", arms.concat())).unwrap();
+    let logs = lab.path("calls");
+    let traced = "strace -ff -qq -s 512 -e trace=openat,pwrite64,pread64,newfstatat,statx,unlinkat";
+    let anew = format!("rm -rf {0}; mkdir {0}; exec {traced} -o {0}/of $real \"$@\"", logs.display());
+    lab.wrap("mpirun", &anew);
+    let ended = lab.run("run trial.toml --json");
+    assert_eq!(ended.document()["failures"].as_array().map(Vec::len), Some(0), "{ended:?}");
+    assert!(!ended.stdout.contains("\"run-failed\""), "{ended:?}");
+    let mut calls = Vec::new();
+    for thread in support::names_in(&logs) {
+        let text = fs::read_to_string(logs.join(&thread)).unwrap();
+        calls.extend(text.lines().map(|call| (thread.clone(), call.to_owned())));
+    }
+    calls
+}
+
+/// What IO500 defines, from the calls of its presets: which rank makes what, and which uses it afterwards.
+#[test]
+fn calls_of_io500_are_those_that_it_defines() {
+    let Some(lab) = traced_lab("calls_of_io500_are_those_that_it_defines") else { return };
+    // One file of twelve records, by turns.
+    let ior_hard = calls(&lab, "ior-hard");
+    for kind in ["pwrite64", "pread64"] {
+        let offset = |call: &str| call.rsplit_once(", ")?.1.split(')').next()?.parse().ok();
+        let records =
+            ior_hard.iter().filter(|(_, call)| call.starts_with(kind) && call.ends_with(" = 47008"));
+        let mut records: Vec<(u64, &str)> =
+            records.map(|(thread, call)| (offset(call).unwrap(), thread.as_str())).collect();
+        records.sort_unstable();
+        assert!(records.iter().map(|(offset, _)| *offset).eq((0..12).map(|n| n * 47_008)), "{records:?}");
+        let by_turns = |four: &[(u64, &str)]| four[0].1 == four[3].1 && four[0].1 != four[1].1;
+        assert!(records.windows(4).all(by_turns), "{kind}: {records:?}");
+    }
+    // One directory of 3 × 20 files: those that a rank has made are looked at, read and removed by another together.
+    let mdtest_hard = calls(&lab, "mdtest-hard");
+    let names = |kind: &str, word: &str| {
+        let mut of_threads: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (thread, call) in
+            mdtest_hard.iter().filter(|(_, call)| call.starts_with(kind) && call.contains(word))
+        {
+            let name = call.split('"').nth(1).unwrap();
+            let is_item = name.len() == 18 && !name.contains('/');
+            assert!(!is_item || of_threads.entry(thread).or_default().insert(name), "{call} is twice");
+        }
+        of_threads.into_values().collect::<BTreeSet<_>>()
+    };
+    let made = names("openat(", "O_CREAT");
+    assert_eq!(made.iter().map(BTreeSet::len).collect::<Vec<_>>(), [20; 3]);
+    assert_eq!(made.iter().flatten().collect::<BTreeSet<_>>().len(), 60);
+    for (kind, word) in
+        [("newfstatat(", ", 0) = 0"), ("openat(", "O_RDWR|O_LARGEFILE"), ("unlinkat(", ", 0)")]
+    {
+        assert_eq!(names(kind, word), made, "{kind}");
+    }
+    let bytes = |kind: &str| {
+        mdtest_hard.iter().filter(|(_, call)| call.starts_with(kind) && call.ends_with(" = 3901")).count()
+    };
+    assert_eq!((bytes("pwrite64"), bytes("pread64")), (60, 60));
+}
+
+/// Of three clients, each looks at what the next has made, and removes what the third has: its own.
+#[test]
+fn clients_use_what_others_have_made() {
+    let Some(lab) = traced_lab("clients_use_what_others_have_made") else { return };
+    let mdtest_easy = calls(&lab, "mdtest-easy");
+    let mut whose: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (process, call) in mdtest_easy.iter().filter(|(_, call)| call.contains("O_PATH")) {
+        let rank: Option<u32> =
+            call.split("client-").nth(1).and_then(|rest| rest.split(['/', '"']).next()?.parse().ok());
+        whose.entry(process).or_default().extend(rank);
+    }
+    whose.values_mut().for_each(Vec::dedup);
+    let whose: BTreeSet<Vec<u32>> = whose.into_values().filter(|ranks| !ranks.is_empty()).collect();
+    assert_eq!(whose, [[0, 1, 0], [1, 2, 1], [2, 0, 2]].map(Vec::from).into());
 }

@@ -167,11 +167,11 @@ fn a_program_reads_from_toml_and_through_json() {
     assert_eq!(varmail.written_out().len(), 13);
     assert!(!varmail.ends() && !varmail.is_buffered_write());
     assert_eq!(varmail.largest_request(), Bytes::mib(1));
-    let pattern = crate::workload::Pattern::Flow(varmail);
+    let pattern = Pattern::Flow(varmail);
     let json = serde_json::to_string(&pattern).unwrap();
-    assert_eq!(serde_json::from_str::<crate::workload::Pattern>(&json).unwrap(), pattern);
+    assert_eq!(serde_json::from_str::<Pattern>(&json).unwrap(), pattern);
     let text = toml::to_string(&pattern).unwrap();
-    assert_eq!(toml::from_str::<crate::workload::Pattern>(&text).unwrap(), pattern);
+    assert_eq!(toml::from_str::<Pattern>(&text).unwrap(), pattern);
 }
 
 #[test]

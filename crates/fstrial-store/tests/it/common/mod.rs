@@ -113,6 +113,8 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         task: Some(Task {
             threads,
             phases: vec![PhaseTask {
+                one_folder: false,
+                host_offset: 0,
                 settle: false,
                 find_rate: None,
                 groups: vec![GroupTask {
