@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Raised when the lines between it and fstrial change. */
+enum { VERSION = 2 };
 enum { PINGS = 20, NAP_US = 2000, MAX_LINE = 64 << 20 };
 
 static int rank, size;
@@ -76,8 +78,8 @@ static void compare_clocks(int64_t *offset, int64_t *doubt)
     }
 }
 
-/* How many ranks on there is one of the next host, where hosts have their ranks in blocks or by turns and as many each; 1 on one host.
- * As IOR's and mdtest's shift. */
+/* How many ranks on there is one of the next host, where all hosts have as many ranks, in blocks or by turns; 1 on one host. As IOR's and
+ * mdtest's shift. */
 static int to_next_host(void)
 {
     MPI_Comm host;
@@ -200,9 +202,8 @@ static pid_t start(const char *program, FILE **to, FILE **from)
 int main(int argc, char **argv)
 {
     FILE *to, *from;
-    /* Raised when the lines between it and fstrial change. */
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        puts("fstrial-mpi 2");
+        printf("fstrial-mpi %d\n", VERSION);
         return 0;
     }
     if (argc != 2) {
@@ -217,6 +218,9 @@ int main(int argc, char **argv)
     signal(SIGTERM, end);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int versions[2] = {VERSION, -VERSION}, most[2];
+    MPI_Allreduce(versions, most, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (most[0] != VERSION || most[1] != -VERSION) fail("another host has another version of it");
     char *order = NULL;
     if (rank == 0 && (order = line_of(stdin)) == NULL) fail("standard input has no order");
     order = broadcast(order);

@@ -71,6 +71,13 @@ impl Geometry {
         self.blocks_per_file * self.block_size
     }
 
+    /// Bytes of each file that some of this many threads works on: what they do not divide is left alone.
+    pub(crate) fn used(&self, threads: u32) -> impl Iterator<Item = u64> {
+        let Self { block_size, blocks_per_file: each, files, .. } = *self;
+        let all = if self.is_whole() { self.blocks } else { self.blocks * u64::from(threads) };
+        (0..u64::from(files)).map(move |file| all.saturating_sub(file * each).min(each) * block_size)
+    }
+
     /// Whether the thread works on all blocks of its files.
     fn is_whole(&self) -> bool {
         self.blocks == self.blocks_per_file * u64::from(self.files)
@@ -418,6 +425,9 @@ mod tests {
         ) {
             let io = small(Access::Sequential, Sharing::Strided, files, u64::from(files) * per_file);
             let turns = u64::from(files) * per_file / u64::from(threads);
+            let used: Vec<u64> = Geometry::on_files(&io, threads.into(), 0).used(threads.into()).collect();
+            prop_assert_eq!(used.len() as u64, u64::from(files));
+            prop_assert_eq!(used.iter().sum::<u64>(), turns * u64::from(threads) * 4096);
             for thread in 0..usize::from(threads) {
                 let mut requests = requests(&io, threads, thread, 3);
                 for turn in 0..turns {

@@ -244,9 +244,12 @@ impl Trees {
             }
             None => {
                 let tree = Tree::new(settings, directory, seed, thread);
-                if settings.existing && self.are_whole {
+                let is_made = self.are_made_elsewhere && thread.is_none() && !settings.existing;
+                // A set that is there and whole needs no look, which would fetch what is to be measured.
+                let is_whole = settings.existing && self.are_whole || is_made && settings.present.0 >= 100.0;
+                if is_whole {
                     tree.states.iter().for_each(|state| state.store(EXISTS, Ordering::Relaxed));
-                } else if settings.existing || (self.are_made_elsewhere && thread.is_none()) {
+                } else if settings.existing || is_made {
                     tree.look()?;
                 } else {
                     tree.lay_out(seed, writer)?;

@@ -186,7 +186,7 @@ fn on_files(
             let files = open_all(io, paths(thread % sets), OFlags::RDWR)?;
             let geometry = Geometry::on_files(io, threads, seat.thread(load.threads, thread));
             if !is_new {
-                check_size(io, &files, full)?;
+                check_size(io, &files, geometry.used(threads))?;
             }
             Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None, seat })
         })
@@ -194,11 +194,11 @@ fn on_files(
 }
 
 /// Files that an earlier phase has left must be large enough for what reads or overwrites them.
-fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
+fn check_size(io: &Io, files: &Files, sizes: impl Iterator<Item = u64>) -> Result<(), EngineError> {
     if io.access.starts_empty() {
         return Ok(());
     }
-    for (fd, path) in files.fds.iter().zip(&files.paths) {
+    for ((fd, path), size) in files.fds.iter().zip(&files.paths).zip(sizes) {
         let found = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
         if u64::try_from(found).unwrap_or(0) < size {
             let problem = format!(

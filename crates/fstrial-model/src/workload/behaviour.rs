@@ -74,11 +74,6 @@ pub trait Behaviour {
         None
     }
 
-    /// Whether it works on files that an earlier phase has left, and makes none of its own.
-    fn uses_what_is_left(&self) -> bool {
-        false
-    }
-
     /// What several clients do in one folder, each with the amounts that are written here.
     ///
     /// # Errors

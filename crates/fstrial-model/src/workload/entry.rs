@@ -96,6 +96,11 @@ keys! {
         /// Numbers of threads to run it at: 1 to 1024.
         threads: Vec<u16>,
     }
+    Workload (PATTERNS) {
+        /// Clients (`clients` of a trial) work in one folder and share its files, of which there are as many more. Left out,
+        /// each client has a folder of its own.
+        one_folder: bool,
+    }
     Phase [] {
         /// Time before the clock starts: 0.25s for direct and synced workloads, 2s for buffered writes if left out.
         warmup: Nanos,
@@ -115,11 +120,8 @@ keys! {
         measured: bool,
         /// Sync and drop caches before a phase, as always before the first.
         settle: bool,
-        /// Clients (`clients` of a trial) work in one folder and share its files, of which there are as many more. Left out,
-        /// each client has a folder of its own.
-        one_folder: bool,
-        /// A client uses the files that one on the host this many further on made in an earlier phase, as IOR's -C and
-        /// mdtest's -N have it: its own host's cache has none of them. On one host, those of the client this many further on.
+        /// A client uses the files that one on the host this many further on made in earlier phases, as IOR's -C and mdtest's
+        /// -N have it; on one host, those of the client this many further on. Hosts and clients are counted in a circle.
         host_offset: u16,
         /// Look for the highest rate that keeps this promise, such as "p99<5ms", instead of measuring one.
         find_rate: RateTarget,

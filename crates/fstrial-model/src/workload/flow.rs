@@ -319,10 +319,6 @@ impl Behaviour for Flow {
         }
     }
 
-    fn uses_what_is_left(&self) -> bool {
-        self.sets.iter().all(|set| set.existing)
-    }
-
     fn in_one_folder(&self, clients: u16) -> Result<Pattern, &'static str> {
         let is_same_for_all = |set: &FileTree| {
             let is_flat = set.width == 0 || set.even;
@@ -360,6 +356,17 @@ impl Flow {
         let mut all = Vec::new();
         self.steps.iter().for_each(|step| step.write_out(&mut all));
         all
+    }
+
+    /// Whether all places of a set have a file when every thread has done its amount; none: if they had before.
+    pub(super) fn leaves_whole(&self, set: &FileTree) -> Option<bool> {
+        let growth = self.growth().get(set.name.as_str()).copied().unwrap_or(0);
+        match (growth, set.existing) {
+            (0, true) => None,
+            (0, false) => Some(is_everything(&set.present)),
+            (1, false) => Some(set.present.is_zero() && set.order.is_once() && self.turns.is_none()),
+            _ => Some(false),
+        }
     }
 
     /// Files that each turn adds to each set, or takes from it.

@@ -328,13 +328,12 @@ impl Behaviour for Io {
         !self.access.starts_empty()
     }
 
-    fn uses_what_is_left(&self) -> bool {
-        !self.access.starts_empty()
-    }
-
     fn in_one_folder(&self, clients: u16) -> Result<Pattern, &'static str> {
         if self.sharing == Sharing::Cursor || self.serialise.is_some() {
             return Err("clients on several hosts have no cursor and no planted lock in common");
+        }
+        if !self.distribution.is_uniform() {
+            return Err("each client would have hot blocks of its own");
         }
         let times = |amount: u64| amount.saturating_mul(clients.into());
         let total_size = Bytes(times(self.total_size.0));

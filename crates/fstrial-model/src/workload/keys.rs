@@ -42,29 +42,11 @@ impl Entry {
 
     /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others.
     pub(super) fn only_keys_of(&self, kind: Kind) -> Result<(), EntryError> {
-        self.only_keys_of_any(&[kind])
-    }
-
-    /// Refuses keys that none of these kinds has.
-    pub(super) fn only_keys_of_any(&self, kinds: &[Kind]) -> Result<(), EntryError> {
-        let is_wrong =
-            |keys: &Keys| !keys.kinds.is_empty() && !keys.kinds.iter().any(|kind| kinds.contains(kind));
-        let (Some((keys, key)), Some(kind)) = (self.misplaced(is_wrong), kinds.first()) else {
-            return Ok(());
-        };
+        let is_wrong = |keys: &Keys| !keys.kinds.is_empty() && !keys.kinds.contains(&kind);
+        let Some((keys, key)) = self.misplaced(is_wrong) else { return Ok(()) };
         let owner = keys.kinds[0].name();
         let hint = format!("kind = \"{}\" has {}", kind.name(), kind.keys());
         Err(entry_error(key, format!("`{key}` belongs to kind = \"{owner}\""), hint))
-    }
-
-    /// The kinds of what its phases and groups do.
-    pub(super) fn kinds(&self, around: Option<Kind>) -> Vec<Kind> {
-        let kind = self.kind.or(around);
-        let mut parts = self.phases.iter().chain(&self.groups).flatten().peekable();
-        match parts.peek() {
-            None => kind.into_iter().collect(),
-            Some(_) => parts.flat_map(|part| part.kinds(kind)).collect(),
-        }
     }
 
     /// This entry, with the keys of another where it has none.

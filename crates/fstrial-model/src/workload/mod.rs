@@ -4,6 +4,7 @@
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
 mod behaviour;
+mod clients;
 mod combination;
 mod command;
 mod data;

@@ -1,9 +1,6 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
-use super::{
-    Data, Pattern, Rate, SetName,
-    entry_error::{EntryError, entry_error},
-};
+use super::{Data, Pattern, Rate, SetName};
 use crate::{unit, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -171,27 +168,6 @@ impl Phase {
     /// What its groups do.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.groups.iter().map(|group| &group.pattern)
-    }
-
-    /// Refuses what clients cannot do to each other's files.
-    pub(super) fn check_clients(&self) -> Result<(), EntryError> {
-        if self.one_folder {
-            self.in_one_folder(2).map_err(|why| {
-                entry_error(
-                    "one_folder",
-                    format!("clients cannot share these files: {why}"),
-                    "leave one_folder out",
-                )
-            })?;
-        }
-        if self.host_offset > 0 && !self.patterns().all(|pattern| pattern.uses_what_is_left()) {
-            return Err(entry_error(
-                "host_offset",
-                "a phase that makes its files cannot use those of another client",
-                "leave host_offset out, or use what an earlier phase has left: existing = true",
-            ));
-        }
-        Ok(())
     }
 
     /// Whether this many clients can share its files.

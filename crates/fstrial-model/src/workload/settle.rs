@@ -2,7 +2,7 @@
 
 use super::{
     Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Work,
-    Workload, Ycsb,
+    Workload, Ycsb, clients,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -105,7 +105,9 @@ impl Entry {
             let work = Work::Operation(full.operation(&threads)?);
             return Ok(Workload { name, work, threads, period: None });
         }
-        let phases = full.resolve_phases()?;
+        let mut phases = full.resolve_phases()?;
+        phases.iter_mut().for_each(|phase| phase.one_folder = full.one_folder.unwrap_or(false));
+        clients::check(&phases)?;
         if full.find_rate.is_some() && phases.iter().all(|phase| phase.find_rate.is_none()) {
             return Err(entry_error(
                 "find_rate",
@@ -158,7 +160,6 @@ impl Entry {
                 "write groups inside phases: [[workload.phase.group]]",
             ));
         }
-        self.only_keys_of_any(&self.kinds(None))?;
         let phase = |own: &Self| {
             own.only_keys_in(Place::Phase)?;
             own.over(self.inherited()).phase(own, part_name(own)?)
@@ -210,11 +211,10 @@ impl Entry {
             duration,
             measured: self.measured.unwrap_or(true),
             settle: self.settle.unwrap_or(false),
-            one_folder: self.one_folder.unwrap_or(false),
+            one_folder: false,
             host_offset: self.host_offset.unwrap_or(0),
             find_rate: self.find_rate.clone(),
         };
-        phase.check_clients()?;
         match phase.search_problem() {
             None => {}
             // What is said about the whole workload is meant for the phases that can.
@@ -501,12 +501,11 @@ mod tests {
             ("use = 'varmail'\nfigure = 'bytes-written'", "figure"),
             ("use = 'varmail'\nfsync_at_end = true", "fsync_at_end"),
             ("use = 'create-files'\nfsync_at_end = true", "fsync_at_end"),
-            // Of phases that all are of another kind.
-            ("use = 'mdtest'\nfile_size = '1MiB'", "file_size"),
             ("use = 'sysbench-rndrw'\nsharing = 'cursor'\none_folder = true", "one_folder"),
             ("use = 'postmark'\none_folder = true", "one_folder"),
             ("use = 'varmail'\none_folder = true", "one_folder"),
-            ("use = 'append-fsync'\nhost_offset = 1", "host_offset"),
+            ("use = 'random-read'\ndistribution = 'zipf'\none_folder = true", "one_folder"),
+            ("use = 'random-read'\nhost_offset = 1", "host_offset"),
             ("use = 'create-files'\nhost_offset = 1", "host_offset"),
         ] {
             let error = resolve(text).unwrap_err();

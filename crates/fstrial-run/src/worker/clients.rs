@@ -8,7 +8,7 @@ mod merge;
 
 use super::{Run, check_load, engine_failure, load_failure, stack_failure};
 use crate::{error::ExpectedError, exit_code, program::install};
-use fstrial_engine::{Moment, Seat as Part, Site, Target::Directory};
+use fstrial_engine::{Moment, Site, Target::Directory};
 use fstrial_model::{
     job::{FailureKind, Load, PROTOCOL, PhaseTask, RunFailure, Task},
     measurement::{Counter, Counters, LoadResult, PhaseResult, Reading, Stage},
@@ -150,33 +150,38 @@ fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, Exp
 
 fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
     let (folder, of) = (opened(&order.folder)?, order.task.clients);
-    let below = |name: &str| PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()));
-    let of_rank = |rank: u16| below(&format!("client-{rank}"));
-    let (own, all) = (of_rank(seat.rank), below("all"));
-    for path in [Some(&own), (seat.rank == 0).then_some(&all)].into_iter().flatten() {
-        fs::create_dir(path).map_err(|error| not_shared(&order.folder, error))?;
+    let here = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    let in_one_folder = order.task.phases.iter().any(|phase| phase.one_folder);
+    // In its own, or in that of all.
+    let folder_of = |rank: u16| match in_one_folder {
+        true => here.join("all"),
+        false => here.join(format!("client-{rank}")),
+    };
+    let own = folder_of(seat.rank);
+    if !in_one_folder || seat.rank == 0 {
+        fs::create_dir(&own).map_err(|error| not_shared(&order.folder, error))?;
     }
-    let mut own_site = Site::new(Directory(&own));
-    let mut site_of_all = Site::new(Directory(&all)).among(Part { rank: seat.rank, of });
+    let mut own_site = site_of(&own, seat.rank, in_one_folder.then_some(of));
     for (number, phase) in order.task.phases.iter().enumerate() {
-        // It uses what another client has made as if it were that one.
+        // It works on what another client has made as if it were that one.
         let offset = u32::from(phase.host_offset) * u32::from(seat.to_next_host);
-        let rank = ((u32::from(seat.rank) + offset % u32::from(of)) % u32::from(of)) as u16;
+        let as_rank = ((u32::from(seat.rank) + offset % u32::from(of)) % u32::from(of)) as u16;
         let loads =
-            phase.groups.iter().map(|group| of_client(&group.load, phase.one_folder.then_some(of), rank));
+            phase.groups.iter().map(|group| of_client(&group.load, in_one_folder.then_some(of), as_rank));
         let loads: Vec<Load> = loads.collect::<Result<_, _>>()?;
-        let settles = (number == 0 || phase.settle).then_some(&*own);
-        let lays_out = phase.one_folder.then_some(rank == 0);
-        let mut with = |site: &mut Site<'_>| phase_of_client(site, &loads, settles, lays_out, lines);
-        let (loads, began, go) = if rank == seat.rank {
-            with(if phase.one_folder { &mut site_of_all } else { &mut own_site })
+        let turn = Turn {
+            lays_out: lays_out_first(phase).then_some(seat.rank == 0),
+            settles: (number == 0 || phase.settle).then_some(&*here),
+        };
+        let (loads, began, go) = if as_rank == seat.rank {
+            turn.make(&mut own_site, &loads, lines)?
         } else {
             let earlier = order.task.phases[..number].iter().flat_map(|phase| &phase.groups);
-            let theirs = if phase.one_folder { all.clone() } else { of_rank(rank) };
-            let site =
-                Site::new(Directory(&theirs)).with_files_of(earlier.map(|group| &group.load)).left_whole();
-            with(&mut if phase.one_folder { site.among(Part { rank, of }) } else { site })
-        }?;
+            let theirs = folder_of(as_rank);
+            let site = site_of(&theirs, as_rank, in_one_folder.then_some(of))
+                .with_files_of(earlier.map(|group| &group.load));
+            turn.make(&mut site.left_whole(), &loads, lines)?
+        };
         let start_ns = began.saturating_add(go.offset_ns);
         let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
         say(&serde_json::to_string(&share).expect("a share is plain data"));
@@ -184,39 +189,63 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
     Ok(())
 }
 
-/// Does one phase: its results, when it began, and the word to go. `settles` has the folder whose filesystem is synced before, `lays_out`
-/// whether this client makes what all share.
-fn phase_of_client(
-    site: &mut Site<'_>,
-    loads: &[Load],
-    settles: Option<&Path>,
+/// Where the client of a rank works, alone or as one of several.
+fn site_of(folder: &Path, rank: u16, of: Option<u16>) -> Site<'_> {
+    let site = Site::new(Directory(folder));
+    match of {
+        Some(of) => site.among(fstrial_engine::Seat { rank, of }),
+        None => site,
+    }
+}
+
+/// Whether the first client lays out what all share, before the others prepare the phase.
+fn lays_out_first(phase: &PhaseTask) -> bool {
+    phase.one_folder && phase.host_offset == 0
+}
+
+/// What a client does of a phase in addition to its loads.
+struct Turn<'a> {
+    /// Whether it lays out what all share, where somebody has to.
     lays_out: Option<bool>,
-    lines: &mut impl BufRead,
-) -> Result<(Vec<LoadResult>, i64, Go), RunFailure> {
-    let mut wait = || {
-        say("barrier");
-        read::<Go>(lines)
-            .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))
-    };
-    if lays_out == Some(false) {
+    /// The folder whose filesystem it syncs before.
+    settles: Option<&'a Path>,
+}
+
+impl Turn<'_> {
+    /// The results, when it began, and the word to go.
+    fn make(
+        &self,
+        site: &mut Site<'_>,
+        loads: &[Load],
+        lines: &mut impl BufRead,
+    ) -> Result<(Vec<LoadResult>, i64, Go), RunFailure> {
+        let mut wait = || {
+            say("barrier");
+            read::<Go>(lines)
+                .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))
+        };
+        // Nobody prepares anything while others are still measured, or have not yet made what is to be used.
         wait()?;
+        if self.lays_out == Some(false) {
+            wait()?;
+        }
+        let prepared = site.prepare(loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
+        if self.lays_out == Some(true) {
+            wait()?;
+        }
+        if let Some(folder) = self.settles {
+            let settled = caches::sync_filesystem(folder).and_then(|()| caches::drop_caches());
+            settled.map_err(|e| stack_failure(Stage::Settle, &e))?;
+        }
+        let (mut go, mut began) = (None, 0);
+        let results = prepared.run_all(&mut |moment| match moment {
+            Moment::Ready => go = Some(wait()),
+            Moment::TimedStart => began = clock_ns(),
+            Moment::TimedEnd => {}
+        });
+        let results = results.map_err(|e| engine_failure(Stage::Load, &e))?;
+        Ok((results, began, go.expect("no phase begins before it is ready")?))
     }
-    let prepared = site.prepare(loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
-    if lays_out == Some(true) {
-        wait()?;
-    }
-    if let Some(folder) = settles {
-        let settled = caches::sync_filesystem(folder).and_then(|()| caches::drop_caches());
-        settled.map_err(|e| stack_failure(Stage::Settle, &e))?;
-    }
-    let (mut go, mut began) = (None, 0);
-    let results = prepared.run_all(&mut |moment| match moment {
-        Moment::Ready => go = Some(wait()),
-        Moment::TimedStart => began = clock_ns(),
-        Moment::TimedEnd => {}
-    });
-    let results = results.map_err(|e| engine_failure(Stage::Load, &e))?;
-    Ok((results, began, go.expect("no phase begins before it is ready")?))
 }
 
 /// Opens the folder of the arm, which its maker alone may write to: root works there by its descriptor, so that nobody can put another
@@ -280,13 +309,30 @@ pub fn require_mpi() -> Result<(PathBuf, PathBuf), RunFailure> {
             format!("build it: `./x mpi`, in the sources of fstrial; put it next to {}", own().display());
         lacking(format!("{RELAY} is not installed"), &hint)
     })?;
-    #[expect(clippy::disallowed_methods, reason = "a part of fstrial, which is found next to it")]
-    let asked = Command::new(&relay).arg("--version").stdin(Stdio::null()).output();
-    if !asked.is_ok_and(|said| said.stdout.trim_ascii() == VERSION.as_bytes()) {
-        let what = format!("{} is of another version of fstrial", relay.display());
-        return Err(lacking(what, "build it again: `./x mpi`, in the sources of this one"));
-    }
+    check_version(&relay)?;
     Ok((mpirun, relay))
+}
+
+/// Refuses a program between MPI and clients that is of another version, or does not run here.
+fn check_version(relay: &Path) -> Result<(), RunFailure> {
+    let hint = "build it again: `./x mpi`, in the sources of this fstrial";
+    let fails = |why: String| lacking(format!("{} does not run: {why}", relay.display()), hint);
+    #[expect(clippy::disallowed_methods, reason = "a part of fstrial, which is found next to it")]
+    let mut command = Command::new(relay);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| fails(error.to_string()))?;
+    if !wait(LAST_WORDS, || !matches!(child.try_wait(), Ok(None))) {
+        let _ = child.kill();
+    }
+    let said = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match text(&said.stdout) {
+        version if version == VERSION => Ok(()),
+        version if version.starts_with(RELAY) => {
+            Err(lacking(format!("{} is of another version of fstrial", relay.display()), hint))
+        }
+        _ => Err(fails(text(&said.stderr).lines().next().map_or(said.status.to_string(), str::to_owned))),
+    }
 }
 
 /// `mpirun`, and what it and its clients say.
@@ -439,8 +485,8 @@ impl Run<'_> {
             if number > 0 {
                 self.enter(Stage::Layout, long(420));
             }
-            // Two where they share a folder: when it is laid out, and when all are ready.
-            for _ in 0..=u8::from(phase.one_folder) {
+            // When all have done the one before, when what they share is laid out, and when all are ready.
+            for _ in 0..2 + u8::from(lays_out_first(phase)) {
                 if clients.line().as_deref() != Some("barrier") {
                     return Err(clients.failure(Stage::Layout));
                 }

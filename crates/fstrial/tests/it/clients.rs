@@ -278,6 +278,21 @@ fn calls_of_io500_are_those_that_it_defines() {
     assert_eq!((bytes("pwrite64"), bytes("pread64")), (60, 60));
 }
 
+/// 24 records of each client, that its seven threads do not divide, are used as far as they are written; a slow writer is waited for.
+#[test]
+fn what_threads_do_not_divide_is_left_alone() {
+    let Some(lab) = lab("what_threads_do_not_divide_is_left_alone") else { return };
+    for (preset, size) in [("ior-hard", "1128192B"), ("ior-easy", "64MiB")] {
+        let words = format!("compare dir:a dir:b -w {preset} --set workload.file_size={size}");
+        let ended = lab.run(&format!("{words} --clients 3 --threads 7 --rounds 1 --json"));
+        assert!(!ended.stdout.contains("\"run-failed\""), "{ended:?}");
+        assert!(
+            cells(&ended.document())[0]["operations"].as_f64().is_some_and(|count| count > 0.0),
+            "{ended:?}"
+        );
+    }
+}
+
 /// Of three clients, each looks at what the next has made, and removes what the third has: its own.
 #[test]
 fn clients_use_what_others_have_made() {
