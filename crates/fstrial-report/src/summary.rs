@@ -168,7 +168,9 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
         return all.into_iter().chain(further).collect();
     }
     if standings.is_empty() && document.has_begun && document.claim.is_none() {
-        further.push("there is nothing to compare".into());
+        let failed =
+            document.workloads.iter().flat_map(|workload| &workload.cells).all(|cell| cell.runs == 0);
+        further.push(if failed { "no run has succeeded" } else { "there is nothing to compare" }.into());
     }
     let Some(bottom) = bottom_line(document) else {
         let place = |one: &Standing<'_>| (one.workload.title(), one.threads);

@@ -295,7 +295,9 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
             views.push(view);
         }
     }
-    if let Some(view) = views.first().and_then(|views| views.first()) {
+    // What an earlier phase has left is left as it is, as the programs do.
+    let lays_out = flow.sets.iter().any(|set| !set.existing);
+    if let Some(view) = views.first().and_then(|views| views.first()).filter(|_| lays_out) {
         // One call for all: a sync for each of a million small files would take hours.
         syncfs(&view.root).map_err(|errno| crate::error::layout("syncfs", directory, errno))?;
     }
