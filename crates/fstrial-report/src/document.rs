@@ -406,7 +406,7 @@ pub fn document(
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
-        failures: finished.all.failures().to_vec(),
+        failures: finished.all.failures().iter().cloned().chain(finished.all.never_measured()).collect(),
         warnings: Vec::new(),
         trial: plan.trial.to_toml(),
         repeat,

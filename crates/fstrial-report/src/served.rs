@@ -45,7 +45,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
 }
 
-/// `write: 16 clients, each with 1 thread, began within dir:a 2.6 ms, dir:b 2.8 ms (clocks ±3 µs); the slowest had a rate of …`.
+/// `ior-hard, write: 16 clients, each with 1 thread, began within dir:a 2.6 ms, dir:b 2.8 ms (clocks ±3 µs); the slowest had a rate of …`.
 fn of_clients(workload: &WorkloadReport) -> Vec<String> {
     let of_level = |threads: u16| {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
@@ -63,9 +63,9 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
             ),
             false => String::new(),
         };
-        let phase = if workload.phase.is_empty() { String::new() } else { format!("{}: ", workload.phase) };
         Some(format!(
-            "{phase}{} clients on {}, each with {}, began within {} (clocks ±{}); the slowest had {} of their mean rate{short}",
+            "{}: {} clients on {}, each with {}, began within {} (clocks ±{}); the slowest had {} of their mean rate{short}",
+            workload.title(),
             known().next()?.clients,
             hosts_of(known()),
             threads_in_words(threads),

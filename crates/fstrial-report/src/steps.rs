@@ -384,7 +384,7 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         let clients = plan.trial.trial.clients;
         if clients > 1 {
             steps.add(
-                format!("mpirun starts {clients} clients; what follows is done by each, in a folder of its own (client-0 …)"),
+                format!("mpirun starts {clients} clients; each does the following, in {}", folders_of(plan)),
                 "they end with the worker",
             );
         }
@@ -403,6 +403,17 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         steps.add(format!("after unmounting: {program} {} (full check)", words.join(" ")), "none needed");
     }
     steps.0
+}
+
+/// The folders that clients work in.
+fn folders_of(plan: &Plan) -> &'static str {
+    let mut phases = plan.workloads.iter().flat_map(|workload| workload.phases());
+    let is_shared = phases.clone().any(|phase| phase.one_folder);
+    match (is_shared, phases.all(|phase| phase.one_folder)) {
+        (true, true) => "one folder (all)",
+        (true, false) => "one folder (all), or one each (client-0 …), as the workload has it",
+        (false, _) => "a folder each (client-0 …)",
+    }
 }
 
 /// How an arm has its log on the log device, if it has.

@@ -67,7 +67,21 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
 /// What a reader should know of the arms in addition to their differences.
 pub fn remarks(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> impl Iterator<Item = String> {
     let one_filesystem = on_one_filesystem(&plan.trial.arms, facts);
-    one_filesystem.into_iter().chain(on_one_kernel(plan, facts)).chain(on_rotating(plan, facts, tick_hz))
+    one_filesystem
+        .into_iter()
+        .chain(from_the_cache(facts))
+        .chain(on_one_kernel(plan, facts))
+        .chain(on_rotating(plan, facts, tick_hz))
+}
+
+/// Warns about reads that the page cache may answer, as without root it is not dropped.
+fn from_the_cache(facts: &[ArmFacts]) -> Option<String> {
+    let kept = facts
+        .iter()
+        .any(|known| known.facts.get(&Fact::CachesDropped).is_some_and(|dropped| dropped == "no"));
+    kept.then(|| {
+        "reads may come from memory: the page cache is not dropped before runs, which needs root".into()
+    })
 }
 
 /// Warns where all boots compared ran the same kernel, as when nobody chose the other one in the boot menu.

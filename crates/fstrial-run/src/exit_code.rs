@@ -36,7 +36,10 @@ pub const ALL: &[(u8, &str)] = &[
     (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
     (UNJUDGED, "--fail-if-worse cannot judge the newest trial"),
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
-    (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
+    (
+        SETUP_FAILED,
+        "a device, filesystem or load could not be set up, an arm failed, or all runs of one were lost",
+    ),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),
     (LEFT_ALONE, "`clean` left something alone that is not provably a dead command's"),
     (STORE_UNUSABLE, "the results cannot be kept or read: their store is full, locked, damaged or gone"),

@@ -80,6 +80,9 @@ struct CellState {
     cannot: Option<String>,
     /// How often it was lost since it was last measured.
     lost: u32,
+    measured: bool,
+    /// The last error with which it was lost.
+    loss: Option<String>,
 }
 
 impl<'a> Judge<'a> {
@@ -187,6 +190,7 @@ impl<'a> Judge<'a> {
         match outcome {
             Ok(_) => {
                 self.cells[cell].lost = 0;
+                self.cells[cell].measured = true;
                 self.present.runs.push((cell, outcome));
             }
             Err(failure) => self.take_failure(cell, failure),
@@ -205,6 +209,8 @@ impl<'a> Judge<'a> {
             FailureKind::Cannot => self.cells[cell].cannot = Some(failure.what),
             FailureKind::Lost => {
                 self.cells[cell].lost += 1;
+                let hint = failure.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+                self.cells[cell].loss = Some(format!("{failure}{hint}"));
                 let is_expected_to_fail = self.plan.parts.iter().any(|part| part.watched.contains(&cell));
                 if self.cells[cell].lost == MAX_LOST && is_expected_to_fail {
                     // Whether it survives is the question, and it does not.
@@ -405,6 +411,14 @@ impl<'a> Judge<'a> {
     /// Failures of cells in words, in the order in which they came.
     pub fn failures(&self) -> &[String] {
         &self.failures
+    }
+
+    /// Cells without a measurement because all of their runs were lost, each with the last error.
+    pub fn never_measured(&self) -> impl Iterator<Item = String> {
+        let cells = self.cells.iter().enumerate().filter(|(_, cell)| !cell.measured && !cell.failed);
+        cells.filter_map(|(index, cell)| {
+            Some(format!("{}: every run was lost: {}", self.plan.cell_name(index), cell.loss.as_ref()?))
+        })
     }
 
     /// What the last round alone says of a contrast, `a` over `b`. None where it lacks one of the two, and for a quantile

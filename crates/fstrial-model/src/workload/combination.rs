@@ -114,8 +114,8 @@ impl Io {
             (
                 append && self.sharing == Sharing::Shared,
                 "sharing",
-                "appending to a shared file is not offered",
-                "use sharing = \"per-thread\"",
+                "a file that all threads share is neither appended to nor extended",
+                "use sharing = \"per-thread\"; to extend also \"region\", \"strided\" or \"cursor\"",
             ),
             (
                 append && matches!(self.layout, Layout::Fallocated | Layout::Sparse),

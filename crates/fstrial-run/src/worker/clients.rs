@@ -329,8 +329,9 @@ fn check_version(relay: &Path) -> Result<(), RunFailure> {
     match text(&said.stdout) {
         version if version == VERSION => Ok(()),
         version if version.starts_with(RELAY) => {
-            Err(lacking(format!("{} is of another version of fstrial", relay.display()), hint))
+            Err(lacking(format!("{} is {version}, and this fstrial needs {VERSION}", relay.display()), hint))
         }
+        _ if said.status.success() => Err(fails("it has no version".into())),
         _ => Err(fails(text(&said.stderr).lines().next().map_or(said.status.to_string(), str::to_owned))),
     }
 }
@@ -433,19 +434,34 @@ impl Clients {
         // What it wrote last is on its way.
         wait(LAST_WORDS, || self.listening.is_finished());
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let told = complaints.lines().find_map(|line| serde_json::from_str(line.split(FAILED).nth(1)?).ok());
-        told.unwrap_or_else(|| {
-            let lines: Vec<&str> =
-                complaints.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            let said = lines[..lines.len().min(6)].join("; ");
+        failure_of_client(&complaints).unwrap_or_else(|| {
+            // Of what mpirun frames with lines of dashes, and of its own troubles, nobody learns anything.
+            let is_of_use = |line: &&str| {
+                line.chars().any(char::is_alphanumeric)
+                    && !line.contains("ORTE_ERROR_LOG")
+                    && !line.contains(FAILED)
+            };
+            let lines: Vec<&str> = complaints.lines().map(str::trim).filter(is_of_use).collect();
+            let why = match lines.is_empty() {
+                true => "neither they nor mpirun gave a reason".into(),
+                false => lines[..lines.len().min(6)].join("; "),
+            };
             RunFailure {
                 kind: FailureKind::Lost,
                 stage,
-                what: format!("the clients ended before their work was done: {said}"),
+                what: format!("the clients ended before their work was done: {why}"),
                 hint: Some("see that mpirun works: mpirun -np 2 hostname".into()),
             }
         })
     }
+}
+
+/// The first failure that a client reported, though the lines of several may be mixed.
+fn failure_of_client(complaints: &str) -> Option<RunFailure> {
+    complaints
+        .split(FAILED)
+        .skip(1)
+        .find_map(|text| serde_json::Deserializer::from_str(text).into_iter::<RunFailure>().next()?.ok())
 }
 
 /// Waits until something is so, for a time at most; says whether it is.

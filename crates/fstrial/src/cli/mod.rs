@@ -75,7 +75,7 @@ Exit codes:
   4    the condition of --fail-if or --fail-if-worse is met
   5    --fail-if-worse cannot judge the newest trial
   10   this host lacks a program, a kernel feature or a privilege
-  11   a device, filesystem or load could not be set up, or an arm failed
+  11   a device, filesystem or load could not be set up, an arm failed, or all runs of one were lost
   12   something on the host could not be put back; run `fstrial clean`
   13   `clean` left something alone that is not provably a dead command's
   14   the results cannot be kept or read: their store is full, locked, damaged or gone
@@ -93,7 +93,7 @@ Environment:
 #[command(name = "fstrial", version, after_long_help = AFTER_LONG_HELP, max_term_width = 100, propagate_version = true)]
 #[command(arg_required_else_help = true)]
 pub struct Cli {
-    /// Print the notices of all that is linked into the program, and exit.
+    /// Print the licences of all linked libraries, and exit.
     #[arg(long, alias = "licenses", exclusive = true)]
     licences: bool,
 

@@ -138,7 +138,8 @@ fn an_mpirun_that_talks_or_fails_is_no_hang() {
     assert_eq!(hangs.end(PATIENCE).code(), 130);
     lab.wrap("mpirun", "echo there is no network here >&2; exit 1");
     let fails = lab.run(words);
-    assert!(fails.stdout.contains("there is no network here"), "{fails:?}");
+    assert!(fails.code() == 11 && fails.stdout.contains("there is no network here"), "{fails:?}");
+    assert!(fails.document()["failures"][0].as_str().unwrap().contains("every run was lost"), "{fails:?}");
     assert_empty(&lab);
     lab.assert_nothing_left("after other mpiruns");
 }
