@@ -10,13 +10,12 @@ use fstrial_run::{
     place::agent::{self, Prepared},
 };
 
-/// Serve as a place for a trial on another host. Started by the command of that place: `fstrial compare ext4@node
-/// xfs@node --place node="ssh -o BatchMode=yes node fstrial agent"`.
+/// Run arms on this host for a trial on another one, over standard input and output.
 ///
-/// Orders come on standard input and answers go to standard output, one JSON document a line; nothing else is exchanged.
-/// Images and prepared filesystems lie in the home, and only devices that are made for the trial are used: never a disk or a
-/// file that was here before. When the input ends, everything is taken down. With --trial it runs a whole trial here, and
-/// its answer is the store of that.
+/// A trial starts it with the command of a place: `fstrial compare ext4@node xfs@node --place node="ssh -o BatchMode=yes node
+/// fstrial agent"`. Requests and replies are JSON documents, one per line. Images and prepared filesystems are in the home;
+/// only devices created for the trial are used, never an existing disk or file. The end of the input releases everything.
+/// With --trial it runs a whole trial here and replies with its store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -24,8 +23,7 @@ Examples:
   ssh -o BatchMode=yes node fstrial agent      as that --place starts it
   fstrial run trial.toml --on 'command ssh {host} fstrial agent --trial' --hosts a,b,c")]
 pub(crate) struct AgentArgs {
-    /// Run the trial that comes on standard input, and write its store to standard output after each round, as `fstrial run
-    /// --on` asks.
+    /// Run the trial from standard input, and write its store to standard output after each round (for `fstrial run --on`).
     #[arg(long)]
     trial: bool,
 

@@ -38,8 +38,7 @@ const QUIET: Style = Style::new().dimmed();
 /// A claim file to begin with.
 const TEMPLATE: &str = include_str!("claims/template.toml");
 
-/// Statements about filesystem speed, as files that answer themselves: list them, look at one, check them on this
-/// machine, begin one of your own.
+/// Published statements about filesystem speed, as files that can be checked on this machine.
 #[derive(Debug, Args)]
 pub(crate) struct ClaimsArgs {
     #[command(subcommand)]
@@ -51,28 +50,28 @@ pub(crate) struct ClaimsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the claims: whether each can be checked here, and what was found last.
+    /// List the claims, with requirements this host lacks and the last result.
     #[command(after_long_help = "\
 Examples:
   fstrial claims list
   fstrial claims list closson-2012")]
     List {
-        /// List only these: names, beginnings of names, tags.
+        /// Names, prefixes of names, or tags [default: all].
         claims: Vec<String>,
-        /// Print JSON, one claim on a line.
+        /// Print JSON, one claim per line.
         #[arg(long)]
         json: bool,
     },
-    /// Show a claim: what was said then, what would be run here, what was found last.
+    /// Show a claim: the original statement and figures, the trial to run here, the last result.
     #[command(after_long_help = "\
 Examples:
   fstrial claims show closson-2012
   fstrial claims show closson-2012 --toml")]
     Show {
-        /// Name of the claim, or a file.
+        /// Claim name or file.
         #[arg(value_name = "CLAIM")]
         claim: String,
-        /// The claim file itself.
+        /// Print the claim file.
         #[arg(long)]
         toml: bool,
         /// Print JSON.
@@ -81,13 +80,13 @@ Examples:
     },
     Check(Box<check::CheckArgs>),
     Table(table::TableArgs),
-    /// Write a file to begin a claim of your own with: commented, and ready to be checked.
+    /// Write a commented template for a new claim.
     #[command(after_long_help = "\
 Examples:
   fstrial claims new
   fstrial claims new my-claim.toml && fstrial claims check my-claim.toml")]
     New {
-        /// The file; - is standard output.
+        /// Output file, - for standard output.
         #[arg(default_value = "-")]
         file: PathBuf,
         #[arg(long, help = out_file::FORCE)]

@@ -12,19 +12,18 @@ use std::{
 /// How long killed processes may take to end.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// Undo what killed commands have left on this host: loop and zram devices that were added, queue settings, folders
-/// in directories and for copies of stores, filesystems that were frozen.
+/// Clean up after killed commands: loop and zram devices, queue settings, temporary folders, frozen filesystems.
 ///
-/// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them. What
-/// belongs to a command that runs, here or in a container, is left alone, and so is what cannot be read; it is named, and the
-/// command then ends with 13. What could not be undone ends it with 12.
+/// Mounts, attached files and images need no cleaning: the kernel releases them with the process that made them. Leftovers of
+/// running commands, here or in a container, are skipped, as are unreadable ones; they are listed, and the exit code is
+/// then 13. It is 12 if something could not be undone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial clean --dry-run
   fstrial clean")]
 pub(crate) struct CleanArgs {
-    /// Say what would be undone, and do nothing.
+    /// Print the steps without executing them.
     #[arg(long)]
     dry_run: bool,
 

@@ -78,24 +78,23 @@ Examples:
   fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
   fstrial compare ext4 xfs --save - --dry-run > trial.toml";
 
-/// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
-/// faster.
+/// Compare storage configurations, rebuilding each for every run in random order until the faster one is known.
 ///
-/// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
-/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=, rotational=,
-/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on the log device (--set log_device.kind=image), lvm, thin or crypt a
-/// volume of the device mapper below the filesystem (in guests), state= says what
-/// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
-/// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place), FILESYSTEM@KERNEL under
-/// a kernel of `fstrial kernels`, in a guest.
+/// An arm is [NAME=]FILESYSTEM[:OPTION,…]. mkfs options keep their names (xfs:agcount=16); an option that starts with - is
+/// passed to mkfs unchanged (xfs:-m reflink=0). scheduler=, nr_requests=, rotational=, read_ahead=, cache= and discard= set up
+/// the device queue; log=external puts the log on the log device (--set log_device.kind=image); lvm, thin and crypt add a
+/// device-mapper volume below the filesystem (in guests); state= sets the initial contents (state=aged:70%); memory= limits the
+/// memory of the load and its page cache. All other options are mount options (noatime). `raw` is the device without a
+/// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE runs on another host (--place),
+/// FILESYSTEM@KERNEL in a guest with a kernel of `fstrial kernels`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
+    /// Configurations, such as ext4 or fast=xfs:agcount=16,noatime.
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
     arms: Vec<Arm>,
 
-    /// Workload: a preset, an application (postgresql, git, …) for all its presets, a file (.toml), or a fio job (.fio); see
+    /// Workload: a preset, an application with all its presets (postgresql, git, …), a file (.toml) or a fio job (.fio); see
     /// `fstrial workloads` [default: random-write, append-fsync, create-files].
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',', add = super::complete::workloads())]
     workloads: Vec<String>,
@@ -104,65 +103,65 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N,…", value_delimiter = ',', value_parser = threads)]
     threads: Option<Vec<u16>>,
 
-    /// Device: image[:FOLDER], ramdisk, a model such as gp3 (`fstrial device list`), disk, or directory; of several, each
-    /// has every arm [default: image].
+    /// Device: image[:FOLDER], ramdisk, a model such as gp3 (`fstrial device list`), disk or directory; every arm runs on
+    /// each [default: image].
     #[arg(short, long = "device", value_name = "KIND", add = super::complete::devices())]
     devices: Vec<String>,
 
-    /// Wall time; the trial stops earlier when all is decided [default: 5m; up to 12m if a first verdict takes that;
-    /// 1d with --rounds].
+    /// Wall time limit; the trial stops early once everything is decided [default: 5m, up to 12m if the first verdict
+    /// needs it; 1d with --rounds].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
-    /// Measure even where the budget is too short for any verdict.
+    /// Run even if the budget is too short for a verdict.
     #[arg(long, hide_short_help = true)]
     anyway: bool,
 
-    /// A first answer: at most 3 minutes. Levels and workloads that do not fit are left out; no run gets shorter.
+    /// First answer within 3 minutes: skip levels and workloads that do not fit; runs keep their length.
     #[arg(long)]
     quick: bool,
 
-    /// Differences smaller than this do not matter [default: 3%].
+    /// Smallest difference that matters [default: 3%].
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Compare every arm (or workload) with this one only [default: all pairs].
+    /// Compare all arms (or workloads) with this one only [default: all pairs].
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
 
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help = decide_on_help())]
     decide_on: Option<Vec<Metric>>,
 
-    /// Run N rounds at most.
+    /// Maximum number of rounds.
     #[arg(long, value_name = "N", hide_short_help = true)]
     rounds: Option<u32>,
 
-    /// Time measured in every run [default: 1s; buffered writes 10s].
+    /// Measured time of each run [default: 1s; buffered writes 10s].
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
 
-    /// Have N clients make each run together, started by MPI (directories that they share).
+    /// Run the load on N MPI clients that share the directories.
     #[arg(long, value_name = "N", hide_short_help = true)]
     clients: Option<u16>,
 
-    /// Where clients run: slurm, with words for salloc after it [default: where mpirun starts them].
+    /// Start clients through slurm, with salloc options after it [default: mpirun's own placement].
     #[arg(long, value_name = "SCHEDULER", hide_short_help = true)]
     on: Option<Where>,
 
-    /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
-    /// threads), and compare those; at the highest number of threads unless --threads says others.
+    /// Find and compare the highest rates within a latency limit, such as 'p99<5ms' ('redo p99<5ms' for one group of
+    /// threads), at the highest number of threads unless --threads is given.
     #[arg(long, value_name = "PROMISE", hide_short_help = true)]
     find_rate: Option<RateTarget>,
 
     #[arg(long, value_name = "ENGINE", hide_short_help = true, value_parser = engine, help = engine_help())]
     engine: Option<KeyValueEngine>,
 
-    /// What filesystems hold when a load begins: fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score),
-    /// populated:20000, loaded:3 (the workload's data); for arms that name no state= [default: fresh].
+    /// Initial contents of arms without state=: fresh, filled:80%, aged:70%, aged:70%:0.9 (layout score), populated:20000,
+    /// loaded:3 (the workload's data) [default: fresh].
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
 
-    /// Seed of everything random.
+    /// Random seed.
     #[arg(long, hide_short_help = true, value_parser = super::conduct::seed)]
     seed: Option<u64>,
 
@@ -170,8 +169,7 @@ pub(crate) struct CompareArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     lines: Vec<set::Line>,
 
-    /// Write the trial as a file that `fstrial run` repeats; with --dry-run, - writes it to standard output instead of
-    /// the steps.
+    /// Write the trial file for `fstrial run`; with --dry-run, - prints it instead of the steps.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
@@ -207,7 +205,7 @@ fn threads(text: &str) -> Result<u16, String> {
 }
 
 fn decide_on_help() -> String {
-    format!("Metrics that keep the trial going: {} [default: throughput]", Metric::names())
+    format!("Metrics to decide: {} [default: throughput]", Metric::names())
 }
 
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
@@ -219,7 +217,7 @@ fn engine(text: &str) -> Result<KeyValueEngine, String> {
 }
 
 fn engine_help() -> String {
-    format!("Engine of YCSB's workloads: {} [default: what each names]", KeyValueEngine::names())
+    format!("Storage engine of YCSB workloads: {} [default: as in the workload]", KeyValueEngine::names())
 }
 
 pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {

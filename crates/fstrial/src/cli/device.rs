@@ -32,7 +32,7 @@ const DEPTHS: [u16; 3] = [1, 4, 32];
 /// How long each.
 const CHECKED_FOR: Nanos = Nanos::millis(1500);
 
-/// Models of devices: list them, show one, and check how well this machine keeps to it.
+/// List, show, probe and check device models.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArgs {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ pub(crate) struct DeviceArgs {
 
 #[derive(Debug, Subcommand)]
 enum DeviceCommand {
-    /// The models that ship.
+    /// List the built-in models.
     #[command(after_long_help = "\
 Examples:
   fstrial device list
@@ -51,21 +51,21 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// A model as a file, to copy and change.
+    /// Print a model as a file, to copy and edit.
     #[command(after_long_help = "\
 Examples:
   fstrial device show gp3-3000 > mine.toml")]
     Show {
-        /// Its name.
+        /// Model name.
         name: String,
     },
-    /// Make a modelled device and compare what it does with what its model asks for.
+    /// Compare a modelled device on this machine with its model.
     #[command(after_long_help = "\
 Examples:
   fstrial device check gp3-3000
   fstrial device check ./mine.toml --size 2GiB")]
     Check {
-        /// The model's name, or a model file.
+        /// Model name or file.
         #[arg(value_name = "MODEL", required = true)]
         models: Vec<String>,
         /// Size of the device.
@@ -77,21 +77,21 @@ Examples:
         #[command(flatten)]
         home: Home,
     },
-    /// Measure a real device and write a model of it. It is only read, unless all of it may be erased.
+    /// Measure a real device and write a model of it (read-only without --erase).
     #[command(after_long_help = "\
 Examples:
   fstrial device fit /dev/nvme0n1
   fstrial device fit /dev/sdx --erase /dev/sdx --out mine.toml")]
     Fit {
-        /// The device, such as /dev/nvme0n1.
+        /// Block device, such as /dev/nvme0n1.
         device: PathBuf,
-        /// Write to it too, anywhere: name the whole device again, in full. All that is on it is lost.
+        /// Also measure writes; repeat the full path of the whole device. All its data are lost.
         #[arg(long, value_name = "DEVICE")]
         erase: Option<PathBuf>,
-        /// A signature on it that may be erased too, by its type (ext4, gpt …).
+        /// Type of a signature that may be erased (ext4, gpt …).
         #[arg(long, value_name = "TYPE", requires = "erase")]
         erase_signature: Vec<String>,
-        /// The file to write; - is standard output.
+        /// Output file, - for standard output.
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         out: PathBuf,
         #[arg(long, requires = "out", help = out_file::FORCE)]

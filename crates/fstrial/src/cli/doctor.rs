@@ -33,8 +33,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Say what can run on this host and what to install for the rest, what the clock and the load engine cost, and how
-/// small a difference could be detected in what time.
+/// Report what this host can run, what to install for the rest, the instrument's overhead, and detectable differences.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -42,11 +41,11 @@ Examples:
   fstrial doctor --no-noise --json
   sudo fstrial doctor --folder /srv")]
 pub(crate) struct DoctorArgs {
-    /// Leave out the self-comparisons, which take a minute.
+    /// Skip the self-comparisons, which take a minute.
     #[arg(long)]
     no_noise: bool,
 
-    /// Folder for the image of the self-comparison on the real device.
+    /// Folder of the image for the self-comparison on the real device.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 

@@ -5,27 +5,27 @@ use clap::Args;
 use fstrial_store::{Filter, Store, StoreError, TrialStatus, TrialSummary, tag_problem};
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 
-/// Which stored trials: everything given must hold.
+/// Filter for stored trials; all given conditions apply.
 ///
-/// Texts are patterns: * stands for any text, ? for one character, [a-c] for one of these. In names and kernels a text
-/// without these signs may be anywhere (numbers of a kernel whole: 6.1 is not 6.12); arms, workloads, hosts and tags are
-/// meant whole. The last in a struct of flags: what came after it would be under its heading as well.
+/// Texts are glob patterns: *, ? and [a-c]. A name or a kernel without wildcards matches a substring (of kernels, whole
+/// numbers: 6.1 does not match 6.12); arms, workloads, hosts and tags match whole. Has to be the last field of a struct of
+/// flags: fields after it would be printed under its heading.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which trials")]
 pub(crate) struct FilterArgs {
-    /// Trials whose name has this in it.
+    /// Trials whose name contains this.
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
 
-    /// Trials with this arm (repeatable: with all of them).
+    /// Trials with this arm (repeatable; all must be present).
     #[arg(long, value_name = "NAME")]
     pub(crate) arm: Vec<String>,
 
-    /// Trials with runs of this workload (repeatable: of all of them).
+    /// Trials with runs of this workload (repeatable; all must be present).
     #[arg(long, value_name = "NAME")]
     pub(crate) workload: Vec<String>,
 
-    /// Trials on a kernel with this in its release, such as 6.12.
+    /// Trials on a kernel release that contains this, such as 6.12.
     #[arg(long, value_name = "TEXT")]
     pub(crate) kernel: Option<String>,
 
@@ -33,19 +33,19 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
 
-    /// Trials with this tag (repeatable: with all of them).
+    /// Trials with this tag (repeatable; all must be present).
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
 
-    /// Trials that began on this day (UTC) or at this time, or later: 2026-01-31 or 2026-01-31T18:00:00+01:00.
+    /// Trials started on or after this day (UTC) or time: 2026-01-31 or 2026-01-31T18:00:00+01:00.
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<String>,
 
-    /// Trials that began on this day (UTC) at the latest, or before this time.
+    /// Trials started on or before this day (UTC), or before this time.
     #[arg(long, value_name = "TIME", value_parser = until)]
     pub(crate) until: Option<String>,
 
-    /// Trials with this status, as lists show it: running, killed, decided, budget-ended, interrupted, failed.
+    /// Trials with this status: running, killed, decided, budget-ended, interrupted, failed.
     #[arg(long, value_name = "STATUS", value_parser = status)]
     pub(crate) status: Option<&'static str>,
 }

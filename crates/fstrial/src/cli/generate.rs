@@ -15,7 +15,7 @@ use fstrial_report::stdout;
 use fstrial_run::{error::ExpectedError, exit_code};
 use std::path::{Path, PathBuf};
 
-/// Generate manual pages, shell completions, and the JSON Schema of trial files.
+/// Generate man pages, shell completions, and the JSON Schema of trial files.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
@@ -24,26 +24,26 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Manual pages, one for each command, into a folder.
+    /// Write man pages, one per command, to a folder.
     #[command(after_long_help = "\
 Examples:
   fstrial generate man man1
   man -l man1/fstrial-compare.1")]
     Man {
-        /// The folder; it is made.
+        /// Output folder; created if missing.
         folder: PathBuf,
         #[arg(long, help = out_file::FORCE)]
         force: bool,
     },
-    /// Completions for a shell, on standard output.
+    /// Print shell completions.
     #[command(after_long_help = "\
 Examples:
   fstrial generate completions fish > ~/.config/fish/completions/fstrial.fish")]
     Completions {
-        /// The shell.
+        /// Shell.
         shell: Shell,
     },
-    /// The JSON Schema of trial files, on standard output.
+    /// Print the JSON Schema of trial files.
     #[command(after_long_help = "\
 Examples:
   fstrial generate schema > trial.schema.json")]

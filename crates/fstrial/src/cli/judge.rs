@@ -29,13 +29,12 @@ const MAX_KEPT: (usize, usize) = (4096, 1 << 26);
 /// Most rounds that are looked at one after the other.
 const MAX_SEQUENTIAL: usize = 1000;
 
-/// Judge measurements made elsewhere: hyperfine's JSON, Go benchmarks, CSV, outputs of pgbench, sysbench and fio, or an
-/// export of fstrial.
+/// Judge measurements of other tools: hyperfine JSON, Go benchmarks, CSV, pgbench, sysbench and fio output, fstrial exports.
 ///
-/// A CSV file has the columns arm and value and, where every arm was measured once in every round, round and order; or a
-/// column for each arm. Rounds are judged once, all together. What has no rounds is never paired by its row: both groups are
-/// compared by ranks. What the file says about the order is said: without an order drawn at random, a drift of the machine
-/// looks like a difference.
+/// A CSV file has the columns arm and value, plus round and order if every arm was measured once per round; or one column per
+/// arm. All rounds are judged together, once. Values without rounds are never paired by row: the two groups are compared by
+/// ranks. The verdict states how the order was chosen: without a random order, drift of the machine looks like a
+/// difference.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -45,41 +44,39 @@ Examples:
   fstrial judge ext4=a1.json,a2.json,a3.json xfs=b1.json,b2.json,b3.json --metric write.clat_p99
   fstrial results export 7 | fstrial judge -")]
 pub(crate) struct JudgeArgs {
-    /// A file that names its arms, or a file for each arm: NAME=FILE, or NAME=FILE,FILE,… for several runs. - is
-    /// standard input.
+    /// File with named arms, or one file per arm: NAME=FILE, or NAME=FILE,FILE,… for several runs; - is standard input.
     #[arg(value_name = "[NAME=]FILE", required = true)]
     files: Vec<OsString>,
 
-    /// Format of the files [default: what they look like].
+    /// Format of the files [default: detected].
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Judge these numbers [default: the main ones of the format].
+    /// Metrics to judge [default: the main metrics of the format].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
 
-    /// The column of a CSV file that names the arms; --metric names that of the values.
+    /// CSV column with the arm; --metric names the column with the values.
     #[arg(long, value_name = "NAME", requires = "metric")]
     arm_column: Option<String>,
 
-    /// The values of a CSV file are latencies or durations.
+    /// Lower CSV values are better (latencies, durations).
     #[arg(long)]
     less_is_better: bool,
 
-    /// Compare every arm with this one only [default: all pairs; the arm that the file names first is the base].
+    /// Compare all arms with this one only [default: all pairs, with the first arm of the file as the base].
     #[arg(long, value_name = "ARM", alias = "baseline")]
     base: Option<String>,
 
-    /// Differences smaller than this do not matter.
+    /// Smallest difference that matters.
     #[arg(long, value_name = "PERCENT", default_value = "3%")]
     practical: Percent,
 
-    /// Decide round by round, as a trial does, instead of once with all rounds: for a measurement that was to stop at
-    /// the first verdict.
+    /// Decide round by round, as a trial does, for a measurement meant to stop at its first verdict.
     #[arg(long)]
     sequential: bool,
 
-    /// The verdicts as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 

@@ -10,7 +10,7 @@ use fstrial_run::{
 };
 use std::path::PathBuf;
 
-/// Kernels under which arms can be built, each in a guest: list them, get one, add one's own.
+/// List, fetch, add and remove guest kernels for arms such as xfs@6.1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,7 +26,7 @@ pub(crate) struct KernelsArgs {
 
 #[derive(Debug, Subcommand)]
 enum KernelsCommand {
-    /// Those that are here, and those that can be fetched (the default).
+    /// List installed and available kernels (the default).
     #[command(after_long_help = "\
 Examples:
   fstrial kernels list --json")]
@@ -35,30 +35,30 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Fetch one of the distribution's, without installing it.
+    /// Fetch a kernel of the distribution without installing it.
     #[command(after_long_help = "\
 Examples:
   fstrial kernels get 6.1
   fstrial kernels get current")]
     Get {
-        /// 5.10, 6.1, 6.12, or current for the newest.
+        /// Version: 5.10, 6.1, 6.12, or current for the newest.
         name: String,
     },
-    /// Take a kernel of your own: its image, and its modules as `make modules_install` leaves them.
+    /// Add a kernel image, with its modules as installed by `make modules_install`.
     #[command(after_long_help = "\
 Examples:
   fstrial kernels add mine --vmlinuz arch/x86/boot/bzImage --modules out/lib/modules/6.18.0-rc3")]
     Add {
-        /// What arms call it: the `mine` of xfs@mine.
+        /// Name in arms: the `mine` of xfs@mine.
         name: String,
-        /// The vmlinuz, bzImage or vmlinux.
+        /// vmlinuz, bzImage or vmlinux.
         #[arg(long, value_name = "FILE")]
         vmlinuz: PathBuf,
-        /// The folder of its modules, called like its release.
+        /// Module folder, named after the kernel release.
         #[arg(long, value_name = "FOLDER")]
         modules: PathBuf,
     },
-    /// Remove one.
+    /// Remove a kernel.
     #[command(after_long_help = "\
 Examples:
   fstrial kernels remove mine")]

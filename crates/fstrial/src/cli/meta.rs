@@ -21,10 +21,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Pool the trials of many hosts: the mean ratio of each comparison, the spread between hosts, and what to expect on the next.
+/// Pool trials of many hosts: mean ratio of each comparison, spread between hosts, prediction for the next host.
 ///
-/// Trials count together where they ask the same: the same arms, workload, level, device and metric. A host counts once, whatever
-/// it measured. With fewer than three hosts there is no interval. docs/statistics.md has the method.
+/// Trials are pooled if their arms, workload, threads, device and metric are the same. Each host counts once, with all of its
+/// trials. Fewer than three hosts give no interval. docs/statistics.md describes the method.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -33,30 +33,30 @@ Examples:
   fstrial meta hosts --metric p99 --out p99.html
   fstrial meta lab.db --tag nightly --json")]
 pub(crate) struct MetaArgs {
-    /// Stores, patterns of their names, or folders of them [default: the results of this home].
+    /// Stores, glob patterns or folders of stores [default: the results of this home].
     #[arg(value_name = "STORE")]
     stores: Vec<PathBuf>,
 
-    /// Pool only this metric [default: those that their trials decide on].
+    /// Metric to pool [default: the metrics that the trials decide on].
     #[arg(long, value_name = "METRIC", value_parser = compare::metric)]
     metric: Option<Metric>,
 
-    /// Pool only this level (repeatable, or separated by commas) [default: every one].
+    /// Numbers of threads [default: all].
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<u16>,
 
-    /// Smallest difference that matters [default: that of the trials].
+    /// Smallest difference that matters [default: as in the trials].
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Write a page to this file instead of text to the terminal; `-` for standard output.
+    /// Write an HTML report to this file instead of printing text; - for standard output.
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     out: Option<PathBuf>,
 
     #[arg(long, requires = "out", help = out_file::FORCE)]
     force: bool,
 
-    /// The whole answer as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 

@@ -55,16 +55,16 @@ const MAX_HOSTS: usize = 20_000;
 /// Which hosts run the trial.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OnArgs {
-    /// Run the trial on many hosts, and pool what they find: `slurm`, with words for sbatch after it, or `command` and one that
+    /// Run on many hosts and pool their results: `slurm`, with sbatch options after it, or `command` with a command that
     /// runs `fstrial agent --trial` on {host}.
     #[arg(long, value_name = "SCHEDULER", requires = "hosts")]
     on: Option<Where>,
 
-    /// How many hosts, or their names: 12, or a,b,c (with --on).
+    /// Number or names of hosts: 12, or a,b,c (with --on).
     #[arg(long, value_name = "N|NAME,…", requires = "on")]
     hosts: Option<Hosts>,
 
-    /// Folder of the jobs and of a store for each host, which a cluster's nodes share (with --on) [default: NAME.hosts].
+    /// Folder for the jobs and the stores of all hosts, shared by the nodes (with --on) [default: NAME.hosts].
     #[arg(long, value_name = "FOLDER", requires = "on", hide_short_help = true)]
     folder: Option<PathBuf>,
 }

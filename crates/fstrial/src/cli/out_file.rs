@@ -23,7 +23,7 @@ use std::{
 };
 
 /// What `--force` does, in the same words wherever there is one.
-pub(crate) const FORCE: &str = "Replace the file if it is there; only a regular file ever is";
+pub(crate) const FORCE: &str = "Replace an existing regular file";
 
 /// Whether a name stands for standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {

@@ -22,30 +22,30 @@ Examples:
   fstrial report 12 --format lkml             plain text of 80 columns for a mailing list
   fstrial report 12 --format markdown         for a ticket";
 
-/// Show stored trials as a page one can hand on: one self-contained HTML file that opens anywhere, offline.
+/// Write stored trials as a self-contained HTML report.
 ///
-/// The page says who won, by how much, how sure that is and what to distrust; it has the plots with their data, the
-/// environment, the commands and the trial file that repeats it. Every trial leaves one in HOME/reports when it ends.
-/// Other formats are text, on standard output.
+/// The report has the verdicts with their uncertainty and caveats, the plots with their data, the environment, the commands
+/// and the trial file to repeat them, and opens offline. Every trial writes one to HOME/reports when it ends. Other formats
+/// are printed on standard output.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Numbers of trials, several for one page with all of them [default: the last that has a round].
+    /// Trial numbers; several make one report [default: the last trial with a round].
     #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trials: Vec<i64>,
 
-    /// The catalogue of claims with what was found on this machine.
+    /// Report the catalogue of claims with this machine's results.
     #[arg(long, conflicts_with = "trials")]
     claims: bool,
 
-    /// The file to write; `-` for standard output [default: HOME/reports/trial-N.html for a page, else standard output].
+    /// Output file, - for standard output [default: HOME/reports/trial-N.html for HTML, else standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
     #[arg(long, requires = "out", help = out_file::FORCE)]
     force: bool,
 
-    /// Form of the report.
+    /// Report format.
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
 
@@ -57,9 +57,9 @@ pub(crate) struct ReportArgs {
 enum Format {
     /// A self-contained page.
     Html,
-    /// Tables for a terminal. Two trials are set side by side: what was different about them, and what each found.
+    /// Tables for a terminal. Two trials are printed side by side, with their differences.
     Text,
-    /// The same for programs, a line for each document.
+    /// JSON, one document per line.
     Json,
     /// Tables for a ticket.
     Markdown,

@@ -17,7 +17,7 @@ use fstrial_run::{error::ExpectedError, exit_code};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 use std::path::PathBuf;
 
-/// Look at stored trials: list, tag, export, import and remove them. `fstrial report` shows their answers.
+/// List, tag, export, import and remove stored trials.
 #[derive(Debug, Args)]
 pub(crate) struct ResultsArgs {
     #[command(subcommand)]

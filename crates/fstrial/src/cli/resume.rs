@@ -18,15 +18,15 @@ Examples:
   fstrial resume 12 --as-arm new
   fstrial resume 12 --erase /dev/disk/by-id/nvme-…";
 
-/// Resume a trial that was interrupted, killed, or ended undecided; its rounds and its error budget carry over.
+/// Resume an interrupted, killed or undecided trial, with its rounds and its error budget.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ResumeArgs {
-    /// Number of the trial [default: the last one that is not decided].
+    /// Trial number [default: the last undecided trial].
     #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trial: Option<i64>,
 
-    /// Wall time for this session [default: the trial's own budget].
+    /// Wall time limit of this session [default: that of the trial].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 

@@ -28,15 +28,15 @@ Examples:
   fstrial run trial.toml --on slurm --hosts 12
   fstrial run trial.toml --on 'command ssh {host} fstrial agent --trial' --hosts a,b,c")]
 pub(crate) struct RunArgs {
-    /// The trial file; `fstrial compare … --save FILE` writes one.
+    /// Trial file, as written by `fstrial compare … --save FILE`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Wall time for this session instead of the file's.
+    /// Wall time limit of this session [default: that of the file].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
-    /// Seed of everything random, instead of the file's.
+    /// Random seed [default: that of the file].
     #[arg(long, value_parser = conduct::seed)]
     seed: Option<u64>,
 

@@ -24,22 +24,22 @@ JSON:  /api/trials · /api/trials/ID · /api/trend?arm=xfs&against=ext4
 
 Ctrl-C ends it, with exit code 0.";
 
-/// Show the stored trials as local web pages: list and search them, open reports, compare, see trends.
+/// Serve the stored trials as local web pages: search, reports, comparisons, trends.
 ///
-/// It reads and never writes. It listens on this machine only, where every user of the machine can read what it shows:
-/// names, command lines, host names and devices of the trials. There is no password and no encryption.
+/// The server is read-only and listens on this machine only. All users of the machine can read the names, command lines,
+/// host names and devices of the trials. There is no authentication and no encryption.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The address and port; port 0 takes any that is free.
+    /// Address and port; port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
 
-    /// Allow an address that other machines can reach. Anyone who does can read all results.
+    /// Allow an address that other machines can reach, and read all results from.
     #[arg(long)]
     anyone_on_the_network: bool,
 
-    /// A name by which browsers may ask for it, in addition to localhost and addresses (repeatable).
+    /// Accept this Host header in addition to localhost and addresses (repeatable).
     #[arg(long, value_name = "NAME")]
     host_name: Vec<String>,
 

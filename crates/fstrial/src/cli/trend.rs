@@ -33,44 +33,43 @@ Exit codes:
 
 docs/trend.md says what is compared with what; docs/statistics.md how sure a change is.";
 
-/// Show how a contrast has changed over many trials: what changed, when, by how much, and how sure.
+/// Detect changes of a ratio across stored trials: when, by how much, and how sure.
 ///
-/// Each stored trial that has both arms is one point: the ratio that it found, A over B, in the same rounds of the same
-/// trial. What has changed for both alike (the kernel, the machine) is not in it. Trials that ask something else (another
-/// device, other settings of the workload, other options) are series of their own. Points are put in order by time, and
-/// the places are found at which they moved; each with its size, the trials between which it lies, what else
-/// was different after it, and a bound on the chance that there was none.
+/// Each stored trial with both arms is a point: the ratio A/B over the rounds of the trial. A change that affects both arms
+/// alike (kernel, machine) cancels out. Trials with another device, other workload settings or other options form separate
+/// series. Points are ordered by time. Each change point is reported with its size, the trials before and after it, the
+/// other differences between them, and an upper bound on the probability of a false alarm.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TrendArgs {
-    /// A/B: the ratio of two arms, by their names. A alone: its own figures.
+    /// A/B for the ratio of two arms, A for the figures of one.
     #[arg(value_name = "ARM[/ARM]")]
     what: String,
 
-    /// The other arm, where names hold a slash.
+    /// The other arm, if a name contains a slash.
     #[arg(long, value_name = "ARM")]
     against: Option<String>,
 
-    /// Follow only this level (repeatable, or separated by commas) [default: every one].
+    /// Numbers of threads [default: all].
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<u16>,
 
     #[arg(long, value_name = "METRIC", value_parser = compare::metric, default_value = "throughput", help = metric_help())]
     metric: Metric,
 
-    /// The order of the points.
+    /// Order of the points.
     #[arg(long, value_enum, default_value_t = By::Time)]
     by: By,
 
     #[arg(long, value_name = "PERCENT", help = practical_help())]
     practical: Option<Percent>,
 
-    /// Exit with 4 if the last segment is surely worse than an earlier one, by more than this; with 5 if too few trials are
-    /// like the newest one to say.
+    /// Exit with 4 if the last segment is worse than an earlier one by more than this (95 % confidence), with 5 if too few
+    /// trials are comparable with the newest.
     #[arg(long, value_name = "PERCENT")]
     fail_if_worse: Option<Percent>,
 
-    /// The whole answer as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 
@@ -82,12 +81,12 @@ pub(crate) struct TrendArgs {
 }
 
 fn metric_help() -> String {
-    format!("Metric to follow: {}", Metric::names())
+    format!("Metric: {}", Metric::names())
 }
 
 fn practical_help() -> String {
     let bands = METRICS.iter().filter_map(|row| Some(format!(", {} {:.0}%", row.name, row.band? * 100.0)));
-    format!("Smallest step that counts as a change [default: 3%{}]", bands.collect::<String>())
+    format!("Smallest change that matters [default: 3%{}]", bands.collect::<String>())
 }
 
 pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {

@@ -32,11 +32,11 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Runs of which the time that a run takes is the median.
 const TIMED: usize = 20;
 
-/// Watch the trial that is running on the whole terminal, or the last one.
+/// Watch the running trial, or the last one, full screen.
 ///
-/// Shows every verdict so far with its interval, the ratio of the selected contrast round by round, throughput against
-/// threads, the last run in the course of its time, failures and warnings. It reads the results only: nothing it does
-/// reaches the trial. When another trial begins, it is shown. docs/watch.md says what is where, and what looking costs.
+/// Shows the verdicts so far with their intervals, the selected ratio by round, throughput by threads, the last run over
+/// time, failures and warnings. It only reads the results and cannot affect the trial. A new trial is shown as soon as it
+/// starts. docs/watch.md describes the screen and its overhead.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -45,7 +45,7 @@ Examples:
   fstrial watch trial.hosts                              the hosts of `fstrial run trial.toml --on …`
   sudo fstrial watch --home /root/.local/share/fstrial")]
 pub(crate) struct WatchArgs {
-    /// The trial's number, or the folder of a trial on many hosts [default: the one that is running, else the last].
+    /// Trial number, or folder of a multi-host trial [default: the running trial, else the last].
     #[arg(value_name = "ID|FOLDER")]
     what: Option<What>,
 

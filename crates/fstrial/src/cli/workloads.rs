@@ -33,11 +33,11 @@ const PGBENCH: &str = "pgbench";
 /// The preset that runs it with its server.
 const PGBENCH_ITSELF: &str = "postgresql-tpcb";
 
-/// List the workload presets, or those that fit a word, or show one as the text to copy and change.
+/// List workload presets, or show one.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkloadsArgs {
-    /// List what fits this word: an application (postgresql, kafka, git), a tool, or part of a description.
+    /// Filter: an application (postgresql, kafka, git), a tool, or part of a description.
     #[arg(value_name = "WORD")]
     word: Option<String>,
 
@@ -47,22 +47,21 @@ pub(crate) struct WorkloadsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the presets, in families, with what each models, and the applications that sets of them model.
+    /// List the presets by family, and the applications they model.
     #[command(after_long_help = "\
 Examples:
   fstrial workloads list
   fstrial workloads list postgresql
   fstrial workloads list --json")]
     List {
-        /// List only what fits this word.
+        /// Filter: an application, a tool, or part of a description.
         #[arg(value_name = "WORD")]
         word: Option<String>,
-        /// Print one JSON object on a line for each.
+        /// Print JSON, one object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Show what a workload yields and needs, and its fields; of a fio job file, what fio gets of it and
-    /// what is refused, and why.
+    /// Show the results, requirements and fields of a workload; of a fio job file also the unsupported options.
     #[command(alias = "explain")]
     #[command(after_long_help = "\
 Examples:
@@ -70,13 +69,13 @@ Examples:
   fstrial workloads show random-write --toml > mine.toml
   fstrial workloads show job.fio")]
     Show {
-        /// What --workload takes: a preset's name, a workload file (.toml), or a fio job file (.fio).
+        /// Preset, workload file (.toml) or fio job file (.fio).
         #[arg(value_name = "NAME")]
         word: String,
         /// Print one JSON object.
         #[arg(long, conflicts_with = "toml")]
         json: bool,
-        /// Only the fields, in the form a trial file or a workload file takes.
+        /// Print only the fields, as a workload file.
         #[arg(long)]
         toml: bool,
     },

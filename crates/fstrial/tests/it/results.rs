@@ -144,7 +144,7 @@ fn trials_are_found_by_what_they_are() {
     }
     assert_eq!(good(&lab, "results tag 1").stdout, "nightly\none\n", "what was refused changed nothing");
     assert_eq!(good(&lab, "results tag 1 --home home -one").stdout, "nightly\n");
-    assert!(good(&lab, "results tag 1 --help").stdout.contains("takes one off"));
+    assert!(good(&lab, "results tag 1 --help").stdout.contains("-TAG to remove"));
     refused(&lab, &format!("{DIRECTORIES} --tag a,b"), 2, &["a tag has letters"]);
 }
 

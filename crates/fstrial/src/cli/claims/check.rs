@@ -45,10 +45,10 @@ use std::{
 /// Budget of a claim in a quick check that names none: rounds in which rare stalls come up, and those of a control.
 const QUICK: Nanos = Nanos::secs(180);
 
-/// Check claims on this machine: one, several by the beginning of their names or a tag, files of your own, or all.
+/// Check claims on this machine.
 ///
-/// What was decided before is not measured again, and what was cut short goes on: a check that was interrupted is started
-/// again in the same words. A claim that ended undecided goes on if it is given more time (--budget).
+/// Decided claims are not measured again, and interrupted ones are resumed: repeat the same command after an interruption.
+/// Undecided claims are resumed if --budget gives them more time.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -57,59 +57,59 @@ Examples:
   fstrial claims check my-claim.toml --device model:gp3-3000
   fstrial claims check --all --on slurm --hosts 5")]
 pub(crate) struct CheckArgs {
-    /// Names of claims, beginnings of names (closson-2012), tags, or files (.toml).
+    /// Claim names, prefixes of names (closson-2012), tags, or files (.toml).
     #[arg(value_name = "CLAIM")]
     claims: Vec<String>,
 
-    /// Check all claims that ship.
+    /// Check all built-in claims.
     #[arg(long, conflicts_with = "claims")]
     all: bool,
 
-    /// First answers: short runs, and about three minutes for a claim.
+    /// First answers from short runs, about three minutes per claim.
     #[arg(long)]
     quick: bool,
 
-    /// Wall time for each claim instead of its own.
+    /// Wall time limit per claim [default: as in the claim].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
-    /// Device instead of the claim's own: image[:FOLDER], ramdisk, model:NAME, or disk.
+    /// Device: image[:FOLDER], ramdisk, model:NAME, or disk [default: as in the claim].
     #[arg(short, long, value_name = "KIND")]
     device: Option<String>,
 
-    /// Size of the device.
+    /// Device size.
     #[arg(long, value_name = "SIZE", requires = "device")]
     size: Option<Bytes>,
 
-    /// The whole device that every run may erase, named in full (with --device disk).
+    /// Full path of the whole device that every run may erase (with --device disk).
     #[arg(long, value_name = "DEVICE")]
     erase: Option<PathBuf>,
 
-    /// A signature on it that may be erased too, by its type (ext4, gpt …).
+    /// Type of a signature that may be erased (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     erase_signature: Vec<String>,
 
-    /// How a place of a claim is reached: a command that runs `fstrial agent` there. No file can say it.
+    /// Command that runs `fstrial agent` on the host of a place. Cannot be set in a file.
     #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
     places: Vec<Reach>,
 
-    /// Measure again even if the answer is known.
+    /// Repeat decided claims.
     #[arg(long)]
     again: bool,
 
-    /// Print every step of every claim in order, and do nothing.
+    /// Print the steps of each claim without executing them.
     #[arg(long)]
     dry_run: bool,
 
-    /// Format of the table at the end.
+    /// Format of the final table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Each claim with its answer as a line of JSON.
+    /// Print JSON, one claim with its result per line.
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Show no progress.
+    /// Print no progress.
     #[arg(short, long)]
     quiet: bool,
 

@@ -20,18 +20,20 @@ use fstrial_run::{
 use fstrial_store::{Store, StoredTrial};
 use std::{fmt::Write, path::PathBuf};
 
-/// One table of what a store knows about the claims that ship, from the last trial of each: the store that is published
-/// with the documentation, a colleague's, or this machine's own. Every trial is judged again from its runs.
+/// Print the results of all built-in claims in a store.
+///
+/// Each claim has a row with the verdict of its last trial, recomputed from its runs. The store can be this machine's, a
+/// colleague's, or the one published with the documentation.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial claims table
   fstrial claims table colleague.db --format markdown")]
 pub(super) struct TableArgs {
-    /// The store [default: the one of this machine].
+    /// Store [default: that of this machine].
     store: Option<PathBuf>,
 
-    /// Format of the table.
+    /// Table format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

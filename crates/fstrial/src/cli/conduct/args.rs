@@ -23,26 +23,25 @@ pub(crate) struct ConductArgs {
     #[arg(skip)]
     pub(in crate::cli) longest: Option<Nanos>,
 
-    /// The whole device that every run may erase, named in full (with --device disk).
+    /// Full path of the whole device that every run may erase (with --device disk).
     #[arg(long, value_name = "DEVICE")]
     pub(super) erase: Option<PathBuf>,
 
-    /// How a place of the trial is reached, as of arms such as xfs@NAME: a command that runs `fstrial agent` there, such as
-    /// node='ssh -o BatchMode=yes node fstrial agent' (repeatable). No file can say it.
+    /// Command that runs `fstrial agent` on the host of arms such as xfs@NAME: node='ssh -o BatchMode=yes node fstrial agent'
+    /// (repeatable). Cannot be set in a file.
     #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
     pub(in crate::cli) places: Vec<Reach>,
 
-    /// The arms are at boots of this host, such as ext4@old and ext4@new, and this is the boot NAME: run its part of a round, and say which
-    /// boot comes next.
+    /// Run the part of this boot NAME in a trial of boots (ext4@old, ext4@new), and report which boot is next.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(in crate::cli) as_arm: Option<String>,
 
-    /// A signature on it that may be erased too, by its type (ext4, gpt …).
+    /// Type of a signature that may be erased (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     pub(super) erase_signature: Vec<String>,
 
-    /// Write to the disk until it is in SNIA's steady state before the trial begins, in rounds of this time (with --device
-    /// disk) [default: 1m, which the specification asks for].
+    /// Precondition the disk to SNIA's steady state before the trial, in rounds of this time (with --device disk) [default:
+    /// 1m, as specified].
     #[arg(
         long,
         value_name = "TIME",
@@ -53,36 +52,36 @@ pub(crate) struct ConductArgs {
     )]
     pub(super) precondition: Option<Nanos>,
 
-    /// Print every step in order with its undo, and do nothing.
+    /// Print the steps and their undo without executing them.
     #[arg(long)]
     pub(super) dry_run: bool,
 
-    /// Events as JSON lines, and last the document with the answer, on standard output.
+    /// Print events as JSON lines, and the answer as the last.
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Show no progress; given twice (-qq) nothing at all unless something failed.
+    /// Print no progress; twice (-qq): print errors only.
     #[arg(short, long, action = ArgAction::Count)]
     pub(super) quiet: u8,
 
-    /// Exit with 0 where the budget ended with something undecided.
+    /// Exit with 0 even if something is undecided.
     #[arg(long)]
     pub(super) ok_undecided: bool,
 
-    /// Leave no page in HOME/reports at the end.
+    /// Write no report to HOME/reports.
     #[arg(long, hide_short_help = true)]
     pub(super) no_page: bool,
 
-    /// Watch it on the whole terminal: curves and intervals as they come; q leaves the view, not the trial.
+    /// Show curves and intervals full screen; q quits the view, not the trial.
     #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
     pub(super) watch: bool,
 
-    /// Exit with code 4 if a comparison of throughput, or of a metric of --decide-on, has this result: slower, faster, or
-    /// different (either).
+    /// Exit with 4 if a comparison of throughput or a --decide-on metric has this result: slower, faster, or different
+    /// (either).
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true, hide_possible_values = true)]
     pub(super) fail_if: Option<FailIf>,
 
-    /// A word to find the trial by later, such as nightly (repeatable); `fstrial results tag` changes them.
+    /// Tag the trial, such as nightly (repeatable); `fstrial results tag` edits tags.
     #[arg(long = "tag", value_name = "TAG", hide_short_help = true, value_parser = filter::tag, add = crate::cli::complete::tags())]
     pub(super) tags: Vec<String>,
 }

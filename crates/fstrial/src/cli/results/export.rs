@@ -23,9 +23,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Export trials: the numbers of every run, the answers, the trial file, or a store with just these trials.
+/// Export measurements, answers, trial files, or a store with these trials only.
 ///
-/// Without IDs and flags that choose: the last trial. docs/results.md says what each number is.
+/// Without trial numbers and filters it exports the last trial. docs/results.md describes the columns.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,15 +34,15 @@ Examples:
   fstrial results export 7 8 --format store --out for-a-colleague.db
   fstrial results export 7 --format go | benchstat -col /arm -row /workload,/threads -")]
 pub(crate) struct ExportArgs {
-    /// Numbers of the trials.
+    /// Trial numbers.
     #[arg(value_name = "ID", value_parser = super::trial_number, add = crate::cli::complete::trials())]
     ids: Vec<i64>,
 
-    /// Format of the export.
+    /// Export format.
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 
-    /// Write to this file (with fio: below this folder) instead of standard output (-); it is there whole or not at all.
+    /// Output file (with fio: folder), written atomically [default: - for standard output].
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -55,21 +55,21 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One row for each run and number.
+    /// CSV, one row per run and value.
     Csv,
-    /// The same as one JSON array.
+    /// JSON array, one element per run and value.
     Json,
-    /// The same as a Parquet file (needs --out).
+    /// Parquet file, one row per run and value (requires --out).
     Parquet,
-    /// The trial file that repeats it (one trial).
+    /// Trial file for `fstrial run` (one trial).
     Toml,
-    /// Go's benchmark format, one line for each run and result, for benchstat.
+    /// Go benchmark format for benchstat, one line per run and result.
     Go,
-    /// OpenMetrics text: rates, latencies, ratios and verdicts as found, for Prometheus.
+    /// OpenMetrics for Prometheus: rates, latencies, ratios and verdicts.
     Openmetrics,
-    /// Each run as fio's JSON, for fio-plot and other readers of it: OUT/round-R/ARM/WORKLOAD-THREADS.json (one trial; needs --out FOLDER).
+    /// fio JSON for fio-plot, one file per run: OUT/round-R/ARM/WORKLOAD-THREADS.json (one trial; requires --out FOLDER).
     Fio,
-    /// A store with these trials, for `results import` elsewhere (needs --out).
+    /// Store with these trials for `results import` (requires --out).
     Store,
 }
 

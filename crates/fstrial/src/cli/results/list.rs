@@ -16,25 +16,25 @@ const MAX_LINES: usize = 2;
 /// The latest trials that are judged again for the list: more would take too long.
 const ANSWERED: usize = 40;
 
-/// List the trials, oldest first, each with its workloads, its device and its answer in short.
+/// List trials with their workloads, device and short answer, oldest first.
 ///
-/// Hosts and kernels are shown where they differ or are asked for, tags where there are some. Trials in which not one run was
-/// made (a wrong word, a missing program) are left out. Of more than 40 trials only the last 40 have their answers.
+/// Hosts and kernels are shown if they differ or are filtered by, tags if there are any. Trials without a run (a usage error, a
+/// missing program) are skipped. Only the last 40 trials have their answers.
 #[derive(Debug, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial results list --tag nightly --since 2026-01-01
   fstrial results list --arm 'xfs*' --arm ext4 --workload random-write --kernel 6.12 --limit 10")]
 pub(crate) struct ListArgs {
-    /// Show only the last N trials.
+    /// Number of trials to show, the latest ones.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// Also those that never ran a round.
+    /// Include trials without a round.
     #[arg(short, long)]
     all: bool,
 
-    /// Print JSON, one trial on a line, those that never ran a round too.
+    /// Print JSON, one trial per line, including those without a round.
     #[arg(long)]
     json: bool,
 
@@ -49,10 +49,10 @@ Examples:
   fstrial results tag 7                       print its tags
   fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
 pub(crate) struct TagArgs {
-    /// The number of the trial.
+    /// Trial number.
     #[arg(value_parser = super::trial_number, add = crate::cli::complete::trials())]
     id: i64,
-    /// +TAG adds one, -TAG takes one off; a bare word is added. Options come before them.
+    /// TAG or +TAG to add, -TAG to remove. Options come first.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]
     changes: Vec<String>,
 }

@@ -11,12 +11,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Import trials from other stores, such as a colleague's results.db or what `results export --format store` wrote.
+/// Import trials from other stores, such as a colleague's results.db or a store from `results export`.
 ///
-/// Only stores are imported; a CSV file has numbers, but not the runs they come from. Each trial is copied whole, with
-/// its runs, histograms and tags, and gets a new number. One that is here already is left as it is and said; it is the
-/// same one if its name, seed and first session are. One that still runs there, or was killed, is left out and said. An
-/// import that was stopped can be repeated.
+/// Each trial is copied with its runs, histograms and tags, and gets a new number. Trials already present (same name, seed and
+/// first session), running or killed are skipped and reported. An interrupted import can be repeated. CSV files cannot be
+/// imported: they do not contain the runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -24,11 +23,11 @@ Examples:
   fstrial results import host-a.db host-b.db host-c.db
   fstrial results import /mnt/lab/results.db --tag nightly --since 2026-01-01")]
 pub(crate) struct ImportArgs {
-    /// The other stores; they are only read.
+    /// Stores to import from; opened read-only.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// What became of each trial as JSON lines.
+    /// Print JSON, one trial per line.
     #[arg(long)]
     json: bool,
 
@@ -36,22 +35,22 @@ pub(crate) struct ImportArgs {
     filter: FilterArgs,
 }
 
-/// Remove trials with all of their runs. There is no way back but a copy made before.
+/// Remove trials with all of their runs. This cannot be undone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial results rm 3 4 --dry-run
   fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
 pub(crate) struct RmArgs {
-    /// Numbers of the trials.
+    /// Trial numbers.
     #[arg(value_name = "ID", required = true, value_parser = super::trial_number, add = crate::cli::complete::trials())]
     ids: Vec<i64>,
 
-    /// Remove without asking.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Only say what would be removed.
+    /// Print the trials without removing them.
     #[arg(long)]
     dry_run: bool,
 }
