@@ -468,7 +468,11 @@ fn every_program_runs_for_a_time_too() {
     for pattern in [
         endless(VARMAIL),
         endless(WEBSERVER),
-        endless(SORTED),
+        // Two that delete one file take one away and have made two: it grows with time.
+        endless(&SORTED.replace(
+            "files = 64, size = \"64KiB\", present = \"50%\"",
+            "files = 6400, size = \"64KiB\", present = \"1%\"",
+        )),
         endless(OLTP),
         Pattern::Postmark(Postmark { transactions: 1_000_000, ..Postmark::default() }),
         Pattern::Log(Log { file_size: Bytes::mib(1), ..Log::default() }),
