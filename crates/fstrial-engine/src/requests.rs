@@ -35,10 +35,7 @@ impl Geometry {
     /// The part of `thread` in a load on files.
     pub(crate) fn on_files(io: &Io, threads: u32, thread: usize) -> Self {
         let threads = u64::from(threads).max(1);
-        let sets = match io.sharing {
-            Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 1,
-            Sharing::PerThread => threads,
-        };
+        let sets = if io.sharing == Sharing::PerThread { threads } else { 1 };
         let block_size = io.block_size.0;
         let blocks_per_file = io.total_size.0 / sets / u64::from(io.files.max(1)) / block_size.max(1);
         let all = blocks_per_file * u64::from(io.files);
@@ -59,10 +56,8 @@ impl Geometry {
     pub(crate) fn on_device(io: &Io, threads: u32, thread: usize) -> Self {
         let files = Self::on_files(io, threads, thread);
         let blocks = files.blocks_per_file * u64::from(files.files);
-        let base = match io.sharing {
-            Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 0,
-            Sharing::PerThread => blocks * files.block_size * thread as u64,
-        };
+        let is_own = io.sharing == Sharing::PerThread;
+        let base = if is_own { blocks * files.block_size * thread as u64 } else { 0 };
         Self { blocks_per_file: blocks, files: 1, base, ..files }
     }
 

@@ -85,6 +85,12 @@ struct CellState {
     loss: Option<String>,
 }
 
+/// A failure, with its remedy in parentheses.
+fn with_hint(failure: &RunFailure) -> String {
+    let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{failure}{hint}")
+}
+
 impl<'a> Judge<'a> {
     /// A judge for a plan of which nothing was run.
     pub fn new(plan: &'a Plan) -> Self {
@@ -202,15 +208,13 @@ impl<'a> Judge<'a> {
         let context = self.plan.cell_name(cell);
         match failure.kind {
             FailureKind::ArmFailed => {
-                let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                self.failures.push(format!("{context}: {failure}{hint}"));
+                self.failures.push(format!("{context}: {}", with_hint(&failure)));
                 self.cells[cell].failed = true;
             }
             FailureKind::Cannot => self.cells[cell].cannot = Some(failure.what),
             FailureKind::Lost => {
                 self.cells[cell].lost += 1;
-                let hint = failure.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
-                self.cells[cell].loss = Some(format!("{failure}{hint}"));
+                self.cells[cell].loss = Some(with_hint(&failure));
                 let is_expected_to_fail = self.plan.parts.iter().any(|part| part.watched.contains(&cell));
                 if self.cells[cell].lost == MAX_LOST && is_expected_to_fail {
                     // Whether it survives is the question, and it does not.

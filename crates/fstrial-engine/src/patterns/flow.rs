@@ -275,6 +275,7 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
     let each = kept + (flow.sets.len() + program.slots + 1) as u64;
     allow_open_files(each * u64::from(load.threads))?;
     let (threads, seat) = (usize::from(load.threads), ground.seat);
+    let all = seat.threads(load.threads) as usize;
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {
         let mut get = |thread| trees.get(set, directory, load.seed, thread, &mut writer);
@@ -286,7 +287,6 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
         };
         for (thread, views) in views.iter_mut().enumerate() {
             let (tree, listed) = &trees[thread % trees.len()];
-            let all = seat.threads(load.threads) as usize;
             let part = if set.per_thread { (0, 1) } else { (seat.thread(load.threads, thread), all) };
             let mut view = View::new(set, tree, listed, load.seed, part)?;
             if *kept {

@@ -149,10 +149,7 @@ impl Work {
 
 /// How many sets of files there are: threads by turns have one.
 fn sets(io: &Io, threads: u16) -> usize {
-    match io.sharing {
-        Sharing::Shared | Sharing::Region | Sharing::Strided | Sharing::Cursor => 1,
-        Sharing::PerThread => usize::from(threads),
-    }
+    if io.sharing == Sharing::PerThread { usize::from(threads) } else { 1 }
 }
 
 fn on_files(

@@ -97,8 +97,8 @@ keys! {
         threads: Vec<u16>,
     }
     Workload (PATTERNS) {
-        /// Clients (`clients` of a trial) work in one folder and share its files, of which there are as many more. Left out,
-        /// each client has a folder of its own.
+        /// Clients (`clients` of a trial) share one folder and its files; amounts are per client. Left out, each client has its
+        /// own folder.
         one_folder: bool,
     }
     Phase [] {

@@ -333,7 +333,7 @@ impl Behaviour for Io {
             return Err("clients on several hosts have no cursor and no planted lock in common");
         }
         if !self.distribution.is_uniform() {
-            return Err("each client would have hot blocks of its own");
+            return Err("each client would have its own hot blocks");
         }
         let times = |amount: u64| amount.saturating_mul(clients.into());
         let total_size = Bytes(times(self.total_size.0));

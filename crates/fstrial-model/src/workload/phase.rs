@@ -23,7 +23,7 @@ pub struct Phase {
     pub measured: bool,
     /// Sync and drop the caches before it, as before every first phase.
     pub settle: bool,
-    /// Clients work in one folder, with the amounts of all of them, and not each in a folder of its own.
+    /// Clients share one folder, with the sum of their amounts; otherwise each has its own.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub one_folder: bool,
     /// A client uses what one of the host that is this many further on has made.

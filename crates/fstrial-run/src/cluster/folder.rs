@@ -23,7 +23,7 @@ const MAX_NAME: usize = 80;
 /// Most bytes of small files.
 const SMALL: u64 = 16 << 20;
 
-/// The folder of a campaign, locked as long as this value lives, unless somebody only looks on.
+/// The folder of a campaign; locked while this value exists, except for readers.
 pub struct Folder {
     dir: PrivateDir,
     _lock: Option<File>,

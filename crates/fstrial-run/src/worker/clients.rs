@@ -151,23 +151,22 @@ fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, Exp
 fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
     let (folder, of) = (opened(&order.folder)?, order.task.clients);
     let here = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-    let in_one_folder = order.task.phases.iter().any(|phase| phase.one_folder);
-    // In its own, or in that of all.
-    let folder_of = |rank: u16| match in_one_folder {
-        true => here.join("all"),
-        false => here.join(format!("client-{rank}")),
+    // How many share a folder; none: each has its own.
+    let sharing = order.task.phases.iter().any(|phase| phase.one_folder).then_some(of);
+    let folder_of = |rank: u16| match sharing {
+        Some(_) => here.join("all"),
+        None => here.join(format!("client-{rank}")),
     };
     let own = folder_of(seat.rank);
-    if !in_one_folder || seat.rank == 0 {
+    if sharing.is_none() || seat.rank == 0 {
         fs::create_dir(&own).map_err(|error| not_shared(&order.folder, error))?;
     }
-    let mut own_site = site_of(&own, seat.rank, in_one_folder.then_some(of));
+    let mut own_site = site_of(&own, seat.rank, sharing);
     for (number, phase) in order.task.phases.iter().enumerate() {
         // It works on what another client has made as if it were that one.
         let offset = u32::from(phase.host_offset) * u32::from(seat.to_next_host);
         let as_rank = ((u32::from(seat.rank) + offset % u32::from(of)) % u32::from(of)) as u16;
-        let loads =
-            phase.groups.iter().map(|group| of_client(&group.load, in_one_folder.then_some(of), as_rank));
+        let loads = phase.groups.iter().map(|group| of_client(&group.load, sharing, as_rank));
         let loads: Vec<Load> = loads.collect::<Result<_, _>>()?;
         let turn = Turn {
             lays_out: lays_out_first(phase).then_some(seat.rank == 0),
@@ -178,8 +177,7 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
         } else {
             let earlier = order.task.phases[..number].iter().flat_map(|phase| &phase.groups);
             let theirs = folder_of(as_rank);
-            let site = site_of(&theirs, as_rank, in_one_folder.then_some(of))
-                .with_files_of(earlier.map(|group| &group.load));
+            let site = site_of(&theirs, as_rank, sharing).with_files_of(earlier.map(|group| &group.load));
             turn.make(&mut site.left_whole(), &loads, lines)?
         };
         let start_ns = began.saturating_add(go.offset_ns);
@@ -274,10 +272,9 @@ fn nodename() -> String {
 }
 
 /// The load with choices of its own: two clients that did the same would not be two. In one folder with the amounts of all.
-fn of_client(load: &Load, in_one_folder: Option<u16>, rank: u16) -> Result<Load, RunFailure> {
+fn of_client(load: &Load, sharing: Option<u16>, rank: u16) -> Result<Load, RunFailure> {
     const APART: u64 = 0x9E37_79B9_7F4A_7C15;
-    let pattern =
-        in_one_folder.map_or(Ok(load.pattern.clone()), |clients| load.pattern.in_one_folder(clients));
+    let pattern = sharing.map_or(Ok(load.pattern.clone()), |clients| load.pattern.in_one_folder(clients));
     let pattern = pattern.map_err(|why| load_failure(why.into(), "use fewer clients"))?;
     Ok(Load { seed: load.seed.wrapping_add(u64::from(rank).wrapping_mul(APART)), pattern, ..load.clone() })
 }
