@@ -1,4 +1,4 @@
-//! Compiles the calls against the header of the very library that is linked, whose structs change from one release to the next.
+//! Compiles the calls against the header of the linked library, whose structs change between releases.
 
 use std::{env, path::PathBuf};
 

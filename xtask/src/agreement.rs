@@ -1,11 +1,11 @@
 //! Our workloads against the tools they stand for: runs every trial of `trials/agreement/` and prints a table for
-//! `docs/agreement.md`. Takes a quarter of an hour, needs root and the tools; nothing else should run meanwhile.
+//! `docs/agreement.md`. Takes up to an hour, needs root and the tools; nothing else should run meanwhile.
 
 use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 
-/// Runs the trials whose names are given, or all, and prints the table. `--budget=TIME` in front of the names wins over
-/// the trials' own.
+/// Runs the named trials, or all, and prints the table. `--budget=TIME` in front of the names overrides the trials'
+/// own.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let (budget, names) = match arguments.split_first() {
         Some((first, rest)) if first.starts_with("--budget=") => (first.strip_prefix("--budget="), rest),

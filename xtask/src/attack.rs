@@ -19,16 +19,16 @@ const LONG: [&str; 12] = [
     "10000000",
 ];
 
-/// How much is attacked where the words do not say so.
+/// Default extent of the attack.
 pub(crate) enum Size {
     Small,
     Long,
 }
 
-/// Attacks; a small run where nothing is asked for.
+/// Attacks; a small run by default.
 pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
     let is_small = matches!(size, Size::Small) && arguments.is_empty();
-    // With the tests, what was built for them is taken as it is.
+    // With the tests, their builds are used as they are.
     let (profile, folder, kinds): (_, _, &[&str]) =
         if is_small { ("dev", "debug", &["--bins", "--tests"]) } else { ("attack", "attack", &["--bins"]) };
     build(&[&["--workspace", "--profile", profile], kinds].concat())?;
@@ -55,14 +55,15 @@ fn start(attack: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("something went wrong ({status})")) }
 }
 
-/// Lets the attack look for the old faults. What is planted has other names than what it was made from.
+/// Has the attack search for the old faults. Planted copies have other names than their originals.
 fn plants(arguments: &[String]) -> Result<(), String> {
     let Some(tree) = patched::copy("plants", &[patched::plants()])? else {
-        skip("plants", "git does not say which files belong to the tree");
+        skip("plants", "git does not list the files of the tree");
         return Ok(());
     };
     let programs = ["fstrial-planted", "fstrial-attack-planted"];
-    // With a test, what others depend on has the features that it was built with for all tests, and is taken as it is.
+    // With a test, shared dependencies have the features that they were built with for all tests, and are used as they
+    // are.
     let words = [programs.map(|name| ["--bin", name]).concat(), vec!["--test", "x"]].concat();
     build(
         &[&["--manifest-path", &tree.join("Cargo.toml").display().to_string()], words.as_slice()].concat(),

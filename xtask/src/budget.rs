@@ -1,18 +1,19 @@
-//! The budget of lines: how large each crate may be, without its tests. What is added has to fit, or says why it does not.
+//! The budget of lines: the maximum size of each crate, without its tests. Additions have to fit, or the budget is
+//! raised with a reason.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// The budget of each crate.
 const FILE: &str = "xtask/lines.json";
-/// Lines that a crate may be below its budget: what is taken away is not to be filled unseen.
+/// Lines that a crate may be below its budget: removals must not be refilled unnoticed.
 const SLACK: usize = 200;
 
 /// Compares the crates with the budget. `sources` are their files by name, with their texts.
-pub(crate) fn check(root: &Path, sources: &[(String, String)], found: &mut Vec<String>) {
+pub(crate) fn check(root: &Path, sources: &[(String, String)], result: &mut Vec<String>) {
     let text = fs::read_to_string(root.join(FILE)).unwrap_or_default();
     match serde_json::from_str::<BTreeMap<String, usize>>(&text) {
-        Ok(budget) => found.extend(compare(&budget, &lines(sources))),
-        Err(error) => found.push(format!("{FILE} cannot be read: {error}")),
+        Ok(budget) => result.extend(compare(&budget, &lines(sources))),
+        Err(error) => result.push(format!("{FILE} cannot be read: {error}")),
     }
 }
 
@@ -58,8 +59,8 @@ fn compare(budget: &BTreeMap<String, usize>, lines: &BTreeMap<&str, usize>) -> V
     let of = |(name, lines): (&&str, &usize)| match budget.get(*name) {
         None => Some(format!("{FILE} has no budget for {name}, which has {lines} lines without tests")),
         Some(most) if lines > most => Some(format!(
-            "{name} has {lines} lines without tests, and {FILE} allows {most}: take something away, or raise it in a commit of its own \
-             that says why"
+            "{name} has {lines} lines without tests, and {FILE} allows {most}: remove something, or \
+                 raise it in a separate commit with the reason"
         )),
         Some(most) if lines + SLACK < *most => {
             Some(format!("{name} has {lines} lines without tests only: lower its {most} in {FILE}"))
@@ -97,16 +98,16 @@ mod tests {
         ];
         let budget = [("large", 10), ("small", 202), ("right", 201), ("gone", 1)];
         let budget = budget.map(|(name, most)| (name.to_owned(), most)).into();
-        let found = compare(&budget, &lines(&sources));
+        let result = compare(&budget, &lines(&sources));
         let begins = [
             "large has 11 lines",
             "small has 1 lines",
             "xtask/lines.json has no budget for xtask",
             "xtask/lines.json has a budget for gone",
         ];
-        assert_eq!(found.len(), begins.len(), "{found:?}");
-        for (found, begin) in found.iter().zip(begins) {
-            assert!(found.starts_with(begin), "{found}");
+        assert_eq!(result.len(), begins.len(), "{result:?}");
+        for (result, begin) in result.iter().zip(begins) {
+            assert!(result.starts_with(begin), "{result}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Circles of imports between the subjects of a crate. A file and those of its own folder
-//! (`a.rs` and `a/b.rs`) count as one subject.
+//! Circles of imports between the subjects of a crate. A file and those of its folder (`a.rs` and `a/b.rs`) count
+//! as one subject.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,26 +12,26 @@ const CIRCLES: [(&str, &[&str], &str); 3] = [
     (
         "fstrial-model",
         &["ability", "filesystem"],
-        "what can be done is asked of the row of a filesystem, and a row tells what can be done",
+        "the row of a filesystem holds its capabilities, and the capabilities are looked up in rows",
     ),
     ("fstrial-model", &["claim", "trial"], "a claim is a part of a trial, and its file is one"),
-    ("fstrial-stack", &["command", "error"], "an error says how to install the program that is missing"),
+    ("fstrial-stack", &["command", "error"], "an error names the package of a missing program"),
 ];
 /// A folder of several subjects.
 const ROOM: &str = "cli";
 
-/// What each file imports, by the paths of modules.
+/// Imports of each file, by the paths of modules.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Checks a crate.
-pub(crate) fn check(name: &str, folder: &Path, found: &mut Vec<String>) {
+pub(crate) fn check(name: &str, folder: &Path, result: &mut Vec<String>) {
     let graph = graph(&folder.join("src"));
     for circle in circles(&subjects(&graph)) {
         let is_known = |(of, files, _): &&(&str, &[&str], &str)| {
             *of == name && circle.iter().all(|file| files.contains(&file.as_str()))
         };
         if CIRCLES.iter().find(is_known).is_none() {
-            found.push(format!("{name}: a circle of imports: {}", circle.join(", ")));
+            result.push(format!("{name}: a circle of imports: {}", circle.join(", ")));
         }
     }
 }
@@ -48,7 +48,7 @@ fn graph(source: &Path) -> Graph {
     texts.iter().map(|(module, text)| (module.clone(), imports(module, text))).collect()
 }
 
-/// The same by subject: a file and those of its own folder are one, and what any of them imports is what all of them import.
+/// The same by subject: a file and those of its folder are one, with the imports of all of them.
 fn subjects(graph: &Graph) -> Graph {
     let subject = |module: &str| {
         let words: Vec<&str> = module.split("::").collect();
@@ -158,7 +158,7 @@ fn resolve(module: &str, path: &str, modules: &BTreeSet<String>) -> Option<Strin
     (0..=base.len()).rev().map(|length| base[..length].join("::")).find(|path| modules.contains(path))
 }
 
-/// Groups of modules each of which imports, by whatever way, each of the others.
+/// Groups of modules each of which imports each of the others, directly or not.
 fn circles(graph: &Graph) -> Vec<Vec<String>> {
     let reached = |from: &str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
@@ -173,18 +173,18 @@ fn circles(graph: &Graph) -> Vec<Vec<String>> {
     };
     let all: BTreeMap<&String, BTreeSet<String>> =
         graph.keys().map(|module| (module, reached(module))).collect();
-    let mut found: Vec<Vec<String>> = Vec::new();
+    let mut result: Vec<Vec<String>> = Vec::new();
     for (module, reach) in all.iter().filter(|(module, reach)| reach.contains(**module)) {
         let circle: Vec<String> = reach
             .iter()
             .filter(|other| all.get(other).is_some_and(|back| back.contains(*module)))
             .cloned()
             .collect();
-        if !found.contains(&circle) {
-            found.push(circle);
+        if !result.contains(&circle) {
+            result.push(circle);
         }
     }
-    found
+    result
 }
 
 #[cfg(test)]
@@ -195,9 +195,9 @@ mod tests {
     fn trees_of_imports_are_expanded() {
         let text = "use super::{\n    a::{self, B},\n    c::d as e,\n};\nfn f() { crate::x::y(); }\nlet because = 1;";
         let expected = ["super::a::self", "super::a::B", "super::c::d", "super::{", "crate::x::y"];
-        let found = paths(text);
-        assert_eq!(found[..3], expected[..3]);
-        assert!(found.contains(&"crate::x::y".to_owned()), "{found:?}");
+        let result = paths(text);
+        assert_eq!(result[..3], expected[..3]);
+        assert!(result.contains(&"crate::x::y".to_owned()), "{result:?}");
     }
 
     #[test]
@@ -221,10 +221,10 @@ mod tests {
         ] {
             fs::write(source.join(name), text).unwrap();
         }
-        let mut found = Vec::new();
-        check("one", folder.path(), &mut found);
+        let mut result = Vec::new();
+        check("one", folder.path(), &mut result);
         assert_eq!(
-            found,
+            result,
             [
                 "one: a circle of imports: a, b, c",
                 "one: a circle of imports: cli::x, cli::y",

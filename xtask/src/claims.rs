@@ -1,6 +1,7 @@
 //! The published answers of the claims: checks the whole catalogue, and after each claim writes the store of all runs
-//! (`claims/found.db.gz`) and the table made from it (`docs/claims-found.md`), so that what is done is never lost. Takes
-//! two hours with `--quick`, several without, and needs root. Run nothing else meanwhile. Started again, it resumes.
+//! (`claims/found.db.gz`) and the table made from it (`docs/claims-found.md`), so that finished work is never lost.
+//! Takes two hours with `--quick`, several without, and needs root. Run nothing else meanwhile. Started again, it
+//! resumes.
 
 use super::command;
 use serde_json::Value;
@@ -20,7 +21,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         let status = check.args(arguments).status().map_err(|e| e.to_string())?;
         // 3: undecided, which is an answer.
         if !matches!(status.code(), Some(0 | 3)) {
-            return Err(format!("{id} ended with {status}; the same command goes on from there"));
+            return Err(format!("{id} ended with {status}; the same command resumes there"));
         }
         published.publish()?;
     }
@@ -29,7 +30,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 
 struct Published<'a> {
     root: &'a Path,
-    /// Where the trials are stored while they run.
+    /// Folder of the stored trials while they run.
     home: PathBuf,
 }
 
@@ -78,11 +79,11 @@ impl Published<'_> {
     }
 }
 
-/// What the page begins with.
-const HEAD: &str = "# What was found
+/// Beginning of the page.
+const HEAD: &str = "# Results
 
-Made from the runs in `claims/found.db.gz`, which hold the environment, the controls and what the logs did; `./x claims`
+Made from the runs in `claims/found.db.gz`, which hold the environment, the controls and the log counters; `./x claims`
 measures them again, and a test compares the two. After `gunzip -k claims/found.db.gz`, `fstrial claims table
-claims/found.db` prints the table again, and `fstrial results import claims/found.db` takes the trials in, each with every
-run. [claims.md](claims.md) says what the verdicts mean, and what they do not.
+claims/found.db` prints the table again, and `fstrial results import claims/found.db` imports the trials with every
+run. [claims.md](claims.md) defines the verdicts and their limits.
 ";

@@ -1,23 +1,23 @@
-//! Numbers and lists in prose that follow from the tree: a page that fell behind is an error that says what is true.
+//! Numbers and lists in prose that follow from the tree: an outdated page is an error with the true values.
 
 use std::{fs, path::Path};
 
 /// Compares the pages with the tree.
-pub(crate) fn check(root: &Path, directed: &[&str], sources: &[(String, String)], found: &mut Vec<String>) {
+pub(crate) fn check(root: &Path, directed: &[&str], sources: &[(String, String)], result: &mut Vec<String>) {
     let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
     let architecture = read("docs/architecture.md");
     let job = read("crates/fstrial-model/src/job.rs");
-    found.extend(protocol(&job, &architecture));
+    result.extend(protocol(&job, &architecture));
     let folders = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let crates = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    found.extend(crate_tables(crates, directed, &architecture));
+    result.extend(crate_tables(crates, directed, &architecture));
     let claims = fs::read_dir(root.join("claims")).into_iter().flatten().flatten();
     let is_claim = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains("\n[claim]\n"));
     let count = claims.filter(|entry| is_claim(&entry.path())).count();
-    found.extend(claims_counted(count, &read("CHANGELOG.md")));
-    found.extend(least_rust(&read("rust-toolchain.toml"), &read("Cargo.toml"), &read("README.md")));
-    found.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
-    found.extend(tests_named(&read("docs/invariants.md"), sources));
+    result.extend(claims_counted(count, &read("CHANGELOG.md")));
+    result.extend(least_rust(&read("rust-toolchain.toml"), &read("Cargo.toml"), &read("README.md")));
+    result.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
+    result.extend(tests_named(&read("docs/invariants.md"), sources));
 }
 
 /// The tests that hold the invariants are there.
@@ -31,7 +31,7 @@ fn tests_named(invariants: &str, sources: &[(String, String)]) -> Vec<String> {
     };
     let is_test = |test: &str| sources.iter().any(|(_, text)| is_in(test, text));
     let missing = tests.iter().filter(|test| !is_test(test));
-    let missing = missing.map(|test| format!("docs/invariants.md: no test is called `{test}`"));
+    let missing = missing.map(|test| format!("docs/invariants.md: no test is named `{test}`"));
     missing.chain(tests.is_empty().then(|| "docs/invariants.md names no test".to_owned())).collect()
 }
 
@@ -98,8 +98,9 @@ fn bans_named(clippy: &str, contributing: &str) -> Option<String> {
         .collect();
     let missing: Vec<&String> =
         calls.iter().filter(|call| !contributing.contains(&format!("`{call}`"))).collect();
-    (calls.is_empty() || !missing.is_empty())
-        .then(|| format!("CONTRIBUTING.md does not name what clippy.toml refuses: {missing:?} of {calls:?}"))
+    (calls.is_empty() || !missing.is_empty()).then(|| {
+        format!("CONTRIBUTING.md does not name the calls refused by clippy.toml: {missing:?} of {calls:?}")
+    })
 }
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
             "| invariant | held by |\n|---|---|\n| It holds. | `a_b`, `c_d`, `cargo xtask tidy` |\n",
             &[source],
         );
-        assert_eq!(missing, ["docs/invariants.md: no test is called `c_d`"]);
+        assert_eq!(missing, ["docs/invariants.md: no test is named `c_d`"]);
         assert_eq!(tests_named("", &[]), ["docs/invariants.md names no test"]);
         let (pinned, manifest) =
             ("[toolchain]\nchannel = \"1.95.0\"\n", "edition\nrust-version = \"1.95\"\n");

@@ -9,13 +9,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Where pages are, in addition to those at the top.
+/// Folders of pages, in addition to those at the top.
 const FOLDERS: [&str; 3] = ["docs", "examples", "fixtures"];
 /// The page that lists all others of its folder.
 const LIST: &str = "docs/README.md";
 
 /// Looks at all pages below a root.
-pub(crate) fn check(root: &Path, found: &mut Vec<String>) {
+pub(crate) fn check(root: &Path, result: &mut Vec<String>) {
     let mut files: Vec<PathBuf> = pages_in(root, false);
     for folder in FOLDERS {
         files.extend(pages_in(&root.join(folder), true));
@@ -25,10 +25,10 @@ pub(crate) fn check(root: &Path, found: &mut Vec<String>) {
         .filter_map(|file| Some((file.strip_prefix(root).ok()?.to_owned(), fs::read_to_string(&file).ok()?)))
         .collect();
     let exists = |path: &Path| root.join(path).exists();
-    check_texts(&texts, &exists, found);
+    check_texts(&texts, &exists, result);
 }
 
-/// The Markdown files of a folder, with those below it if asked for.
+/// The Markdown files of a folder, with those below it if requested.
 fn pages_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     let mut pages = Vec::new();
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -41,7 +41,7 @@ fn pages_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     pages
 }
 
-fn check_texts(texts: &BTreeMap<PathBuf, String>, exists: &dyn Fn(&Path) -> bool, found: &mut Vec<String>) {
+fn check_texts(texts: &BTreeMap<PathBuf, String>, exists: &dyn Fn(&Path) -> bool, result: &mut Vec<String>) {
     let mut listed = Vec::new();
     for (page, text) in texts {
         for (number, link) in links(text) {
@@ -52,12 +52,12 @@ fn check_texts(texts: &BTreeMap<PathBuf, String>, exists: &dyn Fn(&Path) -> bool
             };
             let place = format!("{}:{number}", page.display());
             if !exists(&target) {
-                found.push(format!("{place}: {link} leads nowhere"));
+                result.push(format!("{place}: {link} leads nowhere"));
             } else if let Some(there) = texts.get(&target)
                 && !heading.is_empty()
                 && !headings(there).iter().any(|name| name == heading)
             {
-                found.push(format!("{place}: there is no heading #{heading} in {}", target.display()));
+                result.push(format!("{place}: there is no heading #{heading} in {}", target.display()));
             }
             if page == Path::new(LIST) {
                 listed.push(target);
@@ -66,11 +66,11 @@ fn check_texts(texts: &BTreeMap<PathBuf, String>, exists: &dyn Fn(&Path) -> bool
     }
     let is_page = |page: &&PathBuf| page.starts_with("docs") && *page != Path::new(LIST);
     for page in texts.keys().filter(is_page).filter(|page| !listed.contains(page)) {
-        found.push(format!("{} is not listed in {LIST}", page.display()));
+        result.push(format!("{} is not listed in {LIST}", page.display()));
     }
 }
 
-/// The relative links of a page, with their lines. What is code has none.
+/// The relative links of a page, with their lines. Code has none.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut in_block = false;
@@ -96,7 +96,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     links
 }
 
-/// What the headings of a page are called in links to them, as forges do: small letters, digits, dashes for spaces.
+/// Anchors of a page's headings, as forges make them: small letters, digits, dashes for spaces.
 fn headings(text: &str) -> Vec<String> {
     let mut in_block = false;
     let mut names: Vec<String> = Vec::new();
@@ -135,13 +135,13 @@ fn joined(folder: &Path, path: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn found(pages: &[(&str, &str)]) -> Vec<String> {
+    fn result(pages: &[(&str, &str)]) -> Vec<String> {
         let texts: BTreeMap<PathBuf, String> =
             pages.iter().map(|(name, text)| (PathBuf::from(name), (*text).to_owned())).collect();
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let exists = |path: &Path| texts.contains_key(path) || path == Path::new("claims");
-        check_texts(&texts, &exists, &mut found);
-        found
+        check_texts(&texts, &exists, &mut result);
+        result
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             ),
             ("docs/deep/b.md", "[a](../a.md)"),
         ];
-        assert_eq!(found(&pages), [""; 0]);
+        assert_eq!(result(&pages), [""; 0]);
     }
 
     #[test]
@@ -164,9 +164,9 @@ mod tests {
             ("docs/README.md", "[gone](gone.md)"),
             ("docs/a.md", "# One\n\n[x](#two) and [y](README.md#none)"),
         ];
-        let found = found(&pages);
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[0].contains("docs/README.md:1: gone.md leads nowhere"), "{found:?}");
-        assert!(found[3].contains("docs/a.md is not listed"), "{found:?}");
+        let result = result(&pages);
+        assert_eq!(result.len(), 4, "{result:?}");
+        assert!(result[0].contains("docs/README.md:1: gone.md leads nowhere"), "{result:?}");
+        assert!(result[3].contains("docs/a.md is not listed"), "{result:?}");
     }
 }

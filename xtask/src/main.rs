@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A check: what it is called and what it does.
+/// A check: its name and its function.
 type Check = (&'static str, fn(&[String]) -> Result<(), String>);
 
 /// All checks, as CI runs them.
@@ -46,14 +46,14 @@ const QUICK: [Check; 4] = [("fmt", fmt), ("tidy", tidy), ("clippy", clippy), ("t
 /// The longest that all checks together should take, compiling included.
 const MAX_TIME: Duration = Duration::from_secs(30 * 60);
 
-/// What was skipped, a line each.
+/// Skips, a line each.
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("ci", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
-    // These are not checks: they take long, and their arguments say how long.
+    // These are not checks: they take long, depending on their arguments.
     let long = match wanted {
         "agreement" => Some(agreement::run(&root(), rest)),
         "attack" => Some(attack::run(&attack::Size::Small, rest)),
@@ -107,7 +107,7 @@ fn one((name, check): Check, arguments: &[String]) -> Done {
     (name, began.elapsed(), result)
 }
 
-/// Prints how long each check took, and what was skipped and what failed again, so that the end says it all.
+/// Prints the duration of each check, and repeats skips and failures at the end.
 fn report(done: &[Done]) -> ExitCode {
     let total: Duration = done.iter().map(|(_, time, _)| *time).sum();
     let each: Vec<String> = done.iter().map(|(name, time, _)| format!("{name} {}", time.as_secs())).collect();
@@ -129,10 +129,10 @@ fn report(done: &[Done]) -> ExitCode {
 
 /// The workspace's folder.
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
 }
 
-/// The folder of what cargo builds.
+/// Cargo's target folder.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
@@ -149,7 +149,7 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
-/// Whether cargo has a subcommand; a missing one is skipped aloud.
+/// True if cargo has a subcommand; a missing one is reported as a skip.
 fn has_tool(tool: &str) -> bool {
     let has =
         command(&cargo()).args([tool, "--version"]).output().is_ok_and(|output| output.status.success());
@@ -159,7 +159,7 @@ fn has_tool(tool: &str) -> bool {
     has
 }
 
-/// Says that a check, or a part of one, does not run here; [`report`] says it again.
+/// Reports that a check, or a part of one, does not run here; [`report`] repeats it.
 fn skip(what: &str, reason: &str) {
     let line = format!("SKIPPED {what}: {reason}");
     println!("{line}");
@@ -172,7 +172,7 @@ fn run_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("cargo {tool} found something ({status})")) }
 }
 
-/// A tool whose findings change with the toolchain: another one than the pinned is skipped aloud.
+/// A tool whose findings change with the toolchain: another version than the pinned one is reported as a skip.
 fn pinned_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
     let pin = fs::read_to_string(root().join("rust-toolchain.toml")).map_err(|e| e.to_string())?;
     let pinned = facts::channel(&pin);

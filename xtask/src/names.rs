@@ -1,7 +1,7 @@
 //! Filesystems are known by name in their own modules only. Elsewhere a string may name one only in the files listed
 //! here, each with the reason. Tests, benches and examples may name any.
 
-/// Where everything that depends on a filesystem belongs.
+/// Place of everything that depends on a filesystem.
 const HOME: &str = "crates/fstrial-model/src/filesystem/";
 /// Files and folders that may name them, and why.
 const ALLOWED: &[(&str, &str)] = &[
@@ -11,10 +11,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial-model/src/claim/shipped.rs", "names of claims"),
     ("crates/fstrial-model/src/trial/checks.rs", "examples in hints"),
     ("crates/fstrial-stack/src/base.rs", "hints: filesystems of a host that can share blocks"),
-    (
-        "crates/fstrial-stack/src/holders/",
-        "who uses a device: what is refused must not hang on what can be an arm",
-    ),
+    ("crates/fstrial-stack/src/holders/", "device holders: a refusal must not depend on the kinds of arms"),
     ("crates/fstrial/src/cli/agent.rs", "examples in help"),
     ("crates/fstrial/src/cli/compare.rs", "examples in help"),
     ("crates/fstrial/src/cli/judge.rs", "examples in help"),
@@ -24,7 +21,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial/src/cli/results/list.rs", "examples in help"),
     ("crates/fstrial/src/cli/serve", "examples in help, hints and empty fields of forms"),
     ("crates/fstrial/src/cli/trend.rs", "examples in help and hints"),
-    ("crates/fstrial-vm/src/guest.rs", "what a guest's own disk is formatted with, on which images lie"),
+    ("crates/fstrial-vm/src/guest.rs", "the format of a guest's own disk, which holds images"),
     ("crates/fstrial-run/src/kernels.rs", "the same"),
     ("crates/fstrial-report/src/watch/view.rs", "an example in its help"),
     ("crates/fstrial-report/src/simulation/", "tests"),
@@ -39,18 +36,18 @@ pub(crate) fn of_rows(files: &[(String, String)]) -> Vec<&str> {
 }
 
 /// Notes the strings of a file that name a filesystem where none may be named.
-pub(crate) fn check(name: &str, text: &str, names: &[&str], found: &mut Vec<String>) {
+pub(crate) fn check(name: &str, text: &str, names: &[&str], result: &mut Vec<String>) {
     let is_test = ["/tests/", "/benches/", "/examples/", "/tests.rs"].iter().any(|part| name.contains(part));
     if is_test || name.starts_with(HOME) || ALLOWED.iter().any(|(allowed, _)| name.starts_with(allowed)) {
         return;
     }
     for line in naming(text, names) {
-        found.push(format!("{name}:{line}: names a filesystem, which only {HOME} may do"));
+        result.push(format!("{name}:{line}: names a filesystem, which only {HOME} may do"));
     }
 }
 
 /// The list's entries that nothing needs: of all files with their texts.
-pub(crate) fn check_list(files: &[(String, String)], names: &[&str], found: &mut Vec<String>) {
+pub(crate) fn check_list(files: &[(String, String)], names: &[&str], result: &mut Vec<String>) {
     let mut needed = vec![false; ALLOWED.len()];
     for (name, _) in files.iter().filter(|(_, text)| !naming(text, names).is_empty()) {
         if let Some(at) = ALLOWED.iter().position(|(allowed, _)| name.starts_with(allowed)) {
@@ -58,7 +55,7 @@ pub(crate) fn check_list(files: &[(String, String)], names: &[&str], found: &mut
         }
     }
     let unneeded = ALLOWED.iter().zip(needed).filter(|(_, needed)| !needed);
-    found.extend(unneeded.map(|((allowed, _), _)| format!("{allowed} may name filesystems and names none")));
+    result.extend(unneeded.map(|((allowed, _), _)| format!("{allowed} may name filesystems and names none")));
 }
 
 /// The lines where strings begin that name a filesystem, up to the tests of the file.
@@ -77,7 +74,7 @@ fn naming(text: &str, names: &[&str]) -> Vec<usize> {
 
 /// The strings in Rust code, raw ones as well, with the lines where they begin. Comments of lines are passed over.
 pub(crate) fn strings(code: &str) -> Vec<(usize, &str)> {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     let mut at = 0;
     while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
         let hashes =
@@ -87,17 +84,17 @@ pub(crate) fn strings(code: &str) -> Vec<(usize, &str)> {
         } else if let Some(hashes) = hashes {
             let (start, end) = (hashes + 2, format!("\"{}", "#".repeat(hashes)));
             let length = rest[start..].find(&end).unwrap_or(rest.len() - start);
-            found.push((line_of(code, at), &rest[start..start + length]));
+            result.push((line_of(code, at), &rest[start..start + length]));
             start + length + end.len()
         } else if let Some(string) = rest.strip_prefix('"') {
             let length = quoted(string, '"');
-            found.push((line_of(code, at), &string[..length]));
+            result.push((line_of(code, at), &string[..length]));
             length + 2
         } else {
             character(rest)
         };
     }
-    found
+    result
 }
 
 /// The number of `#` before the quote, if a raw string begins here.
@@ -162,16 +159,16 @@ mod tests {
     #[test]
     fn names_are_at_home_in_their_module_and_in_tests() {
         let text = "//! Good.\nconst A: &str = \"xfs\";\n";
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         for home in
             ["crates/fstrial-model/src/filesystem/xfs.rs", "crates/a/tests/it/a.rs", "crates/a/src/tests.rs"]
         {
-            check(home, text, NAMES, &mut found);
+            check(home, text, NAMES, &mut result);
         }
-        assert_eq!(found, [""; 0]);
-        check("crates/fstrial-stack/src/new.rs", text, NAMES, &mut found);
-        assert_eq!(found.len(), 1, "{found:?}");
-        check_list(&[], NAMES, &mut found);
-        assert_eq!(found.len(), 1 + ALLOWED.len(), "an entry that nothing needs is found");
+        assert_eq!(result, [""; 0]);
+        check("crates/fstrial-stack/src/new.rs", text, NAMES, &mut result);
+        assert_eq!(result.len(), 1, "{result:?}");
+        check_list(&[], NAMES, &mut result);
+        assert_eq!(result.len(), 1 + ALLOWED.len(), "an entry that nothing needs is found");
     }
 }

@@ -10,9 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where they are, for the program to print and the package to hold.
+/// File of the notices, for the program to print and the package to include.
 pub(crate) const FILE: &str = "crates/fstrial/THIRD-PARTY.txt";
-/// Files whose names begin so are texts of licences.
+/// Prefixes of files with licence texts.
 const TEXTS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
 
 const HEAD: &str = "\
@@ -21,7 +21,7 @@ standard library of Rust is linked as well: copyright The Rust Project contribut
 the C library of the system that it was built on; of Debian that is the GNU C library, LGPL-2.1-or-later.
 ";
 
-/// The terms of MIT, for a crate that says it is licensed so and has no text of it.
+/// The terms of MIT, for a crate under that licence without a text of it.
 const MIT: &str = "\
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files (the
 \"Software\"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish,
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
     fs::write(&path, notices()?).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A crate, with what its licence asks to be handed on.
+/// A crate, with the notices its licence requires.
 struct Linked {
     name: String,
     texts: Vec<String>,
@@ -82,14 +82,15 @@ fn notices() -> Result<String, String> {
 fn metadata() -> Result<Value, String> {
     let words =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
-    let said = command(&cargo()).args(words).current_dir(root()).output().map_err(|e| e.to_string())?;
-    if !said.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr)));
+    let message = command(&cargo()).args(words).current_dir(root()).output().map_err(|e| e.to_string())?;
+    if !message.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&message.stderr)));
     }
-    serde_json::from_slice(&said.stdout).map_err(|error| format!("cargo metadata: {error}"))
+    serde_json::from_slice(&message.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The packages from elsewhere that are linked into the program, by name: neither macros, nor what only builds and tests need.
+/// The foreign packages that are linked into the program, by name: neither macros, nor packages for builds and tests
+/// only.
 fn linked(metadata: &Value) -> Result<Vec<&Value>, String> {
     let (packages, nodes) = (by_id(&metadata["packages"]), by_id(&metadata["resolve"]["nodes"]));
     let is_macro = |package: &Value| {

@@ -1,9 +1,9 @@
-//! What is handed to others: the program with its manual pages and completions laid out as below a prefix, a static
-//! binary that needs no library, and a Debian package of both.
+//! Distribution: the program with its manual pages and completions laid out as below a prefix, a static binary that
+//! needs no library, and a Debian package of both.
 //!
-//! `./x install` and `./x package` call this. `cargo xtask long package` builds both in the quick profile, runs the binary
-//! alone in an empty root, and unpacks the package. Debian's own `dpkg-deb` makes the package: it is there wherever one is
-//! wanted, and what goes in is the same tree that `./x install` copies.
+//! `./x install` and `./x package` call this. `cargo xtask long package` builds both in the quick profile, runs the
+//! binary alone in an empty root, and unpacks the package. Debian's own `dpkg-deb` makes the package: it is installed
+//! wherever one is wanted, and the content is the same tree that `./x install` copies.
 
 use crate::{cargo, command, notices, root};
 use serde_json::Value;
@@ -27,10 +27,10 @@ const TEXTS_IN: &str = "share/doc/fstrial";
 const UNITS: [&str; 2] = ["fstrial@.service", "fstrial@.timer"];
 const UNITS_IN: &str = "lib/systemd/system";
 
-/// Words of `fstrial` that must work where there is nothing but the binary.
+/// Commands of `fstrial` that must work with nothing but the binary.
 const ALONE: [&[&str]; 3] = [&["--version"], &["--help"], &["workloads"]];
 
-/// `lay-out PROGRAM FOLDER`: what `./x install` copies below a prefix.
+/// `lay-out PROGRAM FOLDER`: the files that `./x install` copies below a prefix.
 pub(crate) fn lay_out_for_x(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [program, folder] => lay_out(Path::new(program), &emptied(folder.into())?),
@@ -63,10 +63,10 @@ pub(crate) fn check() -> Result<(), String> {
     installs(&folder.join("cargo-install"))
 }
 
-/// What was made.
+/// The results.
 struct Made {
     binary: PathBuf,
-    /// None where there is no dpkg-deb.
+    /// None without dpkg-deb.
     package: Option<PathBuf>,
 }
 
@@ -92,8 +92,8 @@ fn make(profile: &str, folder: &Path) -> Result<Made, String> {
     Ok(Made { binary, package: Some(package) })
 }
 
-/// What Debian wants in addition: no symbols in the binary, manual pages and changelog compressed, and a word on what is
-/// unusual.
+/// Debian's additional requirements: no symbols in the binary, manual pages and changelog compressed, and a note on
+/// unusual properties.
 fn for_debian(prefix: &Path) -> Result<(), String> {
     output("strip", &[text(&prefix.join("bin/fstrial"))?])?;
     let man = prefix.join("share/man/man1");
@@ -148,13 +148,13 @@ fn lay_out(program: &Path, prefix: &Path) -> Result<(), String> {
     write(&prefix.join(TEXTS_IN).join("copyright"), COPYRIGHT.as_bytes())
 }
 
-/// Where Debian looks for the license.
+/// Debian's copyright file.
 const COPYRIGHT: &str = "Copyright 2026 The fstrial developers\n\n\
                          fstrial is licensed under MIT (LICENSE-MIT in this folder) or Apache-2.0 (LICENSE-APACHE in this\n\
                          folder, and /usr/share/common-licenses/Apache-2.0), as you like.\n\
                          What is linked into it: THIRD-PARTY.txt in this folder.\n";
 
-/// The control file of the package, and what the package is called.
+/// The control file of the package, and the name of the package.
 struct Control {
     file: String,
     text: String,
@@ -185,7 +185,7 @@ fn size(folder: &Path) -> u64 {
             if entry.path().is_dir() {
                 size(&entry.path())
             } else {
-                entry.metadata().map_or(0, |found| found.len())
+                entry.metadata().map_or(0, |result| result.len())
             }
         })
         .sum()
@@ -202,25 +202,26 @@ fn runs_alone(binary: &Path, empty: &Path) -> Result<(), String> {
     copy(binary, &empty.join("fstrial"))?;
     let inside = text(&empty)?;
     for words in ALONE {
-        let said = output("chroot", &[&[inside, "/fstrial"], words].concat())?;
-        println!("alone: fstrial {}: {}", words.join(" "), said.lines().next().unwrap_or_default());
+        let message = output("chroot", &[&[inside, "/fstrial"], words].concat())?;
+        println!("alone: fstrial {}: {}", words.join(" "), message.lines().next().unwrap_or_default());
     }
-    // In a mount namespace of its own, which takes the mounts with it.
+    // In a private mount namespace, which takes the mounts with it.
     let script = "cd \"$1\" && mkdir proc dev sys home && mount -t proc none proc && mount --rbind /dev dev && mount --rbind /sys sys \
                   && exec chroot . /fstrial doctor --home /home --no-noise";
-    let said = output("unshare", &["--mount", "--propagation", "private", "sh", "-c", script, "sh", inside])?;
-    println!("alone, with /proc, /dev and /sys: fstrial doctor: {} lines", said.lines().count());
+    let message =
+        output("unshare", &["--mount", "--propagation", "private", "sh", "-c", script, "sh", inside])?;
+    println!("alone, with /proc, /dev and /sys: fstrial doctor: {} lines", message.lines().count());
     emptied(empty).map(|_| ())
 }
 
-/// What the package holds works where it is unpacked.
+/// The content of the package works where it is unpacked.
 fn unpacks(package: &Path, folder: &Path) -> Result<(), String> {
     let folder = emptied(folder.to_owned())?;
     output("dpkg-deb", &["--extract", text(package)?, text(&folder)?])?;
     let places = ["usr/share/man/man1/fstrial-compare.1.gz", "usr/share/doc/fstrial/THIRD-PARTY.txt"];
     let completions = COMPLETIONS.map(|(_, place)| format!("usr/{place}"));
     for place in places.into_iter().chain(completions.iter().map(String::as_str)) {
-        if fs::metadata(folder.join(place)).map_or(0, |found| found.len()) == 0 {
+        if fs::metadata(folder.join(place)).map_or(0, |result| result.len()) == 0 {
             return Err(format!("{} lacks {place}", package.display()));
         }
     }
@@ -229,7 +230,7 @@ fn unpacks(package: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `cargo install` works, from what is compiled for the tests.
+/// `cargo install` works, from the compiled tests.
 fn installs(folder: &Path) -> Result<(), String> {
     let words = [
         "install",
@@ -249,15 +250,15 @@ fn installs(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a program that must succeed, and returns what it printed.
+/// Runs a program that must succeed, and returns its output.
 fn output(program: &str, words: &[&str]) -> Result<String, String> {
     let done = command(program).args(words).output().map_err(|e| format!("{program} did not start: {e}"))?;
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     if done.status.success() {
         return Ok(printed);
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(format!("{program} {} failed ({})\n{printed}{said}", words.join(" "), done.status))
+    let message = String::from_utf8_lossy(&done.stderr);
+    Err(format!("{program} {} failed ({})\n{printed}{message}", words.join(" "), done.status))
 }
 
 /// The build folder.
@@ -265,7 +266,7 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A folder of ours without what a former call left in it.
+/// A folder of ours, emptied of an earlier call's files.
 fn emptied(folder: PathBuf) -> Result<PathBuf, String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if mounts.contains(text(&folder)?) {
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A program that generates what it is asked for.
+    /// A program that generates the requested files.
     fn stand_in(folder: &Path) -> PathBuf {
         let program = folder.join("fstrial");
         let script =
@@ -334,7 +335,7 @@ mod tests {
     fn everything_is_laid_out_where_it_is_looked_for() {
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("prefix");
-        // Twice: what is there is replaced.
+        // Twice: existing files are replaced.
         for _ in 0..2 {
             lay_out(&stand_in(folder.path()), &prefix).unwrap();
         }
@@ -367,7 +368,7 @@ mod tests {
         ]});
         let control = control(&metadata, "amd64\n", folder.path()).unwrap();
         assert_eq!(control.file, "fstrial_1.2.3_amd64.deb");
-        let has = |line: &str| control.text.lines().any(|found| found == line);
+        let has = |line: &str| control.text.lines().any(|result| result == line);
         assert!(has("Version: 1.2.3") && has("Architecture: amd64"), "{}", control.text);
         assert!(has("Description: Trials") && has("Installed-Size: 3"), "{}", control.text);
     }

@@ -1,5 +1,5 @@
-//! Copies of the tree with patches: the toys, and the old faults that the attack must find. A copy keeps the files that have not
-//! changed, so that what was built of it stays.
+//! Copies of the tree with patches: the toys, and the old faults that the attack must find. A copy keeps the files that
+//! have not changed, so that its build is reused.
 
 use crate::{command, root, target};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Copies the tree to `target/NAME/tree` and applies patches to it. None where git does not say which files belong to the tree.
+/// Copies the tree to `target/NAME/tree` and applies patches to it. None where git does not list the files of the tree.
 ///
 /// # Errors
 /// A file cannot be copied, or a patch does not apply any more.
@@ -18,7 +18,7 @@ pub(crate) fn copy(name: &str, patches: &[PathBuf]) -> Result<Option<PathBuf>, S
         Ok(listed) if listed.status.success() => String::from_utf8_lossy(&listed.stdout).into_owned(),
         _ => return Ok(None),
     };
-    // A patch may make files: what is not listed has no place in the copy.
+    // A patch may make files: unlisted ones have no place in the copy.
     let tree = target().join(name).join("tree");
     let (root, old) = (root(), target().join(name).join("before"));
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
@@ -41,8 +41,8 @@ pub(crate) fn copy(name: &str, patches: &[PathBuf]) -> Result<Option<PathBuf>, S
     Ok(Some(tree))
 }
 
-/// Cargo knows packages of a workspace by their folder in it and their version. With the same version, what is built of the
-/// copy would be taken for the workspace's own.
+/// Cargo identifies packages of a workspace by their folder in it and their version. With the same version, the copy's
+/// build would be taken for the workspace's own.
 fn renamed(file: &str, name: &str, text: Vec<u8>) -> Result<Vec<u8>, String> {
     if file != "Cargo.toml" {
         return Ok(text);
@@ -60,7 +60,7 @@ fn write(path: &Path, text: &[u8]) -> Result<(), String> {
     fs::write(path, text).map_err(failed)
 }
 
-/// Gives files that are what they were their times of before: Cargo builds what is newer.
+/// Restores the times of unchanged files: Cargo builds newer ones.
 fn keep_times(folder: &Path, old: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -82,8 +82,8 @@ fn apply(patch: &Path, tree: &Path) -> Result<(), String> {
     let text = fs::read_to_string(patch).map_err(|e| e.to_string())?;
     let before = |file: &str| fs::read(tree.join(file)).ok();
     let files: Vec<(&str, Option<Vec<u8>>)> = paths(&text).map(|(_, file)| (file, before(file))).collect();
-    // The copy lies in a folder that the repository ignores: git must not look for a repository above it, or it would
-    // pass over every file and be content.
+    // The copy is in a folder that the repository ignores: git must not look for a repository above it, or it would
+    // silently skip every file.
     let above = tree.parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
     let applied = command("git")
         .arg("apply")
@@ -101,11 +101,11 @@ fn apply(patch: &Path, tree: &Path) -> Result<(), String> {
 }
 
 /// Looks whether every patch applies, without a copy: that is seen in seconds, not at the end of all tests.
-pub(crate) fn check(patches: &[PathBuf], found: &mut Vec<String>) {
+pub(crate) fn check(patches: &[PathBuf], result: &mut Vec<String>) {
     for patch in patches {
         let checked = command("git").args(["apply", "--check"]).arg(patch).output();
         if checked.is_ok_and(|checked| !checked.status.success()) {
-            found.push(no_longer(patch));
+            result.push(no_longer(patch));
         }
     }
 }
@@ -115,17 +115,17 @@ pub(crate) fn plants() -> PathBuf {
     root().join("xtask/plants.patch")
 }
 
-/// What to do about a patch that no longer fits.
+/// Remedy for a patch that no longer applies.
 fn no_longer(patch: &Path) -> String {
     let patch = patch.strip_prefix(root()).unwrap_or(patch).display().to_string();
     format!(
-        "{patch} does not apply any more. Make it again: in a clean clone `git apply --reject {patch}`, do the rest by hand (of a toy \
-         as docs/architecture.md says under \"How to add things\", and mend that if it is wrong), `cargo test -p fstrial-model --lib`, \
-         then `git add --intent-to-add . && git diff > …/{patch}`"
+        "{patch} does not apply any more. Make it again: in a clean clone `git apply --reject {patch}`, do the rest by \
+         hand (for a toy as described in docs/architecture.md under \"How to add things\", and correct that if it is \
+         wrong), `cargo test -p fstrial-model --lib`, then `git add --intent-to-add . && git diff > …/{patch}`"
     )
 }
 
-/// The files of a patch: what each was (`/dev/null` if it was not there), and is.
+/// The files of a patch: the old name of each (`/dev/null` if it is new), and the new one.
 pub(crate) fn paths(patch: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = patch.lines().zip(patch.lines().skip(1));
     lines.filter_map(|(old, new)| Some((old.strip_prefix("--- ")?, new.strip_prefix("+++ b/")?)))

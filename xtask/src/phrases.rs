@@ -68,12 +68,60 @@ const BANNED: &[Banned] = &[
     banned("in turns", &[], "take turns, alternate"),
     banned("and so for", &[], "the same for"),
     banned("not told from", &[], "cannot be told from, is indistinguishable from"),
+    banned("in words", &[], "as text"),
+    banned("in the course of", &[], "during, within"),
+    banned("for people", &[], "for display, readable"),
+    banned("came of", &[], "the result of"),
+    banned("comes of", &[], "the result of"),
+    banned("becomes of", &[], "the treatment of, happens to"),
+    banned("put back", &[], "restore"),
+    banned("puts back", &[], "restores"),
+    banned("putting back", &[], "restoring"),
+    banned("goes on", &["goes on to"], "continues"),
+    banned("go on", &["go on to"], "continue"),
+    banned("somebody", &[], "another process, a user, or the passive"),
+    banned("anybody", &[], "any user, any process"),
+    banned("nobody", &["user nobody", "to nobody", "as nobody"], "no process, no user, or the passive"),
+    banned("is told", &[], "is passed, is notified, is reported"),
+    banned("are told", &[], "are passed, are notified, are reported"),
+    banned("told about", &[], "passed, reported"),
+    banned("tells which", &[], "names"),
+    banned("at once", &[], "immediately, or concurrently"),
+    banned("behind the last", &[], "after the last"),
+    banned("behind the end", &[], "after the end"),
+    banned("of its own", &[], "separate, private"),
+    banned("of our own", &[], "made by fstrial, built-in"),
+    banned("of their own", &[], "separate, private"),
+    banned("of one's own", &[], "separate, user-defined"),
+    banned("lies on", &[], "is on"),
+    banned("lie on", &[], "are on"),
+    banned("lies in", &[], "is in"),
+    banned("lie in", &[], "are in"),
+    banned("let in", &[], "accepted"),
+    banned("lets in", &[], "accepts"),
+    banned("what is left", &[], "the rest, leftovers"),
+    banned("what there is", &[], "a noun"),
+    banned("what was asked", &[], "the request"),
+    banned("what stands", &[], "the current …"),
+    banned("no more than that", &[], "at most that"),
+    banned("the one that is", &[], "the …"),
+    banned("not one round", &[], "no round"),
+    banned("surely", &[], "certainly, confirmed"),
+    banned("as far as that", &[], "as far as known"),
+    banned("is there for", &[], "is for, serves"),
+    banned("are there for", &[], "are for, serve"),
+    banned("on its way", &[], "in transit, current"),
+    banned("to hand on", &[], "to share"),
+    banned("whatever", &[], "any, regardless of"),
 ];
+/// Words with which a doc comment does not open: a noun phrase does.
+const OPENINGS: [&str; 10] =
+    ["what", "whether", "of", "where", "how", "who", "whom", "whose", "that", "which"];
 /// Keys of claims that quote a source.
 const QUOTED_KEYS: [&str; 4] = ["said", "setup", "statement", "where"];
 
 /// Checks a Rust file.
-pub(crate) fn check_rust(name: &str, text: &str, found: &mut Vec<String>) {
+pub(crate) fn check_rust(name: &str, text: &str, result: &mut Vec<String>) {
     let is_test =
         ["/tests/", "/benches/", "/tests.rs", "/simulation/"].iter().any(|part| name.contains(part));
     if is_test || name == "xtask/src/phrases.rs" {
@@ -82,37 +130,52 @@ pub(crate) fn check_rust(name: &str, text: &str, found: &mut Vec<String>) {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let strings = names::strings(code).into_iter().filter(|(_, string)| !string.is_empty());
     for (line, string) in strings {
-        check(name, &[(line, one_line(string))], found);
+        check(name, &[(line, one_line(string))], result);
     }
     let comments = code.lines().map(|line| {
         let line = line.trim_start();
         line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
     });
-    check_paragraphs(name, comments, found);
+    check_paragraphs(name, comments, result);
+    check_openings(name, code, result);
+}
+
+/// Notes doc comments that open with a relative clause.
+fn check_openings(name: &str, code: &str, result: &mut Vec<String>) {
+    let mut is_inside = false;
+    for (number, line) in code.lines().enumerate() {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let first = doc.and_then(|text| text.split_whitespace().next()).unwrap_or_default().to_lowercase();
+        if !is_inside && OPENINGS.contains(&first.trim_end_matches(',')) {
+            result.push(format!("{name}:{}: opens with \"{first}\"; open with a noun or a verb", number + 1));
+        }
+        is_inside = doc.is_some();
+    }
 }
 
 /// Checks a document in Markdown.
-pub(crate) fn check_markdown(name: &str, text: &str, found: &mut Vec<String>) {
+pub(crate) fn check_markdown(name: &str, text: &str, result: &mut Vec<String>) {
     let mut is_code = false;
     let lines = text.lines().map(|line| {
         let fence = line.trim_start().starts_with("```");
         is_code ^= fence;
         (!is_code && !fence && !line.starts_with('>')).then_some(line)
     });
-    check_paragraphs(name, lines, found);
+    check_paragraphs(name, lines, result);
 }
 
 /// Checks a claim: its comments and its texts.
-pub(crate) fn check_claim(name: &str, text: &str, found: &mut Vec<String>) {
+pub(crate) fn check_claim(name: &str, text: &str, result: &mut Vec<String>) {
     let is_quoted = |line: &str| QUOTED_KEYS.iter().any(|key| line.starts_with(&format!("{key} =")));
     let lines = text.lines().map(|line| (!is_quoted(line)).then(|| line.trim_start_matches('#')));
-    check_paragraphs(name, lines, found);
+    check_paragraphs(name, lines, result);
 }
 
 /// Checks the documents and claims of the tree.
-pub(crate) fn check_documents(root: &Path, found: &mut Vec<String>) {
+pub(crate) fn check_documents(root: &Path, result: &mut Vec<String>) {
     let mut files = vec![root.join("README.md"), root.join("CHANGELOG.md"), root.join("SECURITY.md")];
-    for folder in ["docs", "docs/design", "claims"] {
+    for folder in ["docs", "docs/design", "docs/tutorials", "claims", "examples", "models", "workloads"] {
         files.extend(
             fs::read_dir(root.join(folder)).into_iter().flatten().flatten().map(|entry| entry.path()),
         );
@@ -126,27 +189,27 @@ pub(crate) fn check_documents(root: &Path, found: &mut Vec<String>) {
         }
         let Ok(text) = fs::read_to_string(&file) else { continue };
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("md") => check_markdown(&name, &text, found),
-            Some("toml") => check_claim(&name, &text, found),
+            Some("md") => check_markdown(&name, &text, result),
+            Some("toml") => check_claim(&name, &text, result),
             _ => {}
         }
     }
 }
 
 /// Checks runs of lines: a phrase may be broken between two. A line that is not text ends a paragraph.
-fn check_paragraphs<'a>(name: &str, lines: impl Iterator<Item = Option<&'a str>>, found: &mut Vec<String>) {
+fn check_paragraphs<'a>(name: &str, lines: impl Iterator<Item = Option<&'a str>>, result: &mut Vec<String>) {
     let mut paragraph = Vec::new();
     for (number, line) in lines.enumerate() {
         match line.map(str::trim) {
             Some(line) if !line.is_empty() => paragraph.push((number + 1, line.to_owned())),
-            _ => check(name, &std::mem::take(&mut paragraph), found),
+            _ => check(name, &std::mem::take(&mut paragraph), result),
         }
     }
-    check(name, &paragraph, found);
+    check(name, &paragraph, result);
 }
 
 /// Notes the banned phrases of a paragraph, whose lines have their numbers.
-fn check(name: &str, paragraph: &[(usize, String)], found: &mut Vec<String>) {
+fn check(name: &str, paragraph: &[(usize, String)], result: &mut Vec<String>) {
     let mut text = String::new();
     let mut starts = Vec::new();
     for (number, line) in paragraph {
@@ -159,12 +222,12 @@ fn check(name: &str, paragraph: &[(usize, String)], found: &mut Vec<String>) {
     for banned in BANNED {
         for at in places(&text, banned) {
             let line = starts.iter().rev().find(|(start, _)| *start <= at).map_or(0, |(_, number)| *number);
-            found.push(format!("{name}:{line}: \"{}\"; write: {}", banned.phrase, banned.instead));
+            result.push(format!("{name}:{line}: \"{}\"; write: {}", banned.phrase, banned.instead));
         }
     }
 }
 
-/// Where a phrase is, as whole words, without the places where it is good English.
+/// Places of a phrase, as whole words, without those where it is good English.
 fn places(text: &str, banned: &Banned) -> Vec<usize> {
     let is_word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
     let is_whole = |at: usize, length: usize| {
@@ -202,9 +265,9 @@ mod tests {
     use super::*;
 
     fn rust(text: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        check_rust("crates/a/src/b.rs", text, &mut found);
-        found
+        let mut result = Vec::new();
+        check_rust("crates/a/src/b.rs", text, &mut result);
+        result
     }
 
     #[test]
@@ -230,18 +293,31 @@ mod tests {
         ] {
             assert_eq!(rust(text), [""; 0], "{text}");
         }
-        let mut found = Vec::new();
-        check_rust("crates/a/tests/it/b.rs", "/// anew\n", &mut found);
-        assert_eq!(found, [""; 0]);
+        let mut result = Vec::new();
+        check_rust("crates/a/tests/it/b.rs", "/// anew\n", &mut result);
+        assert_eq!(result, [""; 0]);
+    }
+
+    #[test]
+    fn relative_clauses_that_open_a_doc_comment_are_found() {
+        let text = "//! Whether it is so.\n\n/// A name, or\n/// what there was.\nfn f() {}\n/// Of what?\nfn g() {}\n";
+        assert_eq!(
+            rust(text),
+            [
+                "crates/a/src/b.rs:1: opens with \"whether\"; open with a noun or a verb",
+                "crates/a/src/b.rs:6: opens with \"of\"; open with a noun or a verb"
+            ]
+        );
+        assert_eq!(rust("//! A note.\n//!\n//! What follows is a new paragraph.\n"), [""; 0]);
     }
 
     #[test]
     fn documents_are_read_without_their_code_and_quotes() {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let text =
             "# Title\n\nWhoever reads `anew`.\n\n```text\nanew\n```\n\n> anew\n\nIt is\nno file, so\nmany.\n";
-        check_markdown("docs/a.md", text, &mut found);
-        let lines: Vec<&str> = found.iter().map(|line| line.split(';').next().unwrap()).collect();
+        check_markdown("docs/a.md", text, &mut result);
+        let lines: Vec<&str> = result.iter().map(|line| line.split(';').next().unwrap()).collect();
         assert_eq!(
             lines,
             ["docs/a.md:3: \"whoever\"", "docs/a.md:11: \"is no\"", "docs/a.md:12: \"so many\""]
@@ -250,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_claim_is_read_without_the_words_of_its_source() {
-        let mut found = Vec::new();
-        check_claim("claims/a.toml", "# anew\n[claim]\nsaid = \"anew\"\ncaveat = \"is no X\"\n", &mut found);
-        assert_eq!(found.len(), 2, "{found:?}");
+        let mut result = Vec::new();
+        check_claim("claims/a.toml", "# anew\n[claim]\nsaid = \"anew\"\ncaveat = \"is no X\"\n", &mut result);
+        assert_eq!(result.len(), 2, "{result:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::{
 
 /// Test programs that are in vain without root, or take long: a browser, the presets, `./x` on a copy of the tree.
 const LEFT_OUT: [&str; 4] = ["fstrial/browser", "fstrial/presets", "fstrial-stack/it", "xtask/x"];
-/// The words for programs of which a part puts load on a disk, or on tools of others: what to run of them instead.
+/// Arguments for programs of which a part loads a disk, or needs tools of others: the parts to run instead.
 const PARTS: [(&str, &[&str]); 3] = [
     ("fstrial-run", &["--skip", "real_"]),
     (
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let part = PARTS.iter().find(|(name, _)| *name == program.name).map_or(&[][..], |(_, words)| words);
         program.words = part.iter().map(|word| (*word).to_owned()).collect();
     }
-    // Before they run: what is built meanwhile has not passed.
+    // Before they run: a later build has not passed.
     let states: HashMap<String, String> =
         changed.iter().map(|program| (program.name.clone(), state(program, data))).collect();
     changed.retain(|program| fs::read_to_string(stamp(program)).ok().as_ref() != states.get(&program.name));
@@ -81,10 +81,10 @@ fn data(root: &Path) -> u64 {
     let mut folders: Vec<PathBuf> = DATA.iter().map(|name| root.join(name)).collect();
     folders.push(crates.clone());
     while let Some(folder) = folders.pop() {
-        let mut found: Vec<PathBuf> =
+        let mut result: Vec<PathBuf> =
             fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        found.sort();
-        for path in found {
+        result.sort();
+        for path in result {
             if path.is_dir() {
                 folders.push(path);
             } else if !path.starts_with(&crates) || path.extension().is_some_and(|end| end == "snap") {
@@ -96,7 +96,7 @@ fn data(root: &Path) -> u64 {
     hasher.finish()
 }
 
-/// Length and time of change: what cargo goes by, too.
+/// Length and time of change, as in cargo.
 fn hash_file(path: &Path, hasher: &mut DefaultHasher) {
     let Ok(metadata) = fs::metadata(path) else { return };
     let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

@@ -1,11 +1,11 @@
-//! Builds the test programs of the workspace, runs them, and closes with one line that counts passed, failed
-//! and skipped.
+//! Builds the test programs of the workspace, runs them, and closes with one line that counts passed, failed and
+//! skipped.
 //!
-//! The programs run one after the other. Each writes into a log of its own in `target/test-logs`; the
-//! terminal shows one line for each program, and the output of tests that failed.
+//! The programs run one after the other. Each writes into a separate log in `target/test-logs`; the terminal shows one
+//! line for each program, and the output of tests that failed.
 //!
-//! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
-//! output is read for lines that begin with `SKIPPED`.
+//! libtest hides the output of passing tests, and with it the reasons of skips. So it is made to show it, and the
+//! output is searched for lines that begin with `SKIPPED`.
 //!
 //! Properties are tried with the same random numbers every time, so that a red run is about the change and comes back
 //! when it is run again. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=20000 ./x test` looks elsewhere.
@@ -26,12 +26,12 @@ use std::{
 
 /// The variable from which proptest takes the seed of its random numbers.
 pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
-/// The variable that makes the tests skip what needs root or a device.
+/// The variable that makes the tests skip cases that need root or a device.
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
-/// The programs whose tests mostly wait, for devices and for processes, and how many of them for each processor run at a
-/// time, up to [`MOST_WAITING`].
+/// The programs whose tests mostly wait, for devices and for processes, and how many of them for each processor run at
+/// a time, up to [`MOST_WAITING`].
 const WAITING: [(&str, usize); 4] =
     [("fstrial-run", 2), ("fstrial/it", 3), ("fstrial-stack/it", 2), ("fstrial-engine", 2)];
 /// Each makes devices of hundreds of mebibytes in one folder.
@@ -149,7 +149,7 @@ pub(crate) enum Run<'a> {
     Unprivileged(&'a dyn Fn(&Program)),
 }
 
-/// Runs programs one after the other: many of them time what they do, and some look at all devices of the machine.
+/// Runs programs one after the other: many of them measure times, and some examine all devices of the machine.
 pub(crate) fn run_programs(programs: &[Program], run: &Run<'_>) -> Result<(), String> {
     let logs = target().join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
@@ -177,7 +177,7 @@ pub(crate) fn run_programs(programs: &[Program], run: &Run<'_>) -> Result<(), St
     summarise(&all, seconds, began.elapsed())
 }
 
-/// What libtest prints of the tests that failed; the end of the output if the program died before that.
+/// libtest's output on the failed tests; the end of the output if the program died before that.
 fn of_failures(text: &str) -> &str {
     const HEAD: &str = "\nfailures:\n";
     const END: usize = 10_000;
@@ -320,7 +320,7 @@ mod checks {
         assert_eq!(of_failures(&died), "é".repeat(5_000));
     }
 
-    /// The seconds of a program without a `test result:` line used to be taken for those of the next.
+    /// The seconds of a program without a `test result:` line used to be attributed to the next.
     #[test]
     fn each_program_has_its_own_result() {
         let folder = tempfile::tempdir().unwrap();

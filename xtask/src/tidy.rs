@@ -1,5 +1,5 @@
-//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
-//! filesystems, links between pages, phrases of user text.
+//! Checks beyond clippy: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers,
+//! lengths, names of filesystems, links between pages, phrases of user text.
 
 use crate::{budget, circles, facts, links, names, patched, phrases, toys};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which of our crates each crate may use.
+/// Our crates that each crate may use.
 const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
@@ -84,8 +84,8 @@ const ISLANDS: [&str; 12] = [
 ];
 /// The crates of the command.
 const PROGRAM: [&str; 3] = ["crates/fstrial/src/", "crates/fstrial-run/src/", "crates/fstrial-report/src/"];
-/// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
-/// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
+/// The files of the command that may open files directly. All others go through `cli/out_file.rs` and `cli/in_file.rs`:
+/// a user's file is never replaced unrequested, no link is followed, and no read is unbounded.
 const OPENERS: [&str; 15] = [
     "crates/fstrial/src/cli/doctor.rs",
     "crates/fstrial/src/cli/in_file.rs",
@@ -118,13 +118,13 @@ const OPENING: [&str; 9] = [
 /// Lines of the longest function allowed.
 const MAX_FUNCTION: usize = 75;
 
-/// Checks the tree; the error lists everything found.
+/// Checks the tree; the error lists all findings.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for (name, allowed) in DIRECTIONS {
         let folder = if name == "xtask" { root.join("xtask") } else { root.join("crates").join(name) };
-        check_directions(&folder, name, allowed, &mut found);
-        circles::check(name, &folder, &mut found);
+        check_directions(&folder, name, allowed, &mut result);
+        circles::check(name, &folder, &mut result);
     }
     let mut files = Vec::new();
     for folder in ["crates", "xtask"] {
@@ -137,33 +137,37 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let texts: Vec<(String, String)> = files.iter().filter_map(read).collect();
     let filesystems = names::of_rows(&texts);
     for (name, text) in &texts {
-        check_file(name, text, &mut found);
-        names::check(name, text, &filesystems, &mut found);
-        phrases::check_rust(name, text, &mut found);
+        check_file(name, text, &mut result);
+        names::check(name, text, &filesystems, &mut result);
+        phrases::check_rust(name, text, &mut result);
     }
     if filesystems.is_empty() {
-        found
+        result
             .push("no row of a filesystem was found: xtask/src/names.rs looks for `    name: \"…\",`".into());
     }
-    names::check_list(&texts, &filesystems, &mut found);
-    links::check(root, &mut found);
-    budget::check(root, &texts, &mut found);
-    phrases::check_documents(root, &mut found);
-    patched::check(&[toys::patches(), vec![patched::plants()]].concat(), &mut found);
-    facts::check(root, &DIRECTIONS.map(|(name, _)| name), &texts, &mut found);
+    names::check_list(&texts, &filesystems, &mut result);
+    links::check(root, &mut result);
+    budget::check(root, &texts, &mut result);
+    phrases::check_documents(root, &mut result);
+    patched::check(&[toys::patches(), vec![patched::plants()]].concat(), &mut result);
+    facts::check(root, &DIRECTIONS.map(|(name, _)| name), &texts, &mut result);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
-        found.push("CHANGELOG.md has no section".into());
+        result.push("CHANGELOG.md has no section".into());
     }
-    if found.is_empty() { Ok(()) } else { Err(format!("{} findings\n  {}", found.len(), found.join("\n  "))) }
+    if result.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} findings\n  {}", result.len(), result.join("\n  ")))
+    }
 }
 
-fn check_directions(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) {
+fn check_directions(folder: &Path, name: &str, allowed: &[&str], result: &mut Vec<String>) {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
     for line in manifest.lines().filter(|line| line.starts_with("fstrial")) {
         let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
         if !allowed.contains(&used) {
-            found.push(format!("{name} must not use {used}"));
+            result.push(format!("{name} must not use {used}"));
         }
     }
 }
@@ -180,33 +184,33 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
+fn check_file(name: &str, text: &str, result: &mut Vec<String>) {
     if !text.starts_with("//!") {
-        found.push(format!("{name} does not open with what it is for (//!)"));
+        result.push(format!("{name} does not open with its purpose (//!)"));
     }
     if text.contains("expect(unsafe_code") && !ISLANDS.contains(&name) && !name.starts_with("xtask") {
-        found.push(format!("{name} is not on the list of unsafe islands"));
+        result.push(format!("{name} is not on the list of unsafe islands"));
     }
     for (number, line) in text.lines().enumerate() {
         // Written apart, or this file would find itself.
         let leftovers =
             [concat!("FIX", "ME"), concat!("XX", "X"), concat!("to", "do!"), concat!("unimple", "mented!")];
         if let Some(word) = leftovers.iter().find(|word| line.contains(**word)) {
-            found.push(format!("{name}:{}: {word}", number + 1));
+            result.push(format!("{name}:{}: {word}", number + 1));
         }
     }
     if PROGRAM.iter().any(|folder| name.starts_with(folder)) && !OPENERS.contains(&name) {
         let code = text.split("#[cfg(test)]").next().unwrap_or(text);
         let opens = |line: &str| OPENING.iter().any(|call| line.contains(call));
         for (number, _) in code.lines().enumerate().filter(|(_, line)| opens(line)) {
-            found.push(format!(
+            result.push(format!(
                 "{name}:{}: opens a file without cli/out_file.rs or cli/in_file.rs",
                 number + 1
             ));
         }
     }
     for (line, length) in long_functions(text) {
-        found.push(format!("{name}:{line}: a function of {length} lines (at most {MAX_FUNCTION})"));
+        result.push(format!("{name}:{line}: a function of {length} lines (at most {MAX_FUNCTION})"));
     }
 }
 
@@ -238,34 +242,34 @@ mod tests {
 
     #[test]
     fn faults_are_found() {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let long = format!("fn f() {{\n{}}}\n", "    x();\n".repeat(100));
         check_file(
             "crates/a/src/b.rs",
             &format!("{long}#![expect(unsafe_code)] // {}", concat!("FIX", "ME")),
-            &mut found,
+            &mut result,
         );
-        assert_eq!(found.len(), 4, "{found:?}");
+        assert_eq!(result.len(), 4, "{result:?}");
     }
 
     #[test]
     fn files_are_opened_in_one_place() {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let text =
             "//! Good.\nfn f() {\n    fs::write(a, b);\n}\n#[cfg(test)]\nmod tests { fs::write(a, b); }\n";
         for name in ["fstrial/src/cli/new.rs", "fstrial-run/src/new.rs", "fstrial-report/src/page/new.rs"] {
-            check_file(&format!("crates/{name}"), text, &mut found);
+            check_file(&format!("crates/{name}"), text, &mut result);
         }
-        assert_eq!(found.len(), 3, "{found:?}");
-        check_file("crates/fstrial/src/cli/out_file.rs", text, &mut found);
-        check_file("crates/fstrial-stack/src/sysfs.rs", text, &mut found);
-        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(result.len(), 3, "{result:?}");
+        check_file("crates/fstrial/src/cli/out_file.rs", text, &mut result);
+        check_file("crates/fstrial-stack/src/sysfs.rs", text, &mut result);
+        assert_eq!(result.len(), 3, "{result:?}");
     }
 
     #[test]
     fn a_clean_file_passes() {
-        let mut found = Vec::new();
-        check_file("crates/a/src/b.rs", "//! Good.\nfn f() {\n}\n", &mut found);
-        assert!(found.is_empty(), "{found:?}");
+        let mut result = Vec::new();
+        check_file("crates/a/src/b.rs", "//! Good.\nfn f() {\n}\n", &mut result);
+        assert!(result.is_empty(), "{result:?}");
     }
 }

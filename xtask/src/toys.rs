@@ -1,5 +1,5 @@
-//! Whether "How to add things" in docs/architecture.md is true: small additions of each sort, made as it says, are kept as
-//! patches in `xtask/toys`. They must apply to the tree as it is, build together, and touch as many files as it says.
+//! Tests "How to add things" in docs/architecture.md: small additions of each sort, made by its rules, are kept as
+//! patches in `xtask/toys`. They must apply to the tree as it is, build together, and touch the stated number of files.
 
 use crate::{cargo, command, patched, root, skip, target};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is added, each by the patch of its name.
+/// The additions, each by the patch of its name.
 const TOYS: [&str; 6] = ["filesystem", "axis", "workload", "metric", "place", "command"];
 /// Head of the table in the document.
 const HEAD: &str = "| added | files changed | files new | documents |";
@@ -25,7 +25,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     match patched::copy("toys", &patches())? {
         Some(tree) => build(&tree),
         None => {
-            skip("toys", "git does not say which files belong to the tree");
+            skip("toys", "git does not list the files of the tree");
             Ok(())
         }
     }
@@ -36,7 +36,7 @@ pub(crate) fn patches() -> Vec<PathBuf> {
     TOYS.map(|name| root().join("xtask/toys").join(name).with_extension("patch")).to_vec()
 }
 
-/// How many files a patch touches.
+/// Number of files touched by a patch.
 #[derive(Debug, Default, PartialEq)]
 struct Touched {
     /// Below `crates/`, and there before.
@@ -48,7 +48,7 @@ struct Touched {
 }
 
 impl Touched {
-    /// Counts; refuses what would be counted nowhere.
+    /// Counts; refuses files without a category.
     fn by(patch: &str) -> Result<Self, String> {
         let mut touched = Self::default();
         // Without a line in it a new file has no paths here.
@@ -81,13 +81,12 @@ fn compare(document: &str, rows: &[String]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "docs/architecture.md says something else of the files touched:\n{}\nIf an addition has to touch more than before, \
-         mend that first; else put the table above there",
+        "docs/architecture.md lists other touched files:\n{}\nIf an addition has to touch more than before, mend that first; else put the table above there",
         stated.join("\n")
     ))
 }
 
-/// Builds the copy with everything in it, on what is built of the dependencies already.
+/// Builds the copy with all additions, reusing the built dependencies.
 fn build(tree: &Path) -> Result<(), String> {
     let status = command(&cargo())
         .args(["check", "--quiet", "--workspace", "--exclude", "xtask", "--all-targets"])

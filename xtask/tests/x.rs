@@ -1,5 +1,5 @@
-//! `./x`, the script at the top: it waits for a package lock, shows that it compiles, and starts the demo. What it starts
-//! here are stand-ins, but for apt, which works on an empty state of its own: nothing is installed.
+//! `./x`, the script at the top: it waits for a package lock, shows that it compiles, and starts the demo. The programs
+//! it starts here are stand-ins, except apt, which works on a separate, empty state: nothing is installed.
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What the script itself uses.
+/// Tools of the script itself.
 const TOOLS: [&str; 22] = [
     "awk", "cat", "cp", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mkdir", "mktemp",
     "rm", "sed", "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
@@ -25,9 +25,9 @@ impl Bench {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
         for tool in TOOLS {
-            let found = ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool));
-            let found = found.iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {tool}"));
-            symlink(found, folder.path().join("bin").join(tool)).unwrap();
+            let result = ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool));
+            let result = result.iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no {tool}"));
+            symlink(result, folder.path().join("bin").join(tool)).unwrap();
         }
         Self(folder)
     }
@@ -69,7 +69,7 @@ impl Bench {
         );
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the script is what is tried")]
+    #[expect(clippy::disallowed_methods, reason = "the script under test")]
     fn start(&self, words: &[&str]) -> Child {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../x");
         Command::new("/bin/sh")
@@ -94,7 +94,7 @@ impl Bench {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "what is skipped is said")]
+#[expect(clippy::print_stderr, reason = "skips are reported")]
 fn is_root(name: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -104,7 +104,7 @@ fn is_root(name: &str) -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "what is skipped is said")]
+#[expect(clippy::print_stderr, reason = "skips are reported")]
 fn it_waits_for_a_package_lock_and_says_whose_it_is() {
     let name = "it_waits_for_a_package_lock_and_says_whose_it_is";
     if !is_root(name) {
@@ -126,7 +126,7 @@ fn it_waits_for_a_package_lock_and_says_whose_it_is() {
         let holder = format!("(pid {}), which holds the package lock; up to 10 minutes", std::process::id());
         assert!(waiting.starts_with("waiting for ") && waiting.ends_with(&holder), "{lock}: {waiting}");
         drop(held);
-        // It goes on: that there is no such package is an answer of apt's behind the lock.
+        // It continues: a missing package is reported by apt after the lock.
         let rest: Vec<String> = lines.collect();
         assert!(rest.iter().any(|line| line.contains("Unable to locate package")), "{lock}: {rest:?}");
         assert!(!script.wait().unwrap().success());
@@ -143,8 +143,8 @@ fn other_failures_of_apt_are_not_waited_for() {
         "bin/apt-get",
         "echo 'E: Could not open lock file - open (13: are you root?)' >&2; exit 100",
     );
-    let (succeeded, _, said) = bench.run(&["--yes", "bench"]);
-    assert!(!succeeded && said.contains("are you root?") && !said.contains("waiting"), "{said}");
+    let (succeeded, _, message) = bench.run(&["--yes", "bench"]);
+    assert!(!succeeded && message.contains("are you root?") && !message.contains("waiting"), "{message}");
 }
 
 #[test]
@@ -158,12 +158,12 @@ fn without_a_terminal_it_says_now_and_then_how_far_it_is() {
     bench.cargo(&format!(
         "{bar}; echo 'warning: worth knowing' >&2; case \"$*\" in *no-run*) sleep 17 ;; esac"
     ));
-    let (succeeded, _, said) = bench.run(&["bench"]);
-    assert!(succeeded, "{said}");
-    assert!(said.contains("compiling 3/7, 1"), "{said}");
-    assert!(said.contains("warning: worth knowing"), "{said}");
-    let own: Vec<&str> = said.split("warning: worth knowing").collect();
-    assert!(!own[0].contains("Building") && !own[0].contains("Compiling"), "{said}");
+    let (succeeded, _, message) = bench.run(&["bench"]);
+    assert!(succeeded, "{message}");
+    assert!(message.contains("compiling 3/7, 1"), "{message}");
+    assert!(message.contains("warning: worth knowing"), "{message}");
+    let own: Vec<&str> = message.split("warning: worth knowing").collect();
+    assert!(!own[0].contains("Building") && !own[0].contains("Compiling"), "{message}");
 }
 
 #[test]
@@ -177,17 +177,17 @@ fn the_demo_keeps_its_results_where_root_keeps_them() {
     }
     bench.cargo(":");
     bench.program("target/release/fstrial", "echo \"home ${FSTRIAL_HOME:-its own}: $*\"; exit 3");
-    let (succeeded, printed, said) = bench.run(&["demo", "--seed", "7"]);
-    assert!(succeeded, "{said}");
+    let (succeeded, printed, message) = bench.run(&["demo", "--seed", "7"]);
+    assert!(succeeded, "{message}");
     let image = format!("--device image:{}", bench.path("target").display());
     assert!(printed.starts_with("home its own: compare ext4 xfs btrfs"), "{printed}");
     assert!(printed.contains(&image) && printed.ends_with("--seed 7\n"), "{printed}");
-    assert!(said.contains("target/release/fstrial report --format text"), "{said}");
+    assert!(message.contains("target/release/fstrial report --format text"), "{message}");
     let last = format!(
         "the program is {}; ./x install puts it on the path",
         bench.path("target/release/fstrial").display()
     );
-    assert_eq!(said.lines().last(), Some(last.as_str()), "{said}");
+    assert_eq!(message.lines().last(), Some(last.as_str()), "{message}");
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn it_installs_below_a_prefix_and_replaces_what_is_there() {
     fs::create_dir_all(prefix.join("bin")).unwrap();
     fs::write(prefix.join("bin/fstrial"), "old").unwrap();
     fs::write(prefix.join("bin/other"), "kept").unwrap();
-    let (succeeded, _, said) = bench.run(&["install", &prefix.display().to_string()]);
-    assert!(succeeded, "{said}");
+    let (succeeded, _, message) = bench.run(&["install", &prefix.display().to_string()]);
+    assert!(succeeded, "{message}");
     let read = |place: &str| fs::read_to_string(prefix.join(place)).unwrap_or_default();
     assert_eq!((read("bin/fstrial"), read("bin/other")), ("new\n".into(), "kept".into()));
     assert_eq!(read("share/man/man1/fstrial.1"), "page\n");
-    assert!(said.contains(&format!("installed: {}/bin/fstrial", prefix.display())), "{said}");
-    assert!(said.contains("is not on your path"), "{said}");
+    assert!(message.contains(&format!("installed: {}/bin/fstrial", prefix.display())), "{message}");
+    assert!(message.contains("is not on your path"), "{message}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn long_tests_are_handed_on() {
         bench.program(&format!("bin/{tool}"), "");
     }
     bench.cargo("echo \"$*\"");
-    let (succeeded, printed, said) = bench.run(&["long", "parsers", "--seed", "7", "--time", "1h"]);
-    assert!(succeeded, "{said}");
+    let (succeeded, printed, message) = bench.run(&["long", "parsers", "--seed", "7", "--time", "1h"]);
+    assert!(succeeded, "{message}");
     assert!(printed.ends_with("-p xtask -- long parsers --seed 7 --time 1h\n"), "{printed}");
 }

@@ -1,5 +1,5 @@
-//! Stores as amplifiers: a mebibyte of texts that are printed again and again. What reads them must not take a thousand times as
-//! much, and no request ends `serve`.
+//! Stores as amplifiers: a mebibyte of texts that are printed again and again. A reader must not take a thousand times
+//! as much, and no request ends `serve`.
 
 use crate::{
     child::{self, Ended},
@@ -41,7 +41,7 @@ const READERS: [&str; 13] = [
     "resume 1 --dry-run",
 ];
 
-/// What is asked of `serve`.
+/// Requests to `serve`.
 const REQUESTS: [&str; 7] = [
     "/",
     "/trial/1",
@@ -59,7 +59,7 @@ const LIST: &str = "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FRO
 const TABLE: &str = "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) \
                      SELECT json_group_object('n' || i, 'v') FROM n)";
 
-/// What is put into a store. `{text}`, `{list}` and `{table}` stand for those above.
+/// Statements on a store. `{text}`, `{list}` and `{table}` stand for those above.
 const STATEMENTS: [(&str, &str); 17] = [
     ("host", "UPDATE session SET host = {text}, environment = json_set(environment, '$.host', {text})"),
     (
@@ -143,7 +143,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
         ("cells-at-the-limit", trial(1, 4)),
         ("cells-beyond-it", trial(60, 1000)),
     ];
-    // What comes together is enough for a small run.
+    // The collected input suffices for a small run.
     let alone = all.iter().filter(|_| !subject.small || subject.only.is_some());
     for (case, statement) in alone.cloned().chain(further).filter(|(case, _)| subject.wants(case)) {
         let path = lab.home().join("results.db");
@@ -155,7 +155,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
             area.tried(case, Err(format!("the attack itself failed: {problem}")), "");
             continue;
         }
-        let size = fs::metadata(&path).map_or(0, |found| found.len());
+        let size = fs::metadata(&path).map_or(0, |matched| matched.len());
         let limit = AT_LEAST.max(size * TIMES);
         let again = format!("cargo xtask attack amplifiers --only {case}");
         for words in READERS {
@@ -167,7 +167,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// It ended in words, and with fewer bytes than this.
+/// It ended with a message, and with fewer bytes than this.
 fn is_modest(ended: &Ended, limit: u64) -> Result<(), String> {
     if ended.written > limit {
         return Err(format!("prints {} KiB of at most {} KiB", ended.written >> 10, limit >> 10));

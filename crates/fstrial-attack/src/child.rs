@@ -1,4 +1,4 @@
-//! Starting programs, with limits on what they may take of the machine and on how long anybody waits for them.
+//! Starting programs, with limits on their use of the machine and on the wait for them.
 
 use std::{
     ffi::OsStr,
@@ -32,7 +32,7 @@ pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) ->
     true
 }
 
-/// How a program ended, and the last of what it said.
+/// The end of a program, and its last output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -54,7 +54,7 @@ impl Ended {
         self.status.signal()
     }
 
-    /// What no end of the program may be: a panic, a death, an end that does not come.
+    /// Faulty ends of the program: a panic, a death, a hang.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.hung {
             return Some(format!("did not end within {:.0?}", self.time));
@@ -71,8 +71,8 @@ impl Ended {
     }
 
     pub(crate) fn last_words(&self) -> String {
-        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
-        let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(2).collect();
+        let message = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let last: Vec<&str> = message.lines().rev().filter(|line| !line.trim().is_empty()).take(2).collect();
         last.into_iter().rev().collect::<Vec<_>>().join(" / ").chars().take(300).collect()
     }
 }
@@ -105,7 +105,7 @@ fn try_run(command: &mut Command, patience: Duration) -> io::Result<Ended> {
     Ok(finish(child, patience))
 }
 
-/// Reads what a child says, if that is piped, and waits for its end; kills it when it takes too long.
+/// Reads a child's output, if that is piped, and waits for its end; kills it when it takes too long.
 pub(crate) fn finish(mut child: Child, patience: Duration) -> Ended {
     let began = Instant::now();
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -115,7 +115,7 @@ pub(crate) fn finish(mut child: Child, patience: Duration) -> Ended {
     Ended { status, stdout, stderr, written: printed + complained, time: began.elapsed(), hung }
 }
 
-/// Waits for a child; kills it when it takes too long, and says so.
+/// Waits for a child; kills it when it takes too long, and reports that.
 pub(crate) fn wait(child: &mut Child, patience: Duration) -> (ExitStatus, bool) {
     let mut status = None;
     let ended = eventually(patience, || {
@@ -128,7 +128,7 @@ pub(crate) fn wait(child: &mut Child, patience: Duration) -> (ExitStatus, bool) 
     (status.unwrap_or_else(|| child.wait().expect("it is our child")), !ended)
 }
 
-/// Runs a tool that must succeed; what it said if it did not.
+/// Runs a tool that must succeed; its output otherwise.
 pub(crate) fn tool(program: &str, words: &[&str]) -> Result<String, String> {
     let ended = try_run(command(program).args(words), Duration::from_secs(60));
     let ended = ended.map_err(|error| format!("{program} cannot be started: {error}"))?;

@@ -1,4 +1,4 @@
-//! Random numbers from a seed (SplitMix64): what one run has drawn, another draws again.
+//! Random numbers from a seed (SplitMix64): reproducible draws.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! The ground gives way: the filesystem of the home or of the images stops as if the power had gone, or is full, at a random
-//! moment of a trial. And every command is killed at random moments. What was stored is there, and nothing is left.
+//! Failing ground: the filesystem of the home or of the images stops as in a power cut, or is full, at a random moment
+//! of a trial. And every command is killed at random moments. Stored data must survive, and nothing may be left behind.
 
 use crate::{
     child,
@@ -24,12 +24,12 @@ use std::{
 const TRIAL: &str = "compare ext4 xfs --set device.size=320MiB --device image:images --workload random-write --set workload.file_size=16MiB --threads 1 \
                      --duration 60ms --set workload.warmup=20ms --rounds 8 --json --no-page";
 
-/// What gives way.
+/// The failing part.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// The filesystem of the home stops.
     HomeStops,
-    /// That of the images does.
+    /// The images' filesystem stops.
     ImagesStop,
     /// The home has no room.
     HomeFills,
@@ -87,12 +87,12 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
         let _ = trial.child.kill();
     }
     let (status, hung) = child::wait(&mut trial.child, PATIENCE);
-    let said = trial.end();
+    let message = trial.end();
     if hung {
         return Err(format!("did not end within {PATIENCE:?}"));
     }
-    if said.contains("panicked at") || !matches!(status.code(), None | Some(0 | 2 | 3 | 10..=15)) {
-        return Err(format!("{status}: {}", said.chars().take(300).collect::<String>()));
+    if message.contains("panicked at") || !matches!(status.code(), None | Some(0 | 2 | 3 | 10..=15)) {
+        return Err(format!("{status}: {}", message.chars().take(300).collect::<String>()));
     }
     let _ = fs::remove_file(point.join("filler"));
     // The power is back: the log of the filesystem is replayed.
@@ -106,20 +106,20 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
                 !is_mounted_anywhere(&format!(" {} ", disk.path))
             };
             if !child::eventually(PATIENCE, is_gone) {
-                return Err("the filesystem that stopped is still mounted: somebody uses it".into());
+                return Err("the filesystem that stopped is still mounted: a process holds it".into());
             }
             mount()?
         }
     };
     before_a_boot(&lab)?;
-    let mut said = String::new();
+    let mut message = String::new();
     let clean = child::eventually(PATIENCE, || {
         let cleaned = lab.run("clean");
-        said = format!("{:?} {}", cleaned.code(), cleaned.last_words());
+        message = format!("{:?} {}", cleaned.code(), cleaned.last_words());
         cleaned.code() == Some(0) && lab.ledger().is_empty()
     });
     if !clean {
-        return Err(format!("clean: {said} {:?}", lab.ledger()));
+        return Err(format!("clean: {message} {:?}", lab.ledger()));
     }
     let left = names_in(&lab.path("images"));
     if !left.is_empty() {
@@ -130,7 +130,7 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
     result
 }
 
-/// A boot lies between where the power was out: what was not synced before it, and has lost its words, is older.
+/// The power cut counts as a boot: unsynced entries that lost their content are older.
 fn before_a_boot(lab: &Lab) -> Result<(), String> {
     let entries = lab.ledger().into_iter().map(|name| lab.home().join("ledger").join(name));
     for path in entries.filter(|path| fs::read(path).is_ok_and(|words| words.iter().all(|byte| *byte == 0))) {
@@ -140,7 +140,8 @@ fn before_a_boot(lab: &Lab) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a mount namespace of some process has a filesystem of this device: mounted again, it would be the one that stopped.
+/// True if a mount namespace of some process has a filesystem of this device: mounting it again would give the stopped
+/// one.
 fn is_mounted_anywhere(device: &str) -> bool {
     let is_it = |path: PathBuf| fs::read_to_string(path).is_ok_and(|all| all.contains(device));
     fs::read_dir("/proc").is_ok_and(|all| all.flatten().any(|entry| is_it(entry.path().join("mountinfo"))))
@@ -148,17 +149,17 @@ fn is_mounted_anywhere(device: &str) -> bool {
 
 /// The store is sound, and has at least this many runs.
 fn whole(path: &Path, runs: u64) -> Result<(), String> {
-    if runs == 0 && !fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+    if runs == 0 && !fs::metadata(path).is_ok_and(|matched| matched.len() > 0) {
         return Ok(());
     }
     let store = Store::open(path).map_err(|error| format!("the store does not open: {error}"))?;
-    let found = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
-    if !found.is_empty() {
-        return Err(format!("the store is damaged: {found:?}"));
+    let matched = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
+    if !matched.is_empty() {
+        return Err(format!("the store is damaged: {matched:?}"));
     }
     let trials = store.trials().map_err(|error| error.to_string())?;
     let has: u64 = trials.iter().map(|trial| trial.runs).sum();
-    if has < runs { Err(format!("{has} runs are stored, and {runs} were said to be")) } else { Ok(()) }
+    if has < runs { Err(format!("{has} runs are stored, {runs} were reported")) } else { Ok(()) }
 }
 
 fn fill(path: &Path) {
@@ -167,11 +168,11 @@ fn fill(path: &Path) {
     }
 }
 
-/// A trial under way; what it says is counted.
+/// A trial in progress; its messages are counted.
 struct Running {
     child: Child,
     lines: Arc<AtomicU64>,
-    /// Runs that it said to be over: they are stored by then.
+    /// Runs reported as finished: they are stored by then.
     runs: Arc<AtomicU64>,
     readers: Vec<thread::JoinHandle<String>>,
 }
@@ -201,7 +202,7 @@ impl Running {
         child::eventually(Duration::from_secs(20), || is_over() || self.readers[0].is_finished());
     }
 
-    /// What it complained of.
+    /// Its complaints.
     fn end(self) -> String {
         self.readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     }

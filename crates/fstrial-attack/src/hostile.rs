@@ -1,5 +1,5 @@
-//! Hostile files, for every command that reads one, and hostile stores: each ends in bounded time and memory, in words, and
-//! never as a fault of the program.
+//! Hostile files, for every command that reads one, and hostile stores: each ends in bounded time and memory, with a
+//! message, and never as a fault of the program.
 
 use crate::{
     child::{self, Ended},
@@ -35,10 +35,10 @@ const READERS: [(&str, &str); 10] = [
     ("import", "results import {file}"),
 ];
 
-/// A file: what it is called, and how it is made.
+/// A file: its name, and its maker.
 type Hostile = (&'static str, fn(&Path) -> std::io::Result<()>);
 
-/// Files that nobody means well with.
+/// Hostile files.
 const FILES: [Hostile; 15] = [
     ("empty", |path| fs::write(path, "")),
     ("sparse-gigabyte", |path| File::create(path)?.set_len(1 << 30)),
@@ -98,7 +98,7 @@ fn ends_in_words(ended: &Ended, codes: &[i32]) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
     }
-    // Nothing here is worth a gigabyte, and who asks for one more is only lucky to be told no.
+    // Nothing here justifies a gigabyte.
     if ended.stderr.to_lowercase().contains("cannot allocate memory")
         || ended.stderr.contains("out of memory")
     {
@@ -123,7 +123,7 @@ const STORE_READERS: [&str; 9] = [
     "resume 1",
 ];
 
-/// What SQL can do to a store that a colleague sends.
+/// SQL on a foreign store.
 const STATEMENTS: [(&str, &str); 12] = [
     ("trigger", "CREATE TRIGGER t AFTER INSERT ON trial BEGIN DELETE FROM trial; END"),
     ("view-of-trials", "ALTER TABLE trial RENAME TO x; CREATE VIEW trial AS SELECT * FROM x"),
@@ -136,8 +136,7 @@ const STATEMENTS: [(&str, &str); 12] = [
     ("histogram-of-zeroes", "UPDATE histogram SET latencies_ns = zeroblob(10)"),
     (
         "histogram-lengths",
-        "UPDATE histogram SET latencies_ns = \
-         CAST(x'1c849313' || x'ffffffff' || substr(latencies_ns, 9) AS BLOB)",
+        "UPDATE histogram SET latencies_ns = CAST(x'1c849313' || x'ffffffff' || substr(latencies_ns, 9) AS BLOB)",
     ),
     (
         "many-tags",
@@ -198,7 +197,7 @@ fn read_all(lab: &Lab, area: &mut Area, case: &str, again: &str) {
     let Ok(hostile) = fs::read(&path) else { return };
     for words in STORE_READERS {
         let ended = child::run(&mut lab.behind(&["prlimit", MEMORY], words), MAX_TIME);
-        // 1 would say that the program is at fault.
+        // 1 would mean a bug in the program.
         area.tried(&format!("{case} {words}"), ends_in_words(&ended, &[0, 2, 3, 10, 11, 14]), again);
         // A command that takes a change back writes; the next one gets the same file.
         if fs::read(&path).ok().as_ref() != Some(&hostile) {

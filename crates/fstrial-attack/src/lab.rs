@@ -1,5 +1,5 @@
-//! Where an attack happens: a folder with a home of its own, loop devices on files in it, and the program in it. Everything
-//! is gone when the lab is dropped.
+//! The place of an attack: a folder with a home, loop devices on files in it, and the program. Everything is deleted
+//! when the lab is dropped.
 
 use crate::child::{self, Ended};
 use std::{
@@ -23,32 +23,32 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the sources are there")
 }
 
-/// Whether somebody has asked the attack to end. Attempts look at it, so that labs are dropped in order.
+/// True if the attack was asked to end. Attempts poll it, so that labs are dropped in order.
 pub(crate) fn interrupted() -> bool {
     static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
-        let asked = Arc::new(AtomicBool::new(false));
+        let requested = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
         {
-            let _ = signal_hook::flag::register(signal, Arc::clone(&asked));
+            let _ = signal_hook::flag::register(signal, Arc::clone(&requested));
         }
-        asked
+        requested
     });
     ASKED.load(Ordering::Relaxed)
 }
 
-/// What is attacked: a build of the program, with a fault planted in it or not.
+/// The target of the attack: a build of the program, with a planted fault or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) program: PathBuf,
     pub(crate) plant: Option<&'static str>,
     /// Only this case of an area.
     pub(crate) only: Option<String>,
-    /// Leave out what takes long.
+    /// Leave out long cases.
     pub(crate) small: bool,
 }
 
 impl Subject {
-    /// Whether a case is to be tried.
+    /// True if a case is selected.
     pub(crate) fn wants(&self, case: &str) -> bool {
         !interrupted() && self.only.as_deref().is_none_or(|only| only == case)
     }
@@ -143,7 +143,7 @@ impl Lab {
         names_in(&self.home().join("ledger"))
     }
 
-    /// A loop device on a file of this many MiB, that nobody holds open, as a disk is.
+    /// A loop device on a file of this many MiB, without an open descriptor, like a disk.
     pub(crate) fn disk(&self, name: &str, mib: u64) -> Result<Disk, String> {
         let file = self.path(name);
         File::create(&file).and_then(|made| made.set_len(mib << 20)).map_err(|e| format!("{name}: {e}"))?;
@@ -177,7 +177,7 @@ impl Drop for Lab {
     }
 }
 
-/// A loop device of ours. Only that one is detached, whatever has its number later.
+/// A loop device of the lab. Only that one is detached, whichever device has its number later.
 pub(crate) struct Disk {
     pub(crate) path: String,
     file: PathBuf,
@@ -202,7 +202,7 @@ impl Disk {
         ["scheduler", "nr_requests", "read_ahead_kb", "write_cache"].map(read).to_vec()
     }
 
-    /// What is on it, in short.
+    /// A digest of its content.
     pub(crate) fn sum(&self) -> Result<String, String> {
         let _ = child::tool("sync", &["--data", &self.file.display().to_string()]);
         child::tool("md5sum", &["--binary", &self.path])
@@ -231,7 +231,7 @@ impl Undone {
 impl Drop for Undone {
     fn drop(&mut self) {
         let words: Vec<&str> = self.0.iter().map(String::as_str).collect();
-        // Somebody may look at a mount for a moment.
+        // A mount may be open in a probe for a moment.
         child::eventually(Duration::from_secs(10), || child::tool(words[0], &words[1..]).is_ok());
     }
 }

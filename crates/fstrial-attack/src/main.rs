@@ -1,8 +1,8 @@
 //! `fstrial-attack`: attacks fstrial. Every area is a way in: processes that are killed, devices and files that must be
 //! refused, too little of everything, hostile files and stores, fuzz, and old faults that the attack itself must find.
 //!
-//! It touches nothing but what it makes: files below `target/attacks`, loop devices on them, and processes that it starts. All of
-//! that is gone when it ends. `cargo xtask attack` builds and starts it.
+//! It touches only objects that it makes: files below `target/attacks`, loop devices on them, and processes that it
+//! starts. All of them are gone when it ends. `cargo xtask attack` builds and starts it.
 #![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
 
 mod amplify;
@@ -29,7 +29,7 @@ use std::{
 };
 use table::{Area, Campaign};
 
-/// Attacks fstrial, and says what went wrong.
+/// Attack fstrial, and report the findings.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask attack", args_override_self = true)]
 struct Cli {
@@ -39,7 +39,7 @@ struct Cli {
     /// Areas: kills, refusals, starve, files, stores, amplifiers, agents, faults, commands, fuzz (all if none is named), plants.
     area: Vec<String>,
 
-    /// Where randomness comes from.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -59,7 +59,7 @@ struct Cli {
     #[arg(long, default_value_t = 20)]
     stores: u64,
 
-    /// Lies to agents and trials.
+    /// Forged lines to agents and trials.
     #[arg(long, default_value_t = 8)]
     lies: u64,
 
@@ -83,7 +83,7 @@ struct Cli {
     #[arg(long)]
     only: Option<String>,
 
-    /// Leave out what takes long.
+    /// Leave out long cases.
     #[arg(long)]
     small: bool,
 
@@ -167,7 +167,7 @@ fn areas(cli: &Cli, kept: &Path) -> Result<Vec<Area>, String> {
         let all = [killing, refusing, starving, files, stores, amplifiers, agents, faults, commands]
             .into_iter()
             .flatten();
-        areas.extend(all.map(|area| area.join().expect("an area keeps what panics to itself")));
+        areas.extend(all.map(|area| area.join().expect("a panic stays within its area")));
     });
     if wants("fuzz") {
         areas.push(fuzz::attack(&fuzz::Options {

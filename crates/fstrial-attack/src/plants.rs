@@ -1,5 +1,5 @@
-//! The attack proves itself: old faults are restored in a copy of the program, one per process, and the small run must find
-//! each. An attack that finds nothing says little unless it is known what it would find. `xtask/plants.patch` has the faults.
+//! The attack proves itself: old faults are restored in a copy of the program, one per process, and the small run must
+//! find each. An attack without findings is meaningless unless its power is known. `xtask/plants.patch` has the faults.
 
 use crate::{
     fuzz, hostile, kills,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// How many faults are looked for concurrently: most of that time is spent waiting for processes to end.
+/// Faults tested concurrently: most of that time is spent waiting for processes to end.
 const AT_A_TIME: usize = 4;
 /// Why a lock can be taken: no thread panics while it holds one.
 const WHOLE: &str = "no thread panics while it holds the lock";
@@ -71,7 +71,7 @@ fn fuzzed(subject: &Subject, findings: &Path) -> Area {
     })
 }
 
-/// Plants every fault, and looks whether it is found.
+/// Plants every fault, and checks that it is found.
 pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Area {
     let mut area = Area::new("plants");
     if !rustix::process::geteuid().is_root() {
@@ -95,7 +95,7 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
     tried.into_inner().expect(WHOLE).finish()
 }
 
-/// Plants one fault, and looks whether it is found.
+/// Plants one fault, and checks that it is found.
 fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
     let subject = |fault: &'static str| Subject {
         program: PathBuf::from(planted),
@@ -103,17 +103,17 @@ fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
         only: Some(plant.only.into()),
         small: true,
     };
-    let found = (plant.area)(&subject(plant.fault), findings);
-    if found.attempts == 0 {
-        let why = found.skipped.first().map_or("interrupted", String::as_str);
+    let matched = (plant.area)(&subject(plant.fault), findings);
+    if matched.attempts == 0 {
+        let why = matched.skipped.first().map_or("interrupted", String::as_str);
         return Err(skipped(why));
     }
-    // What is found without the fault does not count.
+    // Findings without the fault do not count.
     let without = (plant.area)(&subject("nothing"), findings).findings;
     let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
     let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
-    let Some(finding) = found.findings.iter().find(is_new) else {
-        return Err(format!("was not found in {} attempts", found.attempts));
+    let Some(finding) = matched.findings.iter().find(is_new) else {
+        return Err(format!("was not found in {} attempts", matched.attempts));
     };
     println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
     Ok(())

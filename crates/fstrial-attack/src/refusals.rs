@@ -1,5 +1,5 @@
-//! The refusal matrix: devices, paths, options, ledgers, homes and programs that must be refused or held. What they name is compared before and
-//! after, byte for byte.
+//! The refusal matrix: devices, paths, options, ledgers, homes and programs that must be refused or contained. The
+//! named objects are compared before and after, byte for byte.
 
 mod devices;
 mod outputs;
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::panic::{self, AssertUnwindSafe};
 
-/// What must hold: nothing, or what was wrong. What cannot be tried here is [`skipped`].
+/// An invariant: its violation, if any. A case that cannot be tried here is [`skipped`].
 type Case = (&'static str, fn(&Lab) -> Result<(), String>);
 
 /// Tries every case.
@@ -26,7 +26,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
     let cases =
         devices::CASES.iter().chain(&outputs::CASES).chain(&planted_entries::CASES).chain(&programs::CASES);
     for (name, case) in cases.filter(|(name, _)| subject.wants(name)) {
-        // A home of its own for each: what one plants must not change another.
+        // A separate home for each: planted objects of one must not affect another.
         let result = panic::catch_unwind(AssertUnwindSafe(|| {
             let lab = Lab::new(subject);
             case(&lab)
@@ -48,7 +48,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// It said no, in words, and as fast as that takes.
+/// It refused, with a message, and promptly.
 fn said_no(ended: &Ended) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);

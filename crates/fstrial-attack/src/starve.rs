@@ -1,5 +1,5 @@
-//! Too little of everything: memory, descriptors, room, the kernel's own files, somebody who listens. The program says what it
-//! lacks, with the exit code for that, and leaves nothing behind.
+//! Shortages: memory, descriptors, space, the kernel's files, a reader. The program reports the shortage, with its exit
+//! code, and leaves nothing behind.
 
 use crate::{
     child::{self, Ended},
@@ -22,10 +22,10 @@ const LONG: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --
 const IMAGE: &str = "compare a=ext4 b=ext4 --workload random-write --set workload.file_size=1MiB --threads 1 --set device.size=64MiB \
                      --device image:images --duration 50ms --set workload.warmup=20ms --rounds 2 --json --no-page";
 
-/// What takes more than a scene.
+/// A case beyond a scene.
 type Case = (&'static str, fn(&Lab) -> Result<(), String>);
 
-/// A scene: what is started before the program (`{lab}` is the folder), the words, and the exit codes it may end with.
+/// A scene: the command started before the program (`{lab}` is the folder), the arguments, and the allowed exit codes.
 struct Scene {
     name: &'static str,
     before: &'static [&'static str],
@@ -166,7 +166,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// How a scene ends. Where the disk does nothing for a whole run, which it may on a busy machine, it is set again.
+/// The end of a scene. If the disk does nothing for a whole run, as on a busy machine, it is repeated.
 fn ends(subject: &Subject, scene: &Scene) -> (Lab, Ended) {
     let once = || {
         let lab = Lab::new(subject);
@@ -178,7 +178,7 @@ fn ends(subject: &Subject, scene: &Scene) -> (Lab, Ended) {
     if is_stall(&first) { once() } else { first }
 }
 
-/// It ended in one of these ways, said why if it failed, and what it left can be cleaned.
+/// It ended with one of these codes, gave a reason if it failed, and its leftovers can be cleaned.
 fn fares_well(ended: &Ended, codes: &[i32], lab: &Lab) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
@@ -215,7 +215,7 @@ fn in_flight(lab: &Lab, act: impl FnOnce()) -> Ended {
     Ended { status, stdout, stderr, written, time: began.elapsed(), hung }
 }
 
-/// Results that are gone at the end are said to be gone.
+/// Results that are gone at the end are reported as lost.
 fn store_deleted(lab: &Lab) -> Result<(), String> {
     let home = lab.home();
     let ended = in_flight(lab, || {
@@ -235,7 +235,7 @@ fn home_deleted(lab: &Lab) -> Result<(), String> {
     result
 }
 
-/// Somebody holds the store for longer than anybody waits for it: that is not a fault of the program.
+/// The store is locked for longer than the limit: that is not a fault of the program.
 fn store_locked(lab: &Lab) -> Result<(), String> {
     fs::create_dir_all(lab.home()).map_err(|e| e.to_string())?;
     let path = lab.home().join("results.db");

@@ -1,4 +1,4 @@
-//! What was done and what went wrong: a table for people, the same as Markdown and as JSON, and the sum over seeds.
+//! Attempts and findings: a table for display, the same as Markdown and as JSON, and the sum over seeds.
 
 use crate::lab::Subject;
 use fstrial_run::numbers::thousands;
@@ -18,12 +18,12 @@ pub(crate) struct Finding {
 
 impl Finding {
     /// In two lines, for the log.
-    fn told(&self, area: &str) -> String {
+    fn reported(&self, area: &str) -> String {
         format!("WRONG {area}: {}\n      again: {}", self.what, self.again)
     }
 }
 
-/// How an error begins that says why a case cannot be tried on this machine.
+/// Prefix of the reason why a case cannot be tried on this machine.
 const SKIPPED: &str = "SKIPPED ";
 
 /// Something cannot be tried on this machine.
@@ -37,12 +37,12 @@ pub(crate) struct Area {
     pub(crate) name: String,
     pub(crate) attempts: u64,
     pub(crate) findings: Vec<Finding>,
-    /// What could not be tried here, with the reason.
+    /// Skipped cases, with the reasons.
     pub(crate) skipped: Vec<String>,
     pub(crate) seconds: f64,
     #[serde(skip)]
     began: Option<Instant>,
-    /// What is found is meant to be found, and not said.
+    /// Findings are expected, and not reported.
     #[serde(skip)]
     quiet: bool,
 }
@@ -60,7 +60,7 @@ impl Area {
         }
     }
 
-    /// The same for a program that may have a fault planted in it: what is found then is not said.
+    /// The same for a program that may have a planted fault: its findings are not reported.
     pub(crate) fn of(name: &str, subject: &Subject) -> Self {
         Self::quietly(name, subject.plant.is_some())
     }
@@ -69,15 +69,15 @@ impl Area {
         Self { quiet, ..Self::new(name) }
     }
 
-    /// Notes what went wrong, and says it at once.
+    /// Notes a finding, and reports it immediately.
     pub(crate) fn found(&mut self, finding: Finding) {
         if !self.quiet {
-            println!("{}", finding.told(&self.name));
+            println!("{}", finding.reported(&self.name));
         }
         self.findings.push(finding);
     }
 
-    /// Counts an attempt, and what went wrong in it; a case that was [`skipped`] is not counted.
+    /// Counts an attempt, and its finding; a [`skipped`] case is not counted.
     pub(crate) fn tried(&mut self, case: &str, result: Result<(), String>, again: &str) {
         if let Some(reason) = result.as_ref().err().and_then(|what| what.strip_prefix(SKIPPED)) {
             return self.skip(case, reason);
@@ -112,7 +112,7 @@ impl Campaign {
         self.areas.iter().map(|area| area.findings.len()).sum()
     }
 
-    /// For people, and for docs/safety.md.
+    /// For display, and for docs/safety.md.
     pub(crate) fn markdown(&self) -> String {
         let mut rows = vec![["area", "attempts", "went wrong", "skipped", "seconds"].map(str::to_owned)];
         rows.extend(self.areas.iter().map(|area| {
@@ -144,12 +144,14 @@ impl Campaign {
         text.push_str(&format!("\n{plural} {}, commit {}\n", seeds.join(", "), self.commit));
         // Again, for a log of which only the end is kept.
         for area in &self.areas {
-            area.findings.iter().for_each(|found| text.push_str(&format!("\n{}\n", found.told(&area.name))));
+            area.findings
+                .iter()
+                .for_each(|found| text.push_str(&format!("\n{}\n", found.reported(&area.name))));
         }
         text
     }
 
-    /// Adds this campaign to what was done with the same seed and commit.
+    /// Adds this campaign to those with the same seed and commit.
     pub(crate) fn keep(&self, folder: &Path) -> Result<PathBuf, String> {
         let name = format!("{}.json", self.seeds.first().copied().unwrap_or_default());
         let path = folder.join(name);

@@ -1,6 +1,6 @@
-//! Agents and trials that lie to each other: what really crossed between a trial and an agent is recorded, changed at random
-//! places, and said again, by an agent to a trial and by a trial to an agent. Each ends in words and in bounded time, and
-//! nothing that a line names is touched.
+//! Forged messages between agents and trials: the real traffic between a trial and an agent is recorded, changed at
+//! random places, and replayed, by an agent to a trial and by a trial to an agent. Each ends with a message and in
+//! bounded time, and no object named in a line is touched.
 
 use crate::{
     child,
@@ -21,13 +21,13 @@ const JOBS: Duration = Duration::from_secs(12);
 /// Memory that a side may take.
 const MEMORY: &str = "--as=2147483648";
 
-/// What both sides said, line by line.
+/// The lines of both sides.
 struct Recorded {
     orders: Vec<Value>,
     answers: Vec<Value>,
 }
 
-/// Says recorded lines again, changed.
+/// Replays recorded lines, changed.
 pub(crate) fn attack(subject: &Subject, seed: u64, count: u64) -> Area {
     let mut area = Area::of("agents", subject);
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
@@ -62,7 +62,7 @@ pub(crate) fn attack(subject: &Subject, seed: u64, count: u64) -> Area {
     area.finish()
 }
 
-/// A trial that really runs, with an agent whose lines are kept.
+/// A real trial, with an agent whose lines are recorded.
 fn record(lab: &Lab) -> Result<Recorded, String> {
     let [orders, answers, there] = ["orders", "answers", "there"].map(|name| lab.path(name));
     let script = format!(
@@ -190,7 +190,7 @@ impl Victim {
         let is_file_whole = fs::read(&self.file).is_ok_and(|text| text == b"precious");
         match is_file_whole && self.disk.sum()? == self.sum {
             true => Ok(()),
-            false => Err("what a line named was touched".into()),
+            false => Err("a file named in a line was touched".into()),
         }
     }
 }
@@ -199,7 +199,7 @@ fn ends_well(ended: &child::Ended, lab: &Lab) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
     }
-    // 1 would say that the program is at fault.
+    // 1 would mean a bug in the program.
     if !matches!(ended.code(), Some(0 | 2 | 3 | 10..=15 | 130)) {
         return Err(format!("exit code {:?}: {}", ended.code(), ended.last_words()));
     }
@@ -218,7 +218,7 @@ fn ends_well(ended: &child::Ended, lab: &Lab) -> Result<(), String> {
     }
 }
 
-/// A trial that sends an agent what it never planned.
+/// A trial that sends an agent unplanned jobs.
 fn lies_to_an_agent(subject: &Subject, recorded: &Recorded, dice: &mut Dice) -> Result<(), String> {
     let lab = Lab::new(subject);
     let victim = Victim::new(&lab)?;
@@ -240,14 +240,14 @@ fn lies_to_an_agent(subject: &Subject, recorded: &Recorded, dice: &mut Dice) -> 
     ends_well(&ended, &lab).and_then(|()| victim.is_whole())
 }
 
-/// An agent that says what never happened.
+/// An agent that reports fictitious events.
 fn lies_to_a_trial(subject: &Subject, recorded: &Recorded, dice: &mut Dice) -> Result<(), String> {
     let lab = Lab::new(subject);
     let victim = Victim::new(&lab)?;
-    let said = lab.write("said", changed(&recorded.answers, &victim.words(), dice));
-    // It goes on being alive for a while, or goes at once.
+    let message = lab.write("said", changed(&recorded.answers, &victim.words(), dice));
+    // It stays alive for a while, or ends immediately.
     let end = ["true", "sleep 2", "while sleep 0.5; do echo '{\"answer\":\"alive\"}'; done"][dice.below(3)];
-    let script = format!("#!/bin/sh\nread -r first\ncat {}\n{end}\n", said.display());
+    let script = format!("#!/bin/sh\nread -r first\ncat {}\n{end}\n", message.display());
     let words = format!("{TRIAL}{} --budget 20s", executable(&lab, &script));
     let mut command = lab.behind(&["timeout", "--signal=INT", "60", "prlimit", MEMORY], &words);
     let ended = child::run(&mut command, PATIENCE);

@@ -1,5 +1,5 @@
-//! Where the data of a modelled device are: in memory, all of it taken before the first request, or in a sparse file
-//! without a name. Both are given back by the kernel when the process ends, however it ends.
+//! Data of a modelled device: in memory, allocated in full before the first request, or in a sparse file without a
+//! name. The kernel frees both when the process ends, however it ends.
 
 use crate::error::DeviceError;
 use fstrial_model::units::Bytes;
@@ -47,7 +47,7 @@ impl Backing {
         self.size
     }
 
-    /// Whether a range is inside of it.
+    /// True if the range is inside the data.
     pub fn holds(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.size)
     }
@@ -70,7 +70,7 @@ impl Backing {
         self.file.write_all_at(data, offset)
     }
 
-    /// Makes a range read as zeroes and gives its space back where it is not kept.
+    /// Makes a range read as zeroes and frees its space unless that is kept.
     ///
     /// # Errors
     /// The filesystem of the file cannot.

@@ -1,4 +1,4 @@
-//! What can go wrong with a modelled device.
+//! Errors of a modelled device.
 
 use std::{io, path::PathBuf};
 
@@ -8,9 +8,9 @@ pub enum DeviceError {
     /// A system call failed.
     #[error("could not {what} {path}: {source}")]
     Io {
-        /// What was tried, as in "make".
+        /// The attempted operation, as in "make".
         what: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,

@@ -1,10 +1,10 @@
-//! The way of a served device to the kernel: what a front end is to do, and what it gives.
+//! Front ends: the interface between a served device and the kernel.
 
 use crate::{error::DeviceError, server::Server};
 use std::{any::Any, fs::File, sync::Arc};
 
-/// A way to show a device to the kernel. It brings the kernel's requests to the [`Server`]: first their data
-/// ([`Server::read`] and its like), then, to [`Server::submit`], what it gave, with the answer.
+/// A way to show a device to the kernel. It passes the kernel's requests to the [`Server`]: first their data
+/// ([`Server::read`] and the like), then, to [`Server::submit`], the request with its answer.
 pub trait FrontEnd {
     /// Shows a device, under a name that no other on the host has.
     ///
@@ -15,13 +15,13 @@ pub trait FrontEnd {
 
 /// A device that the kernel has. It goes when this is dropped, or the process ends.
 pub struct ExposedDevice {
-    /// First in order: what is open cannot be taken away.
+    /// First, so that it is dropped first: an open device cannot be removed.
     file: File,
     _kept: Box<dyn Any>,
 }
 
 impl ExposedDevice {
-    /// The open device, and what it lives by.
+    /// The open device, and the resources it depends on.
     pub fn new(file: File, kept: impl Any) -> Self {
         Self { file, _kept: Box::new(kept) }
     }

@@ -31,7 +31,7 @@ const MAX_IN_FLIGHT: u16 = 1024;
 const MAX_WRITE: u32 = 1 << 20;
 /// The file; the folder is always 1.
 const FILE: INodeNo = INodeNo(2);
-/// How long the kernel may keep names and attributes: they never change.
+/// Time for which the kernel may cache names and attributes: they never change.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
 
 /// FUSE, mounted at an empty folder.
@@ -127,7 +127,7 @@ impl Filesystem for OnlyFile {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Somebody closes the file; nothing to do with the device's cache.
+        // A close of the file; it does not affect the device's cache.
         reply.ok();
     }
 
@@ -181,7 +181,7 @@ impl Filesystem for OnlyFile {
         _: i32,
         reply: ReplyEmpty,
     ) {
-        // Whatever the mode, for a device it means zeroes: to allocate there is nothing.
+        // In any mode, for a device it means zeroes: there is no space to allocate.
         match self.server.discard(offset, length) {
             Ok(request) => self.server.submit(request, Box::new(move || reply.ok())),
             Err(error) => reply.error(error.into()),

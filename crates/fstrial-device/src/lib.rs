@@ -1,6 +1,6 @@
-//! Devices that behave as a model says. [`simulator`] is arithmetic: how long would this request take? [`server`] keeps
-//! real time by it and holds the data. A [`front`] end shows a served device to a kernel: [`fuse`] as a file to that of the host, on which a
-//! loop device is a block device like any other, [`nbd`] as a disk to that of a guest.
+//! Devices that behave as a model prescribes. [`simulator`] is arithmetic: the time a request would take. [`server`]
+//! keeps real time by it and holds the data. A [`front`] end shows a served device to a kernel: [`fuse`] as a file to
+//! the host's, on which a loop device is an ordinary block device, [`nbd`] as a disk to a guest's.
 
 pub mod backing;
 pub mod error;

@@ -43,7 +43,7 @@ const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
-/// Of `WRITE_ZEROES`: not by a discard.
+/// Flag of `WRITE_ZEROES`: do not discard.
 const NO_HOLE: u16 = 0b10;
 /// The largest option and the largest request that are believed; QEMU sends at most 32 MiB.
 const MAX_OPTION: u32 = 4096;
@@ -168,7 +168,7 @@ fn negotiate(size: u64, flags: u16, from: &mut impl Read, to: &mut impl Write) -
     }
 }
 
-/// Where answers go, from whichever thread has them.
+/// The way back for answers, from any thread.
 #[derive(Clone)]
 struct Replies(Arc<Mutex<UnixStream>>);
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// The error and the data of an answer.
-    fn asked(
+    fn requested(
         client: &mut UnixStream,
         kind: u16,
         offset: u64,
@@ -288,15 +288,15 @@ mod tests {
     fn requests_of_every_kind_are_done_and_counted() {
         let (server, _shown, mut client) = connected();
         let none = (0, Vec::new());
-        assert_eq!(asked(&mut client, WRITE, 4096, 4, b"data", 0), none);
-        assert_eq!(asked(&mut client, FLUSH, 0, 0, &[], 0), none);
-        assert_eq!(asked(&mut client, READ, 4095, 6, &[], 6), (0, b"\0data\0".to_vec()));
-        assert_eq!(asked(&mut client, WRITE_ZEROES, 4096, 2, &[], 0), none);
-        assert_eq!(asked(&mut client, READ, 4096, 4, &[], 4), (0, b"\0\0ta".to_vec()));
-        assert_eq!(asked(&mut client, TRIM, 0, 4096, &[], 0).0, 95, "its model has no discards");
-        assert_eq!(asked(&mut client, READ, (1 << 20) - 1, 2, &[], 0).0, 22, "beyond the end");
-        assert_eq!(asked(&mut client, WRITE, 1 << 20, 2, b"ab", 0).0, 28, "beyond the end");
-        assert_eq!(asked(&mut client, 9, 0, 0, &[], 0).0, 22, "unknown");
+        assert_eq!(requested(&mut client, WRITE, 4096, 4, b"data", 0), none);
+        assert_eq!(requested(&mut client, FLUSH, 0, 0, &[], 0), none);
+        assert_eq!(requested(&mut client, READ, 4095, 6, &[], 6), (0, b"\0data\0".to_vec()));
+        assert_eq!(requested(&mut client, WRITE_ZEROES, 4096, 2, &[], 0), none);
+        assert_eq!(requested(&mut client, READ, 4096, 4, &[], 4), (0, b"\0\0ta".to_vec()));
+        assert_eq!(requested(&mut client, TRIM, 0, 4096, &[], 0).0, 95, "its model has no discards");
+        assert_eq!(requested(&mut client, READ, (1 << 20) - 1, 2, &[], 0).0, 22, "beyond the end");
+        assert_eq!(requested(&mut client, WRITE, 1 << 20, 2, b"ab", 0).0, 28, "beyond the end");
+        assert_eq!(requested(&mut client, 9, 0, 0, &[], 0).0, 22, "unknown");
         let counts =
             Counts { reads: 2, bytes_read: 10, writes: 2, bytes_written: 6, flushes: 1, ..Counts::default() };
         assert_eq!(server.counts(), counts);

@@ -1,4 +1,5 @@
-//! What a model asks for: a load on the simulated device alone, in no real time. A served device is held against it.
+//! The expected figures of a model: a load on the simulated device alone, without real time. A served device is
+//! compared with them.
 
 use crate::simulator::{Completion, Kind, Request, Simulator, Time};
 use fstrial_model::{
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 /// Completions after which enough is known.
 const ENOUGH: usize = 200_000;
 
-/// What passes between two operations that take no time, in ns.
+/// Time between two operations that take none, in ns.
 const INSTANT: Time = 1000;
 
 /// A closed loop over blocks.
@@ -38,16 +39,16 @@ pub struct ClosedLoop {
     pub duration: Nanos,
 }
 
-/// How it went.
+/// The result of a rehearsal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct RehearsalResult {
     /// Operations in a second; infinite if they take no time.
     pub iops: f64,
     /// Latencies of operations, sorted, in ns.
     latencies: Vec<Time>,
 }
 
-impl Outcome {
+impl RehearsalResult {
     /// The latency that a share of the operations, 0 to 1, does not exceed; 0 without operations.
     #[expect(
         clippy::cast_precision_loss,
@@ -83,7 +84,7 @@ struct Rehearsal<'a> {
 ///
 /// # Panics
 /// If the device has no room for a block.
-pub fn rehearse(model: &DeviceModel, size: Bytes, seed: u64, load: &ClosedLoop) -> Outcome {
+pub fn rehearse(model: &DeviceModel, size: Bytes, seed: u64, load: &ClosedLoop) -> RehearsalResult {
     let blocks = load.span.0.min(size.0) / load.block.0;
     assert!(blocks > 0, "a device has room for a block");
     let mut rehearsal = Rehearsal {
@@ -99,7 +100,7 @@ pub fn rehearse(model: &DeviceModel, size: Bytes, seed: u64, load: &ClosedLoop) 
 }
 
 impl Rehearsal<'_> {
-    fn run(&mut self) -> Outcome {
+    fn run(&mut self) -> RehearsalResult {
         let (from, to) = (self.load.warmup.0, self.load.warmup.0 + self.load.duration.0);
         let (mut latencies, mut complete, mut last) = (Vec::new(), Vec::new(), from);
         (0..self.load.depth).for_each(|_| self.begin(0));
@@ -117,13 +118,13 @@ impl Rehearsal<'_> {
         latencies.sort_unstable();
         #[expect(clippy::cast_precision_loss, reason = "counts and times far below 2^52")]
         let (count, seconds) = (latencies.len() as f64, last.saturating_sub(from) as f64 / 1e9);
-        // Nothing was complete in all that time, or everything at once.
+        // All operations completed at the same instant, or none did.
         let iops = match latencies.last() {
             None => 0.0,
             Some(0) => f64::INFINITY,
             Some(_) => count / seconds,
         };
-        Outcome { iops, latencies }
+        RehearsalResult { iops, latencies }
     }
 
     fn begin(&mut self, at: Time) {
@@ -140,7 +141,7 @@ impl Rehearsal<'_> {
         self.next += 1;
     }
 
-    /// Goes on after a completion; the latency if an operation is over.
+    /// Continues after a completion; the latency if an operation is over.
     fn done(&mut self, done: Completion) -> Option<Time> {
         let begun = self.begun.remove(&done.id).expect("it was submitted");
         if self.load.flushes && !begun.flushing {

@@ -1,13 +1,13 @@
-//! The process that serves a modelled device: what it is told, line by line, and what it answers.
+//! The process that serves a modelled device: the line protocol of orders and answers.
 //!
 //! ```text
 //! coordinator ── fstrial device-server: own mount namespace, a front end (FUSE mounted in it), the file held open
 //!      │             ▲ /proc/PID/fd/N
 //!      └── worker ───┴─ loop device on it ─ mkfs, mount, load
 //! ```
-//! A process of its own, because it is on the way of everything that is written back: it must not wait for memory, for
-//! its own device, or for the coordinator. When it dies, by any signal, the kernel ends the FUSE connection: every
-//! request gets EIO at once, and nothing hangs.
+//! It is a separate process because all writeback passes through it: it must not wait for memory, for the device it
+//! serves, or for the coordinator. When it dies, by any signal, the kernel ends the FUSE connection: every request gets
+//! EIO immediately, and nothing hangs.
 
 use crate::{
     backing::Backing,
@@ -34,7 +34,7 @@ pub enum Command {
     Renew {
         /// Seed of everything drawn: the same for every arm of a round.
         seed: u64,
-        /// How much slower than its model it is until it is renewed again.
+        /// Slowdown against its model until the next renewal.
         slowed: Percent,
     },
     /// Follow another model until it is renewed, with no head start.
@@ -44,7 +44,7 @@ pub enum Command {
     },
     /// Take this off every latency from now on.
     HeadStart {
-        /// What the way to the device costs.
+        /// Overhead of the path to the device.
         time: Nanos,
     },
     /// Let requests take no time, or the model's again; a device that is renewed keeps to its model.
@@ -52,20 +52,20 @@ pub enum Command {
         /// No time.
         is_free: bool,
     },
-    /// Say what was done since it was renewed.
+    /// Report the work done since the last renewal.
     Count,
 }
 
-/// What is served.
+/// The device to serve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// How it behaves.
+    /// Its behaviour.
     pub model: DeviceModel,
-    /// How large it is.
+    /// Its size.
     pub size: Bytes,
-    /// Where its data are; none: in memory.
+    /// Folder of its data; none: in memory.
     pub folder: Option<PathBuf>,
-    /// What its file is called; no two on a host may have the same name.
+    /// Name of its file, unique on a host.
     pub name: String,
     /// It is a guest's: orders come and answers go over the standard input, and the standard output is the socket of its disk.
     #[serde(default)]
@@ -81,11 +81,11 @@ pub enum Reply {
         /// N of `/proc/PID/fd/N`.
         descriptor: i32,
     },
-    /// It is not stuck: said every now and then, whatever else is said.
+    /// Heartbeat: sent regularly, between other answers.
     Alive,
-    /// Done as told.
+    /// The order was carried out.
     Done,
-    /// What was done.
+    /// The work done.
     Counted {
         /// By kind.
         counts: Counts,
@@ -122,7 +122,7 @@ pub fn serve(
     Ok(())
 }
 
-/// Says that the device is there, and does what it is told.
+/// Reports that the device is there, and carries out orders.
 fn attend(
     server: &Server,
     shown: &ExposedDevice,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use fstrial_model::device_model::Service;
 
-    /// A front end whose kernel is this test: it makes one request of each kind, and has a file of its own.
+    /// A front end whose kernel is this test: it makes one request of each kind, and has a separate file.
     struct Alone;
 
     impl FrontEnd for Alone {
@@ -181,13 +181,13 @@ mod tests {
         let free = |is_free| Command::Free { is_free };
         let renewed = Command::Renew { seed: 1, slowed: Percent(6.0) };
         let commands = [Command::Count, free(true), free(false), renewed, Command::Count];
-        let mut said = Vec::new();
-        attend(&server, &shown, &mut commands.into_iter(), &mut |answer| said.push(answer));
+        let mut message = Vec::new();
+        attend(&server, &shown, &mut commands.into_iter(), &mut |answer| message.push(answer));
         let descriptor = shown.file().as_raw_fd();
         let counts =
             Counts { reads: 1, bytes_read: 4, writes: 1, bytes_written: 4, flushes: 1, ..Counts::default() };
         let none = Counts::default();
-        assert_eq!(said[..2], [Reply::Ready { descriptor }, Reply::Counted { counts }]);
-        assert_eq!(said[2..], [Reply::Done, Reply::Done, Reply::Done, Reply::Counted { counts: none }]);
+        assert_eq!(message[..2], [Reply::Ready { descriptor }, Reply::Counted { counts }]);
+        assert_eq!(message[2..], [Reply::Done, Reply::Done, Reply::Done, Reply::Counted { counts: none }]);
     }
 }

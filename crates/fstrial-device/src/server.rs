@@ -1,9 +1,9 @@
-//! A modelled device in real time: takes requests from a front end, does them on the data, and answers each when the
-//! simulation says that it is complete.
+//! A modelled device in real time: takes requests from a front end, performs them on the data, and answers each when
+//! the simulation completes it.
 //!
-//! What is complete at once is answered by the thread that brought it; everything else by one thread that sleeps until
-//! the next answer is due. Data are read and written when a request comes, not when it is complete: two requests under
-//! way for the same bytes have no order on any device.
+//! The thread that brought a request answers it if it completes immediately; one thread that sleeps until the next due
+//! time answers all others. Data are read and written when a request arrives, not when it completes: two concurrent
+//! requests for the same bytes have no order on any device.
 
 use crate::{
     backing::Backing,
@@ -27,10 +27,10 @@ use std::{
 /// An answer later than this after it was due is counted as late.
 const LATE_NS: Time = 200_000;
 
-/// What is done when a request is complete.
-pub type Answer = Box<dyn FnOnce() + Send>;
+/// Called when a request completes.
+pub type CompletionCallback = Box<dyn FnOnce() + Send>;
 
-/// What a device has done since it was last renewed, but for what it did for free.
+/// Work of a device since its last renewal, free work left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Reads.
@@ -55,7 +55,7 @@ impl Counts {
         self.reads + self.writes + self.flushes + self.discards
     }
 
-    /// Adds what another run did.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: Self) {
         self.reads += other.reads;
         self.bytes_read += other.bytes_read;
@@ -91,11 +91,11 @@ pub struct Server {
 struct State {
     simulator: Simulator,
     /// With the time at which the request came.
-    waiting: HashMap<u64, (Time, Answer)>,
+    waiting: HashMap<u64, (Time, CompletionCallback)>,
     next_id: u64,
-    /// What the way to the device costs: a request counts as having come this much earlier.
+    /// Overhead of the path to the device: a request counts as having arrived this much earlier.
     head_start: Time,
-    /// What the timer thread waits for; none: to be told.
+    /// The deadline that the timer thread waits for; none: for a notification.
     timer: Option<Time>,
     counts: Counts,
 }
@@ -132,7 +132,7 @@ impl Server {
         self.backing.size()
     }
 
-    /// Whether discards mean something to it.
+    /// True if discards have an effect on it.
     pub fn takes_discards(&self) -> bool {
         self.model.discard.is_some()
     }
@@ -191,14 +191,14 @@ impl Server {
         is_inside.then_some(Request { kind, offset, length }).ok_or_else(|| beyond.into())
     }
 
-    /// Puts it back to the state in which it was bought: idle, empty caches, full credits, all flash erased. The data stay.
-    /// Requests under way are answered at once. From now on it is slower than its model by this much.
+    /// Restores its initial state: idle, empty caches, full credits, all flash erased. The data stay. Pending requests
+    /// are answered immediately. From now on it is slower than its model by this much.
     pub fn renew(&self, seed: u64, slowed: Percent) {
         self.follow(&self.model.slowed(slowed), seed, |state| state.counts = Counts::default());
     }
 
-    /// Follows another model for a moment, to find out what the way to the device costs; [`renew`](Self::renew) ends it.
-    /// Requests under way (udev reads a new device as soon as it appears) are answered immediately.
+    /// Follows another model for a moment, to measure the overhead of the path to the device; [`renew`](Self::renew)
+    /// ends it. Pending requests (udev reads a new device as soon as it appears) are answered immediately.
     pub fn pretend(&self, model: &DeviceModel) {
         self.follow(model, 0, |state| state.head_start = 0);
     }
@@ -208,7 +208,7 @@ impl Server {
         let mut state = self.lock();
         state.simulator = self.fresh(model, seed);
         reset(&mut state);
-        let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
+        let answers: Vec<CompletionCallback> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
         drop(state);
         answers.into_iter().for_each(|answer| answer());
     }
@@ -220,7 +220,7 @@ impl Server {
         simulator
     }
 
-    /// Says what the way to the device costs, which is taken off from now on.
+    /// Sets the overhead of the path to the device, which is subtracted from now on.
     pub fn set_head_start(&self, head_start: Nanos) {
         self.lock().head_start = head_start.0;
     }
@@ -230,7 +230,7 @@ impl Server {
         self.lock().simulator.set_free(is_free);
     }
 
-    /// What it has done since it was last renewed.
+    /// Work since the last renewal.
     pub fn counts(&self) -> Counts {
         self.lock().counts
     }
@@ -244,8 +244,8 @@ impl Server {
         Nanos::from(self.beginning.elapsed()).0
     }
 
-    /// Takes a request, whose data are done already; `answer` is called when it is complete.
-    pub fn submit(&self, request: Request, answer: Answer) {
+    /// Takes a request, whose data are done already; `answer` is called when it completes.
+    pub fn submit(&self, request: Request, answer: CompletionCallback) {
         let now = self.now();
         let mut state = self.lock();
         let state_of = &mut *state;
@@ -271,7 +271,7 @@ impl Server {
         answers.into_iter().for_each(|answer| answer());
     }
 
-    /// Answers what becomes due, for as long as the process lives.
+    /// Answers requests as they become due, for the life of the process.
     fn keep_time(&self) {
         // The kernel would otherwise let a sleeper wait 50 us longer, to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -300,7 +300,7 @@ impl Server {
 
 impl State {
     /// The answers that are due, in the order in which they are.
-    fn due(&mut self, now: Time) -> Vec<Answer> {
+    fn due(&mut self, now: Time) -> Vec<CompletionCallback> {
         let mut complete: Vec<Completion> = Vec::new();
         // Event by event, so that the simulation does not run ahead to the present: requests on their way count as
         // having come a little earlier.

@@ -1,7 +1,7 @@
 //! Linux AIO: up to `depth` requests of one thread in flight, one for each `io_submit`, as `InnoDB` and sysbench do.
 //!
 //! Only direct I/O is asynchronous: through the page cache `io_submit` itself does the I/O, and a full queue is reaped
-//! at once.
+//! immediately.
 //!
 //! An island: the calls have no wrapper in any library, and the kernel reads and writes memory that Rust thinks is
 //! ours. Why that is sound:
@@ -62,7 +62,7 @@ struct Event {
 
 const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<Event>() == 32);
 
-/// A queue of the kernel, destroyed when dropped (which waits for what is in flight).
+/// A queue of the kernel, destroyed when dropped (which waits for requests in flight).
 #[derive(Debug)]
 struct Context(libc::c_ulong);
 
@@ -78,8 +78,7 @@ impl Context {
     /// Gives the kernel one request.
     ///
     /// # Safety
-    /// The block's memory stays until its completion was taken, and nobody writes to it (for a read: touches it) until
-    /// then.
+    /// The block's memory stays until its completion was taken, and is not written (for a read: touched) until then.
     unsafe fn submit(&self, block: &mut ControlBlock) -> Result<(), Errno> {
         let mut blocks: [*mut ControlBlock; 1] = [block];
         loop {
@@ -104,7 +103,7 @@ impl Context {
             tv_nsec: (time.0 % 1_000_000_000) as _,
         });
         let time: *mut libc::timespec = time.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: room for as many events as it is said to have; the time is null or valid during the call.
+        // SAFETY: room for the stated number of events; the time is null or valid during the call.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
@@ -126,7 +125,7 @@ impl Drop for Context {
     }
 }
 
-/// Whether a queue of `depth` can be made here.
+/// Tests whether a queue of `depth` can be made here.
 ///
 /// # Errors
 /// [`EngineError::AioUnavailable`].
@@ -147,7 +146,7 @@ pub(crate) struct Aio<'a> {
     /// Start of `read`: taken once, as none of our code may look at it while the kernel writes.
     read_start: *mut u8,
     read_stride: usize,
-    /// Of the largest request.
+    /// Length of the largest request.
     len: usize,
     files: &'a Files,
     /// Completions taken from the kernel and not yet reaped: the first `taken` of `events`.

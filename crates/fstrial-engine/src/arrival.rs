@@ -1,6 +1,6 @@
-//! The open loop: when the requests of a thread are due. A due time depends on the rate alone, never on when earlier
-//! requests complete, and latency counts from it: a stall is seen by every request that fell due while it lasted, and
-//! not only by the one that was under way (what Gil Tene calls coordinated omission).
+//! The open loop: due times of a thread's requests. A due time depends on the rate alone, never on when earlier
+//! requests complete, and latency counts from it: a stall affects every request that fell due while it lasted, and not
+//! only the one in flight (its omission is what Gil Tene calls coordinated omission).
 //!
 //! Constant arrivals of a load's threads interleave: thread t of n makes requests t, t + n, t + 2n, ... of an evenly
 //! spaced sequence. Poisson arrivals are drawn for each thread; together they are Poisson again.
@@ -31,7 +31,7 @@ pub(crate) struct Arrivals {
     exact: u128,
     /// The same, in whole ticks.
     next: u64,
-    /// Nobody waits for a request beyond this tick.
+    /// Requests are not awaited beyond this tick.
     end: u64,
     spin: u64,
 }
@@ -43,7 +43,7 @@ enum Gaps {
     Poisson(f64, Generator),
 }
 
-/// What comes next in a loop over turns.
+/// Next step in a loop over turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A turn, whose latency counts from this tick.
@@ -53,7 +53,7 @@ pub(crate) enum Next {
 }
 
 impl Arrivals {
-    /// The next turn: at once in a closed loop, when it is due in an open one.
+    /// The next turn: immediately in a closed loop, when it is due in an open one.
     #[inline]
     pub(crate) fn next(arrivals: &mut Option<Self>, now: u64) -> Next {
         match arrivals {
@@ -97,14 +97,14 @@ impl Arrivals {
 
     /// The load starts at this tick. To be called once, on the thread that will wait.
     pub(crate) fn start_at(&mut self, start: u64) {
-        // Sleeps end up to 50 us late by default. Where it cannot be set the latencies are that much longer.
+        // Sleeps end up to 50 us late by default. If it cannot be set the latencies are that much longer.
         let _optional = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         self.exact = self.exact.saturating_add(u128::from(start) << 64);
         self.next = (self.exact >> 64) as u64;
         self.end = self.end.saturating_add(start);
     }
 
-    /// Whether the next request is due.
+    /// True if the next request is due.
     #[inline]
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.next <= now
@@ -123,7 +123,7 @@ impl Arrivals {
         due
     }
 
-    /// How long to wait for other things at most, in nanoseconds: close to the next due time, never beyond it.
+    /// Limit of other waits, in nanoseconds: close to the next due time, never beyond it.
     pub(crate) fn patience_ns(&self, now: u64) -> u64 {
         self.clock.nanos(self.next.min(self.end).saturating_sub(now).saturating_sub(self.spin))
     }
@@ -146,7 +146,7 @@ impl Arrivals {
     }
 }
 
-/// Which part of a load's arrivals.
+/// Part of a load's arrivals.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     thread: usize,

@@ -1,4 +1,4 @@
-//! What holds for every backend: the bytes, the syncs, the flags and the layouts.
+//! Common invariants of all backends: the bytes, the syncs, the flags and the layouts.
 
 use crate::{
     EngineError, Target,
@@ -38,7 +38,7 @@ use std::{
 /// Blocks of the file in memory that engines are tested on.
 const BLOCKS: u64 = 16;
 
-/// What the file holds by the slow way, and what is in flight.
+/// The file's content by the slow way, and the requests in flight.
 struct Model {
     len: usize,
     image: Vec<u8>,
@@ -54,7 +54,7 @@ impl Model {
         Self { len, image, mirror, free: (0..depth).rev().collect(), in_flight: Vec::new() }
     }
 
-    /// Makes requests of blocks, never two of one block at once, and compares every byte read.
+    /// Makes requests of blocks, never two of one block concurrently, and compares every byte read.
     fn drive(&mut self, engine: &mut (impl Engine + Memory), requests: &[(bool, u64)]) {
         for (write, block) in requests {
             let request = Request {
@@ -97,7 +97,7 @@ impl Model {
     }
 }
 
-/// Runs requests through the backend of `io` and compares what it read, and the file, with the model.
+/// Runs requests through the backend of `io` and compares its reads, and the file, with the model.
 fn compare(io: &Io, requests: &[(bool, u64)]) {
     let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
     let size = BLOCKS * len as u64;
@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// What an engine was told, in order.
+/// Calls received by an engine, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Read,
@@ -148,16 +148,16 @@ enum Told {
     Sync(usize),
 }
 
-/// Does nothing, completes the oldest request at each wait, and keeps what it was told.
+/// Does nothing, completes the oldest request at each wait, and records its calls.
 struct Listener<'a> {
     len: usize,
     in_flight: std::collections::VecDeque<usize>,
-    told: &'a RefCell<Vec<Told>>,
+    reported: &'a RefCell<Vec<Told>>,
 }
 
 impl Listener<'_> {
-    fn told(&self, what: Told) {
-        self.told.borrow_mut().push(what);
+    fn reported(&self, what: Told) {
+        self.reported.borrow_mut().push(what);
     }
 }
 
@@ -165,7 +165,7 @@ impl Engine for Listener<'_> {
     const WAITS_BY: &'static str = "nothing";
 
     fn push(&mut self, slot: usize, request: &Request) {
-        self.told(if request.write { Told::Write } else { Told::Read });
+        self.reported(if request.write { Told::Write } else { Told::Read });
         self.in_flight.push_back(slot);
     }
 
@@ -179,42 +179,45 @@ impl Engine for Listener<'_> {
 
     fn sync(&mut self, file: usize, _: &OwnedFd, _: SyncCall) -> (&'static str, Result<(), Errno>) {
         assert!(self.in_flight.is_empty(), "nothing is in flight at a sync");
-        self.told(Told::Sync(file));
+        self.reported(Told::Sync(file));
         ("sync", Ok(()))
     }
 }
 
-/// What a backend is told by a moment of such a load.
-fn told(io: &Io) -> Vec<Told> {
-    let told = RefCell::new(Vec::new());
+/// The calls of a moment of such a load to a backend.
+fn reported(io: &Io) -> Vec<Told> {
+    let reported = RefCell::new(Vec::new());
     let (clock, load) = (Clock::best(), load_of(io.clone(), 1));
     let timeline = Timeline::new(clock, 0, Nanos(0), Nanos::millis(20));
     let files = Files {
         fds: (0..io.files).flat_map(|_| memory_file(0).fds).collect(),
         paths: (0..io.files).map(|n| format!("file {n}").into()).collect(),
     };
-    let listener =
-        Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
+    let listener = Listener {
+        len: io.block_size.0 as usize,
+        in_flight: std::collections::VecDeque::new(),
+        reported: &reported,
+    };
     let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
     let recorder = Recorder::new(timeline, &lanes(io, Until::Time));
     let time = Timekeeper::new(recorder, Pace::new(clock, Percent(0.0)));
     Drive::new(listener, io, requests.into(), &files, time).run(clock.now());
-    told.into_inner()
+    reported.into_inner()
 }
 
 /// sysbench's rule, as its generator has it: before each request, if something was written since the last series and
 /// the number of requests is a multiple of the frequency, every file is synced in order.
 fn sysbench_series(requests: &[Told], every: usize, files: usize) -> Vec<Told> {
-    let (mut told, mut dirty) = (Vec::new(), false);
+    let (mut reported, mut dirty) = (Vec::new(), false);
     for (n, request) in requests.iter().enumerate() {
         if dirty && n % every == 0 {
-            told.extend((0..files).map(Told::Sync));
+            reported.extend((0..files).map(Told::Sync));
             dirty = false;
         }
         dirty |= *request == Told::Write;
-        told.push(*request);
+        reported.push(*request);
     }
-    told
+    reported
 }
 
 fn sysbench(every: u32, files: u32, depth: u16) -> Io {
@@ -234,11 +237,11 @@ fn sysbench(every: u32, files: u32, depth: u16) -> Io {
 #[test]
 fn sysbench_events_come_in_its_order() {
     // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
-    let told = told(&sysbench(5, 2, 1));
+    let reported = reported(&sysbench(5, 2, 1));
     let write = [Told::Write; 5];
     let expected: Vec<Told> = [&write[..], &[Told::Sync(0), Told::Sync(1)], &write[..]].concat();
-    assert_eq!(told[..12], expected);
-    assert!(told.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end again");
+    assert_eq!(reported[..12], expected);
+    assert!(reported.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end again");
 }
 
 #[test]
@@ -247,15 +250,16 @@ fn series_follow_sysbench_at_any_mix_and_depth() {
         [(0.0, 1, 1, 1), (60.0, 3, 2, 1), (90.0, 4, 3, 8), (99.0, 2, 5, 1), (50.0, 100, 7, 16)]
     {
         let io = Io { reads: Percent(reads), ..sysbench(every, files, depth) };
-        let mut told = told(&io);
-        told.truncate(told.len() - files as usize);
-        let requests: Vec<_> = told.iter().copied().filter(|what| !matches!(what, Told::Sync(_))).collect();
+        let mut reported = reported(&io);
+        reported.truncate(reported.len() - files as usize);
+        let requests: Vec<_> =
+            reported.iter().copied().filter(|what| !matches!(what, Told::Sync(_))).collect();
         assert!(requests.len() > 300, "{}", requests.len());
         let expected = sysbench_series(&requests, every as usize, files as usize);
         // The time may be over between the request that makes a series due and the series, or right after it.
-        let both = told.len().min(expected.len());
-        assert!(told.len() - both <= files as usize && expected.len() - both <= files as usize);
-        assert_eq!(told[..both], expected[..both], "{io:?}");
+        let both = reported.len().min(expected.len());
+        assert!(reported.len() - both <= files as usize && expected.len() - both <= files as usize);
+        assert_eq!(reported[..both], expected[..both], "{io:?}");
     }
 }
 
@@ -268,7 +272,7 @@ fn threads_of_one_cursor_count_together_on_every_backend() {
         let of = |kind| count(&result, kind);
         assert_eq!(of(OperationKind::READ) + of(OperationKind::WRITE), result.operations);
         let (syncs, expected) = (of(OperationKind::FSYNC), result.operations / 10 * 3);
-        // What is in flight at either end of the time belongs to no side; ten requests may all be reads (0.4^10).
+        // Requests in flight at either end of the time belong to no side; ten requests may all be reads (0.4^10).
         let slack = 6 + 3 * u64::from(io.depth) + expected / 100;
         assert!(syncs.abs_diff(expected) <= slack, "{io:?}: {syncs} syncs, not {expected}");
     }
@@ -290,8 +294,8 @@ fn threads_of_one_cursor_fill_the_files_once_on_every_backend() {
 
 #[test]
 fn loads_that_only_read_sync_nothing() {
-    let told = told(&Io { reads: Percent(100.0), ..sysbench(1, 2, 1) });
-    assert!(told.len() > 100 && told.iter().all(|what| *what == Told::Read));
+    let reported = reported(&Io { reads: Percent(100.0), ..sysbench(1, 2, 1) });
+    assert!(reported.len() > 100 && reported.iter().all(|what| *what == Told::Read));
 }
 
 #[test]

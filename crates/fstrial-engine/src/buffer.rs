@@ -18,7 +18,7 @@ const DUPLICATES: usize = 16;
 const MAX_DUPLICATES: usize = 4 << 20;
 /// Bytes at the start of each page that are made new for each write.
 const STAMP: usize = 8;
-/// What [`Data::RepeatedWord`] repeats.
+/// The word repeated by [`Data::RepeatedWord`].
 const WORD: [u8; 8] = *b"fstrial\n";
 
 /// Zeroed, page-aligned memory of fixed length.
@@ -44,7 +44,7 @@ impl Pages {
     }
 }
 
-/// Makes what the files hold before the clock starts.
+/// Makes the content of files before the clock starts.
 #[derive(Debug)]
 pub(crate) struct Filler {
     data: Data,
@@ -70,7 +70,7 @@ impl Filler {
         Self { data, generator, block, duplicate_below, duplicates }
     }
 
-    /// Whether two stretches differ, so that each must be filled.
+    /// True if two stretches differ, so that each must be filled.
     pub(crate) fn varies(&self) -> bool {
         match self.data {
             Data::Random | Data::Mixed { .. } => true,
@@ -109,15 +109,15 @@ pub(crate) fn fill(data: Data, bytes: &mut [u8], generator: &mut Generator) {
 
 /// Random bytes at the start of each page of a block, the rest of which compresses away.
 ///
-/// The share is kept in every page: whatever unit a filesystem or device compresses (4 KiB to 1 MiB are in use), it
-/// finds the same share. At least the stamp stays, or all pages would be duplicates.
+/// The share is kept in every page: at any compression unit of a filesystem or device (4 KiB to 1 MiB are in use), it
+/// is the same. At least the stamp stays, or all pages would be duplicates.
 fn random_head(compressible: Percent, block: usize) -> usize {
     let page = block.min(PAGE);
     let random = ((1.0 - compressible.fraction()) * page as f64).round() as usize;
     random.clamp(STAMP.min(page), page)
 }
 
-/// How many different blocks the duplicates repeat.
+/// Number of distinct blocks among the duplicates.
 fn duplicate_blocks(duplicate: Percent, block: usize) -> usize {
     if duplicate.is_zero() { 0 } else { (MAX_DUPLICATES / block.max(1)).clamp(1, DUPLICATES) }
 }

@@ -1,9 +1,9 @@
 //! The common clock of a run, and the CPU time of a thread.
 //!
 //! The time-stamp counter of the processor is read in a few nanoseconds, but only some counters are clocks. It is used
-//! when the processor says that it runs at one rate and never stops, the kernel itself keeps time with it, and two
-//! calibrations in a row against `CLOCK_MONOTONIC` agree. Otherwise, and on other architectures than `x86_64`, the
-//! clock is `CLOCK_MONOTONIC` itself. [`Anchor`] checks after a run that both still agree.
+//! if the processor reports a constant rate without stops, the kernel itself keeps time with it, and two consecutive
+//! calibrations against `CLOCK_MONOTONIC` agree. Otherwise, and on other architectures than `x86_64`, the clock is
+//! `CLOCK_MONOTONIC` itself. [`Anchor`] checks after a run that both still agree.
 //!
 //! An island: `_rdtsc` and `getrusage` have no safe wrapper among the dependencies.
 #![expect(unsafe_code, reason = "rdtsc and getrusage(RUSAGE_THREAD) have no safe wrapper")]
@@ -17,7 +17,7 @@ use rustix::{
 };
 use std::{cell::Cell, num::NonZeroU64, sync::OnceLock};
 
-/// A clock in ticks, and what a tick is. Copy it freely: it is a few words.
+/// A clock in ticks, and their length. Copy it freely: it is a few words.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     source: ClockSource,
@@ -61,12 +61,12 @@ impl Clock {
         Self { source: ClockSource::Monotonic, scale: 1 << 32, reason }
     }
 
-    /// What this clock reads.
+    /// Source of this clock.
     pub const fn source(&self) -> ClockSource {
         self.source
     }
 
-    /// Why it is this one, in words.
+    /// The reason for the choice, as text.
     pub const fn reason(&self) -> &'static str {
         self.reason
     }
@@ -103,7 +103,7 @@ pub(crate) struct Pace {
     last: Cell<Option<(u64, u64)>>,
 }
 
-/// What is added to a wait is slept through from this on, but for the end of it, which a sleep would miss.
+/// From this length on an addition to a wait is slept, except for the end of it, which a sleep would miss.
 const SLEEPABLE_NS: u64 = 100_000;
 const SLEEP_MISSES_NS: u64 = 50_000;
 
@@ -157,8 +157,9 @@ impl Pace {
     }
 }
 
-/// Ticks for which a thread ran in a wait that began at tick `before`: its CPU time (ns) since the end of the last long wait, less
-/// the time between the two. It is assumed to have run for all of that: where it also waited briefly, the result is too small.
+/// Ticks for which a thread ran in a wait that began at tick `before`: its CPU time (ns) since the end of the last long
+/// wait, less the time between the two. It is assumed to have run for all of that: if it also waited briefly, the
+/// result is too small.
 fn ran_within(before: u64, (end, cpu_then): (u64, u64), cpu_now: u64, clock: &Clock) -> u64 {
     clock.ticks(cpu_now.saturating_sub(cpu_then)).saturating_sub(before.saturating_sub(end))
 }
@@ -230,7 +231,7 @@ impl CpuTime {
     }
 }
 
-/// Whether the processor's counter is a clock on such a machine, and why (not).
+/// Decides if the processor's counter is a clock on such a machine, with the reason.
 fn counter_usable(cpuinfo: &str, kernel_clock: &str) -> Result<&'static str, &'static str> {
     if !cfg!(target_arch = "x86_64") {
         return Err("this architecture has no time-stamp counter that fstrial knows");
@@ -244,9 +245,9 @@ fn counter_usable(cpuinfo: &str, kernel_clock: &str) -> Result<&'static str, &'s
     }
     match kernel_clock {
         "tsc" => Ok("the counter is invariant and the kernel itself keeps time with it"),
-        // Both are pages by which the host tells how its own counter maps to time; a guest that also sees the
-        // invariant flags reads the same counter, at one rate unless it is moved to another host (the check at the
-        // end of each run finds that).
+        // Both are pages by which the host publishes its own counter's mapping to time; a guest that also sees the
+        // invariant flags reads the same counter, at one rate unless it is moved to another host (the check at the end
+        // of each run finds that).
         "kvm-clock" => Ok("the counter is invariant and the kernel's kvm-clock is derived from it"),
         "hyperv_clocksource_tsc_page" => {
             Ok("the counter is invariant and the kernel's Hyper-V page is derived from it")
@@ -255,7 +256,7 @@ fn counter_usable(cpuinfo: &str, kernel_clock: &str) -> Result<&'static str, &'s
     }
 }
 
-/// What is calibrated against what: a seam for the tests.
+/// The two sides of a calibration: a seam for the tests.
 trait Pair {
     fn counter(&self) -> u64;
     fn monotonic_ns(&self) -> u64;

@@ -1,7 +1,7 @@
 //! One place in the files for all threads of a load: the one who asks gets the next request, or the next sync of a series.
 //!
 //! As sysbench's generator behind its mutex: the order of requests, the count that makes a series of syncs due and the
-//! ratio of reads to writes belong to all threads together. What each thread does with its request is its own.
+//! ratio of reads to writes belong to all threads together. The execution of a request is its thread's own.
 
 use crate::requests::{Geometry, Request, Requests};
 use fstrial_model::{
@@ -10,7 +10,7 @@ use fstrial_model::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a thread is to do next.
+/// The next step of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Request(Request),
@@ -20,7 +20,7 @@ pub(crate) enum Next {
     Nothing,
 }
 
-/// Where a thread has its requests from.
+/// Source of a thread's requests.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one for each thread, and read in its loop")]
 pub(crate) enum Source {
@@ -47,17 +47,17 @@ impl From<Requests> for Source {
     }
 }
 
-/// Whether the cursor counts towards the syncs and hands them out; otherwise each thread does, for itself.
+/// True if the cursor counts towards the syncs and hands them out; otherwise each thread does, for itself.
 pub(crate) fn counts_syncs(io: &Io) -> bool {
     io.sharing == Sharing::Cursor && io.fsync_counts == FsyncCounts::Requests
 }
 
 /// The place that all threads share.
 #[derive(Debug)]
-pub(crate) struct Cursor(Mutex<Place>);
+pub(crate) struct Cursor(Mutex<CursorPosition>);
 
 #[derive(Debug)]
-struct Place {
+struct CursorPosition {
     requests: Requests,
     /// Requests still to be handed out.
     left: u64,
@@ -66,7 +66,7 @@ struct Place {
     /// A series of syncs is due after this many requests; 0 is never.
     every: u64,
     files: u32,
-    /// Whether a write was handed out since the last series.
+    /// True if a write was handed out since the last series.
     written: bool,
     /// The file that the series in hand continues with.
     next_sync: u32,
@@ -82,7 +82,7 @@ impl Cursor {
             };
             let every = if counts_syncs(io) { u64::from(io.fsync_every) } else { 0 };
             let (requests, files) = (Requests::new(load, io, geometry, 0), geometry.files);
-            let place = Place { requests, left, out: 0, every, files, written: false, next_sync: 0 };
+            let place = CursorPosition { requests, left, out: 0, every, files, written: false, next_sync: 0 };
             Arc::new(Self(Mutex::new(place)))
         })
     }
@@ -92,12 +92,12 @@ impl Cursor {
     }
 
     /// A panic of another thread leaves nothing half done here.
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, CursorPosition> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl CursorPosition {
     fn next(&mut self) -> Next {
         if self.written && self.every > 0 && self.out.is_multiple_of(self.every) {
             return Next::Sync(self.sync());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// As the tool prints under strace: r and w for requests, s0 and on for syncs.
-    fn told(cursor: &Arc<Cursor>, times: usize) -> String {
+    fn reported(cursor: &Arc<Cursor>, times: usize) -> String {
         let one = |_| match cursor.next() {
             Next::Request(request) => {
                 cursor.place().requests.completed(request.write);
@@ -155,11 +155,11 @@ mod tests {
     fn series_are_counted_over_all_and_handed_out_file_by_file() {
         let writes = Io { reads: Percent(0.0), files: 2, fsync_every: 5, ..io() };
         // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
-        assert_eq!(told(&cursor(&writes), 12), "w w w w w s0 s1 w w w w w");
+        assert_eq!(reported(&cursor(&writes), 12), "w w w w w s0 s1 w w w w w");
         let mixed = Io { reads: Percent(60.0), mix: Mix::Ratio, ..writes.clone() };
-        assert_eq!(told(&cursor(&mixed), 14), "r w r w r s0 s1 r w r w r s0 s1");
+        assert_eq!(reported(&cursor(&mixed), 14), "r w r w r s0 s1 r w r w r s0 s1");
         let reads = Io { reads: Percent(100.0), ..writes };
-        assert_eq!(told(&cursor(&reads), 12), "r r r r r r r r r r r r");
+        assert_eq!(reported(&cursor(&reads), 12), "r r r r r r r r r r r r");
     }
 
     #[test]

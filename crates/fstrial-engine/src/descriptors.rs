@@ -1,9 +1,9 @@
 //! A table of file descriptors of a thread's own.
 //!
 //! Threads of a process share one table. While they do, the kernel counts a reference to the file up and down for each
-//! system call (two atomic operations, about 40 ns of a `pread` here), and takes a lock that all threads share for
-//! each `open` and `close`. A process with one thread pays neither, nor does a thread with its own table; so what is
-//! measured is the filesystem, not the generator's table.
+//! system call (two atomic operations, about 40 ns of a `pread` here), and takes a lock that all threads share for each
+//! `open` and `close`. A process with one thread pays neither, nor does a thread with its own table; so the measurement
+//! is of the filesystem, not of the generator's table.
 //!
 //! An island: descriptors are closed that others own, but only this thread's copies of them.
 #![expect(unsafe_code, reason = "no wrapper closes a range of descriptors")]
@@ -18,9 +18,8 @@ use std::{
 /// Descriptors 0 to 2.
 const STANDARD_STREAMS: u32 = 3;
 
-/// While this lives, the calling thread has its own table, with copies of the descriptors that it is lent: what the
-/// thread opens, others do not see, and what they open or close, it does not. To be dropped last of all that has
-/// descriptors.
+/// While this lives, the calling thread has its own table, with copies of the descriptors that it is lent: files it
+/// opens are invisible to others, and vice versa. To be dropped after everything that has descriptors.
 #[derive(Debug)]
 pub(crate) struct OwnTable {
     /// Not to be sent to another thread.
@@ -30,10 +29,10 @@ pub(crate) struct OwnTable {
 impl OwnTable {
     /// Needs Linux 5.9. None where the kernel (or a container's filter) refuses: then the table stays shared.
     ///
-    /// Copies of what is not `lent` are closed, but for the standard streams: a file that another thread deletes would
-    /// live on as long as a copy of its descriptor.
+    /// Copies not in `lent` are closed, except for the standard streams: a file that another thread deletes would live
+    /// on as long as a copy of its descriptor.
     pub(crate) fn new(lent: &[BorrowedFd<'_>]) -> Option<Self> {
-        // An empty range: what counts is the flag. `unshare` would do the same, but filters often forbid it.
+        // An empty range: only the flag matters. `unshare` would do the same, but filters often forbid it.
         close_range(u32::MAX..=u32::MAX, libc::CLOSE_RANGE_UNSHARE).ok()?;
         let mut keep: Vec<u32> = lent.iter().filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok()).collect();
         keep.sort_unstable();
@@ -49,22 +48,23 @@ impl OwnTable {
 }
 
 impl Drop for OwnTable {
-    /// Closes the copies now. The kernel would when the thread is gone, but it tells anyone who joins the thread a moment
-    /// before; an unmount that follows at once would find the filesystem busy.
+    /// Closes the copies now. The kernel would when the thread is gone, but it reports that to a joining thread a
+    /// moment before; an immediate unmount would find the filesystem busy.
     fn drop(&mut self) {
         close(0..=u32::MAX);
     }
 }
 
-/// Closes what there is of a range, in a table of this thread's own.
+/// Closes the open descriptors of a range, in this thread's own table.
 fn close(range: RangeInclusive<u32>) {
     let closed = close_range(range, 0);
     debug_assert!(closed.is_ok(), "it worked in `new`");
 }
 
 fn close_range(range: RangeInclusive<u32>, flags: u32) -> Result<(), Errno> {
-    // SAFETY: no memory is passed. Called with a range in which nothing is open, or by `close` on a table that no other
-    // thread has; what this thread owned was dropped before, and what it borrowed lives on in its owner's table.
+    // SAFETY: no memory is passed. Called with a range without open descriptors, or by `close` on a table that no other
+    // thread has; this thread's owned descriptors were dropped before, and borrowed ones live on in their owner's
+    // table.
     let result = unsafe { libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), flags) };
     if result == 0 {
         Ok(())
@@ -119,7 +119,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let _table = OwnTable::new(&[]).unwrap();
-                // Far above what other tests have open.
+                // Far above the descriptors of other tests.
                 let high = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 900).unwrap();
                 send.send(high.as_fd().as_raw_fd()).unwrap();
                 let _ended = wait.recv();

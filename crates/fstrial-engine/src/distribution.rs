@@ -1,7 +1,7 @@
 //! Draws block numbers with the distributions of `fstrial_model`: the formulas of the tools that made each known.
 //!
-//! Everything that depends on the number of blocks is computed once. The functions are libm's: the same seed gives the
-//! same requests on every machine, whatever its C library is.
+//! All values that depend on the number of blocks are computed once. The functions are libm's: the same seed gives the
+//! same requests on every machine, independent of its C library.
 
 use crate::{
     generator::{Generator, Stream},
@@ -48,14 +48,14 @@ pub(crate) struct Special {
     t: f64,
     /// u is scaled by this; below `t` the bell is drawn.
     r: f64,
-    /// Width of the hot stretch less one, and where it begins.
+    /// Width of the hot stretch less one, and its beginning.
     d: f64,
     start: f64,
     iterations: u32,
 }
 
-/// Stretches of blocks, by Walker's alias method (1977): a column is drawn, then one of the two zones in it, in constant
-/// time whatever the number of zones.
+/// Stretches of blocks, by Walker's alias method (1977): a column is drawn, then one of the two zones in it, in
+/// constant time for any number of zones.
 #[derive(Debug, Clone)]
 pub(crate) struct Zones(Box<[Column]>);
 
@@ -170,7 +170,7 @@ impl Zones {
         let count = zones.len() as f64 / zones.iter().map(|(_, weight)| weight).sum::<f64>();
         let mut columns: Vec<Column> =
             zones.iter().map(|(zone, _)| Column { second_from: u64::MAX, zones: [*zone; 2] }).collect();
-        // What is left of each zone, in columns. One that fills less than its own is joined by one that fills more.
+        // The rest of each zone, in columns. One that fills less than its own is joined by one that fills more.
         let mut left: Vec<f64> = zones.iter().map(|(_, weight)| weight * count).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) =
             (0..zones.len()).partition(|zone| left[*zone] < 1.0);
@@ -278,8 +278,8 @@ mod tests {
         counts.iter().sum::<f64>() / f64::from(DRAWS)
     }
 
-    /// Chi-squared of counts against expected shares is what chance makes it, within five standard deviations.
-    /// Neighbouring cells are taken together until 20 draws are expected.
+    /// Chi-squared of counts against expected shares is within five standard deviations of its expectation.
+    /// Neighbouring cells are merged until 20 draws are expected.
     fn assert_fits(counts: &[f64], expected: impl Fn(usize) -> f64) {
         let (mut chi2, mut cells, mut got, mut want, mut total) = (0.0, 0, 0.0, 0.0, 0.0);
         for (number, count) in counts.iter().enumerate() {
@@ -390,7 +390,7 @@ mod tests {
             assert!(counts.iter().zip(&expected).all(|(count, share)| *share > 0.0 || *count == 0.0));
             assert_fits(&counts, |number| expected[number]);
         }
-        // In bytes, of blocks of 4 KiB, as zoned_abs: what lies behind the zones is left alone.
+        // In bytes, of blocks of 4 KiB, as zoned_abs: blocks after the zones are left alone.
         let counts = counts("zones:1MiB:70,64KiB:20,10KiB:10".parse().unwrap(), 1000);
         let zones = [(0..256, 0.7), (256..272, 0.2), (272..274, 0.1)];
         assert_fits(&counts, |number| {
@@ -436,8 +436,8 @@ mod tests {
 
     #[test]
     fn special_has_its_quirk() {
-        // 10 001 numbers: t = 10 000, d = 100, the hot stretch begins at 4950. u lies in [0.25, 1), so hot numbers
-        // begin at 4950 + 0.25 * 101 = 4975.25, and the lowest quarter gets only what the bell gives it.
+        // 10 001 numbers: t = 10 000, d = 100, the hot stretch begins at 4950. u is in [0.25, 1), so hot numbers begin
+        // at 4950 + 0.25 * 101 = 4975.25, and the lowest quarter gets only the bell's share.
         let special = Distribution::Special { percent: 1, resolution: 75, iterations: 12 };
         let counts = counts(special, 10_001);
         let (quiet, hot) = (share(&counts[4950..4975]), share(&counts[4975..=5050]));

@@ -24,14 +24,14 @@ pub(crate) trait Engine {
     const WAITS_BY: &'static str;
     /// Takes a request into a free slot, and may start it.
     fn push(&mut self, slot: usize, request: &Request);
-    /// Whether something is to be reaped before more is pushed.
+    /// True if a completion is to be reaped before more is pushed.
     #[inline]
     fn is_ready(&self) -> bool {
         false
     }
-    /// Starts what was pushed and waits until at least one request is complete, or until `at_most` has gone by (if it
-    /// is given; a signal may end such a wait early): then it is `Ok` too, and there may be nothing to reap. At least
-    /// one must be in flight.
+    /// Starts the pushed requests and waits until at least one is complete, or until `at_most` has gone by (if it is
+    /// given; a signal may end such a wait early): then it is `Ok` too, and there may be nothing to reap. At least one
+    /// must be in flight.
     fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno>;
     /// Gives the slot and the bytes transferred (or the error) of each complete request, and frees the slot.
     fn reap(&mut self, done: impl FnMut(usize, Result<usize, Errno>));
@@ -44,18 +44,18 @@ pub(crate) trait Engine {
 /// The memory of a way to hand requests to the kernel, one stretch for each slot.
 #[cfg(test)]
 pub(crate) trait Memory {
-    /// What the last read of a slot went into; the slot must not be in flight.
+    /// The destination of a slot's last read; the slot must not be in flight.
     fn last_read(&self, slot: usize) -> &[u8];
 }
 
-/// Which files a thread has to sync, and when.
+/// The syncs that a thread owes: their files and times.
 #[derive(Debug)]
 struct Owed {
     every: u32,
     call: SyncCall,
     counts: FsyncCounts,
     all_files: bool,
-    /// What [`Owed::counts`] says, since the last sync came due.
+    /// Count of [`Owed::counts`] since the last sync came due.
     count: u32,
     /// Files written since they were last synced; both have room for all files from the start.
     dirty: Vec<u32>,
@@ -66,11 +66,11 @@ struct Owed {
 /// A sync that is due.
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// The slot of the write that owes it, until that completes; none where a sync belongs to no request.
+    /// The slot of the write that owes it, until that completes; none if a sync belongs to no request.
     slot: Option<usize>,
     /// When that write started, and whether it went well.
     start: u64,
-    /// What the operation moved: none before the write is complete.
+    /// Bytes moved by the operation: none before the write is complete.
     bytes: Option<u64>,
 }
 
@@ -137,13 +137,13 @@ pub(crate) struct Drive<'a, E> {
     free: Vec<usize>,
     owed: Owed,
     sync_at_end: bool,
-    /// Whether some requests are updates.
+    /// True if some requests are updates.
     updates: bool,
     /// The next request, if it is known: one that cannot go out before all others are complete, or a cursor's.
     held: Option<Request>,
     /// Requests still to be made.
     left: u64,
-    /// Slots whose read is complete and whose write of the same block has to follow.
+    /// Slots whose read is complete and whose write of the same block is pending.
     halfway: Vec<usize>,
 }
 
@@ -209,7 +209,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.time.recorder
     }
 
-    /// Whether there is nothing but requests: none is due at a time, owes a sync, is an update or the last.
+    /// True if there are only requests: none is due at a time, owes a sync, is an update or the last.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
         own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
@@ -253,7 +253,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.free.len() + self.halfway.len() == self.flights.len()
     }
 
-    /// Whether there is a request to make: always, or when it is due.
+    /// True if there is a request to make: always, or when it is due.
     #[inline]
     fn is_due(&self) -> bool {
         self.time.arrivals.as_ref().is_none_or(|arrivals| arrivals.is_due(self.time.now))
@@ -314,8 +314,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// Asks the cursor of all threads: holds the request that it gives, or syncs the file, which does not wait for what
-    /// is in flight. A call of its own, so that requests of a thread's own stay in registers.
+    /// Asks the cursor of all threads: holds the resulting request, or syncs the file, which does not wait for requests
+    /// in flight. A separate call, so that requests of a thread's own stay in registers.
     #[inline(never)]
     fn ask(&mut self) {
         let Source::Shared(cursor) = &self.source else { return };
@@ -337,8 +337,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.push(slot, &flight.request);
     }
 
-    /// Cuts a file to nothing, unless something is in flight (the slot of this very
-    /// request is not free either). The time it takes belongs to no operation.
+    /// Cuts a file to nothing, unless something is in flight (the slot of this very request is not free either). The
+    /// time it takes belongs to no operation.
     #[cold]
     fn restart(&mut self, file: u32) -> bool {
         if self.free.len() + 1 + self.halfway.len() < self.flights.len() {
@@ -424,7 +424,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// Syncs one file and records it; says whether that went well.
+    /// Syncs one file and records it; returns whether that went well.
     fn sync_file(&mut self, file: usize) -> bool {
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
@@ -435,8 +435,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         result.is_ok()
     }
 
-    /// Syncs every file after the time is over. That is in no latency any more, but what was written in the measured
-    /// time and cannot be made durable is an error of the run.
+    /// Syncs every file after the time is over. That is in no latency any more, but data written in the measured time
+    /// that cannot be made durable are an error of the run.
     fn sync_all(&mut self) {
         for (file, fd) in self.files.fds.iter().enumerate() {
             let (name, result) = self.engine.sync(file, fd, self.owed.call);
@@ -487,7 +487,7 @@ mod tests {
         stall: u64,
         stalled: u64,
         pushed: u64,
-        /// What was pushed and is not complete, and how long it still takes: as a queue.
+        /// Pushed and incomplete requests with their remaining time: as a queue.
         queue: std::collections::VecDeque<(usize, u64)>,
         log: Vec<Request>,
     }
@@ -592,7 +592,7 @@ mod tests {
 
     #[test]
     fn requests_go_out_when_due_though_others_are_in_flight() {
-        // 5 ms of service each, due every 10 ms by turns of a pair: nothing waits for its turn.
+        // 5 ms of service each, due every 10 ms by turns of a pair: no request waits for its turn.
         let result = run(&mut fake(MS / 2, 3, 5 * MS), deep(8), Some("1000/s"));
         let slow = latencies(&result, OperationKind::OPERATION).count_between(MS, u64::MAX);
         assert!((5..=11).contains(&slow), "those due in 5 ms and the queue behind them, not {slow}");

@@ -1,4 +1,4 @@
-//! What can go wrong before or around the measured time. Errors *of* measured operations are not here: they are an outcome and are
+//! Errors before or around the measured time. Errors *of* measured operations are not here: they are an outcome and are
 //! in the result.
 
 use fstrial_model::units::Bytes;
@@ -13,9 +13,9 @@ pub enum EngineError {
     /// A combination that makes no sense or that the engine cannot do; no round would change that.
     #[error("{problem}")]
     Impossible {
-        /// What does not go together.
+        /// The conflict.
         problem: String,
-        /// What to write instead.
+        /// The remedy.
         hint: &'static str,
     },
     /// The files do not fit.
@@ -23,7 +23,7 @@ pub enum EngineError {
     NoSpace {
         /// The file, or the device.
         path: PathBuf,
-        /// What all files need together.
+        /// Need of all files together.
         needed: Bytes,
         /// The kernel's answer.
         source: io::Error,
@@ -63,7 +63,7 @@ pub enum EngineError {
     /// A limit of the process or the machine is in the way: open files, threads.
     #[error("{what}")]
     Limit {
-        /// What was not available.
+        /// The missing feature.
         what: String,
         /// The kernel's answer.
         source: io::Error,
@@ -73,7 +73,7 @@ pub enum EngineError {
     Damaged {
         /// Their folder.
         path: PathBuf,
-        /// What the engine says.
+        /// The engine's message.
         what: String,
     },
     /// Laying out the files failed.
@@ -81,7 +81,7 @@ pub enum EngineError {
     Layout {
         /// The system call.
         operation: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
@@ -100,8 +100,8 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Whether the load itself is refused here (an impossible combination, too little space, a feature that is
-    /// missing), so that trying again changes nothing. Otherwise I/O failed, or the machine did.
+    /// True if the load itself is refused here (an impossible combination, too little space, a missing feature), so
+    /// that a retry changes nothing. Otherwise I/O failed, or the machine did.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Impossible { .. }
@@ -115,7 +115,7 @@ impl EngineError {
         }
     }
 
-    /// What to try.
+    /// The remedy.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Impossible { hint, .. } => Some(hint),
@@ -156,7 +156,7 @@ pub(crate) fn refuse(problem: impl Into<String>, hint: &'static str) -> Result<(
     Err(EngineError::Impossible { problem: problem.into(), hint })
 }
 
-/// A key-value engine that did not do what it was asked for while laying out.
+/// A key-value engine that failed while laying out.
 pub(crate) fn store_failed(folder: &Path, what: String) -> EngineError {
     EngineError::Layout {
         operation: "make a key-value store in",

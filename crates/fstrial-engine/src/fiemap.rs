@@ -1,4 +1,4 @@
-//! Where the blocks of a file lie on its device: the FIEMAP ioctl.
+//! Places of a file's blocks on its device: the FIEMAP ioctl.
 //!
 //! An island: no library wraps it.
 #![expect(unsafe_code, reason = "ioctl takes raw arguments")]
@@ -17,9 +17,9 @@ const FIEMAP: libc::c_ulong = 0xC020_660B;
 const LAST: u32 = 0x1;
 /// Not allocated yet, or somewhere that has no address (inline, in a tail).
 const NOWHERE: u32 = 0x2 | 0x4 | 0x200 | 0x400;
-/// Stored in another form (compressed, encrypted): its length on the device is not told.
+/// Stored in another form (compressed, encrypted): its length on the device is unknown.
 const ENCODED: u32 = 0x8;
-/// Extents asked for at once.
+/// Extents per request.
 const BATCH: usize = 128;
 
 /// `struct fiemap_extent` of <linux/fiemap.h>.
@@ -46,23 +46,23 @@ struct Request {
     extents: [RawExtent; BATCH],
 }
 
-/// A stretch of a file that lies in one piece on the device. In bytes.
+/// A stretch of a file that is contiguous on the device. In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub(crate) logical: u64,
-    /// Where it begins on the device.
+    /// Offset on the device.
     pub(crate) physical: u64,
     /// Its length.
     pub(crate) length: u64,
 }
 
-/// Gives every extent of a file that has an address, in the order of the file. The file must be synced. False if parts
-/// of it are stored in another form, of which the place is not told.
+/// Passes every extent of a file that has an address, in the order of the file. The file must be synced. False if parts
+/// of it are stored in another form, at an unknown place.
 ///
 /// # Errors
-/// The filesystem does not tell (`OPNOTSUPP`).
-pub(crate) fn for_each_extent(file: BorrowedFd<'_>, found: &mut dyn FnMut(Extent)) -> Result<bool, Errno> {
+/// The filesystem does not support it (`OPNOTSUPP`).
+pub(crate) fn for_each_extent(file: BorrowedFd<'_>, matched: &mut dyn FnMut(Extent)) -> Result<bool, Errno> {
     let mut start = 0;
     let mut is_plain = true;
     loop {
@@ -75,8 +75,8 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, found: &mut dyn FnMut(Extent
             reserved: 0,
             extents: [RawExtent::default(); BATCH],
         };
-        // SAFETY: the descriptor is open; `request` has the kernel's layout (a test checks its size), says truthfully
-        // how many extents it has room for, and lives across the call.
+        // SAFETY: the descriptor is open; `request` has the kernel's layout (a test checks its size), states its true
+        // number of extents, and lives across the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut request) };
         if result != 0 {
             return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
@@ -85,7 +85,7 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, found: &mut dyn FnMut(Extent
         for raw in mapped {
             is_plain &= raw.flags & ENCODED == 0;
             if raw.flags & NOWHERE == 0 {
-                found(Extent { logical: raw.logical, physical: raw.physical, length: raw.length });
+                matched(Extent { logical: raw.logical, physical: raw.physical, length: raw.length });
             }
         }
         match mapped.last() {
@@ -95,11 +95,11 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, found: &mut dyn FnMut(Extent
     }
 }
 
-/// Pieces in which a file lies on its device, at least 1: extents that continue each other, in the file and on the device,
-/// are one. The file is synced first, so that it has places.
+/// Pieces of a file on its device, at least 1: extents that continue each other, in the file and on the device, are
+/// one. The file is synced first, so that it has places.
 ///
 /// # Errors
-/// It cannot be opened or synced, or the filesystem does not tell.
+/// It cannot be opened or synced, or the filesystem does not support it.
 pub fn pieces(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     file.sync_all()?;

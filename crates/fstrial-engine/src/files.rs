@@ -25,7 +25,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Bytes written at once while laying out.
+/// Bytes per write of a layout.
 const CHUNK: usize = 1 << 20;
 /// Descriptors that a process needs in addition to the load's files.
 const SPARE_FILES: u64 = 64;
@@ -111,8 +111,8 @@ pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<F
     Ok(Files { fds, paths })
 }
 
-/// Whether a file takes the load's direct requests: by what it says (Linux 6.1; a filesystem that would quietly use
-/// the page cache says 0), and by one read.
+/// Tests whether a file takes the load's direct requests: by its reported alignment (Linux 6.1; 0 on a filesystem that
+/// would silently use the page cache), and by one read.
 fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
     if let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN)
@@ -125,12 +125,12 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
     retry_on_intr(|| pread(fd, block.as_mut_slice(), 0)).map(drop)
 }
 
-/// Bytes of a layout after which the filesystem is synced; 0: only at its end. One process does one job, so it is the
-/// process's, like the limit for its memory that it is there for.
+/// Bytes of a layout after which the filesystem is synced; 0: only at its end. One process does one job, so it is per
+/// process, like the memory limit that requires it.
 static PACE: AtomicU64 = AtomicU64::new(0);
 
-/// Has layouts synced after this many bytes from now on, or (0) at their end only. Where a limit for the memory does not slow
-/// down writers, a layout would fill it with pages that must be written first, and the kernel would kill the process.
+/// Has layouts synced after this many bytes from now on, or (0) at their end only. If a memory limit does not throttle
+/// writers, a layout would fill it with pages that must be written first, and the kernel would kill the process.
 pub fn pace_layouts(bytes: Bytes) {
     PACE.store(bytes.0, Ordering::Relaxed);
 }
@@ -155,7 +155,7 @@ impl Writer {
         Self { filler, chunk, needed: load.pattern.space_needed(load.threads), unsynced: 0 }
     }
 
-    /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
+    /// Gives a new file its content before the clock starts. `size` is its full size.
     pub(crate) fn lay_out(
         &mut self,
         what: Layout,
@@ -201,7 +201,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs the filesystem when it is time: what the files before this one hold counts, too.
+    /// Syncs the filesystem when it is time: the bytes of earlier files count, too.
     fn keep_pace(&mut self, fd: &OwnedFd, path: &Path, written: u64) -> Result<(), EngineError> {
         let pace = PACE.load(Ordering::Relaxed);
         self.unsynced += written;

@@ -4,7 +4,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// What a stream of random numbers is for. Streams of one seed are independent of each other.
+/// Purpose of a stream of random numbers. Streams of one seed are independent of each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {
     /// Contents of the files laid out.
@@ -13,7 +13,7 @@ pub(crate) enum Stream {
     Requests(usize),
     /// Bytes that thread n writes.
     Payload(usize),
-    /// Which blocks are hot, the same for all threads.
+    /// Hot blocks, the same for all threads.
     Places,
     /// When the requests of thread n are due.
     Arrivals(usize),

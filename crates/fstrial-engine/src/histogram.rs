@@ -6,17 +6,17 @@
 
 use hdrhistogram::Histogram;
 
-/// Greatest latency that is told from greater ones, in nanoseconds: 1 hour.
+/// Greatest distinguishable latency, in nanoseconds: 1 hour.
 pub(crate) const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 /// Decimal digits that are kept of each latency.
 const DIGITS: u8 = 3;
-/// Values below 2^11 have buckets of their own; above, each power of two is cut into 2^10: finer than 1 in 1000.
+/// Values below 2^11 have separate buckets; above, each power of two is cut into 2^10: finer than 1 in 1000.
 const UNIT_BITS: u32 = 11;
 const HALF_BITS: u32 = UNIT_BITS - 1;
 /// Buckets for all values with as many bits as the greatest latency.
 const BUCKETS: usize = ((u64::BITS - LATENCY_MAX_NS.leading_zeros() - HALF_BITS + 1) << HALF_BITS) as usize;
 
-/// How often each latency was seen.
+/// Count of each latency.
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies {
     counts: Box<[u64; BUCKETS]>,
@@ -64,7 +64,7 @@ impl Latencies {
         let mut histogram =
             Histogram::new_with_bounds(1, LATENCY_MAX_NS, DIGITS).expect("constant, valid bounds");
         for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // Values between the greatest latency and the next power of two have buckets of their own there, too.
+            // Values between the greatest latency and the next power of two have separate buckets there, too.
             histogram.record_n(lowest(bucket), *count).expect("the same buckets");
         }
         histogram

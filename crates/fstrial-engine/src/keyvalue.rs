@@ -1,4 +1,4 @@
-//! What a load asks of an engine that keeps records by their keys. The engines themselves are in a crate of their own.
+//! A load's interface to an engine that keeps records by their keys. The engines themselves are in a separate crate.
 
 use fstrial_model::{
     measurement::Counters,
@@ -15,15 +15,15 @@ pub trait KeyValueEngines: Debug + Sync {
     /// Opens the store in a folder for this many threads; makes one without records in a folder that is empty.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn open(&self, settings: &Ycsb, threads: u16, folder: &Path) -> Result<Arc<dyn KeyValueStore>, String>;
 
-    /// The version of an engine; empty where it is not known.
+    /// The version of an engine; empty if unknown.
     fn version(&self, _engine: KeyValueEngine) -> String {
         String::new()
     }
 
-    /// What the stores that are open have counted since they were opened, all together: see [`OpenStores`].
+    /// The counts of all open stores since their opening, together: see [`OpenStores`].
     fn counts(&self) -> Counters {
         Counters::default()
     }
@@ -35,16 +35,16 @@ pub trait KeyValueStore: Debug + Send + Sync {
     /// those of the next one, until no record is left. They are durable once the filesystem has been synced.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String>;
 
     /// Runs the engine's own integrity check over all records. No session may be open.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn check(&self) -> Result<(), String>;
 
-    /// What it has counted since it was opened: checkpoints, compactions.
+    /// Its counts since it was opened: checkpoints, compactions.
     fn counts(&self) -> Counters {
         Counters::default()
     }
@@ -52,7 +52,7 @@ pub trait KeyValueStore: Debug + Send + Sync {
     /// A thread's own way to the records, made on that thread.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String>;
 }
 
@@ -74,7 +74,7 @@ impl OpenStores {
         store
     }
 
-    /// What those that are open have counted, together.
+    /// The counts of all open ones, together.
     pub fn counts(&self) -> Counters {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let open = all.iter().filter_map(Weak::upgrade);
@@ -83,43 +83,44 @@ impl OpenStores {
 }
 
 /// Gives a record: its key, and its fields one after the other, each of [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES).
-/// Whether there was one.
+/// True if there was one.
 pub type NextRecord<'a> = dyn FnMut(&mut String, &mut Vec<u8>) -> bool + 'a;
 
-/// What a scan has read.
+/// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scanned {
     /// Bytes of the fields.
     pub bytes: u64,
-    /// Whether the first record was the one of the key that was asked for.
+    /// True if the first record had the requested key.
     pub from_key: bool,
 }
 
-/// One thread's use of a store, which may be dropped on another thread. What it writes is as durable as the engine's settings
-/// make it when the call returns.
+/// One thread's use of a store, which may be dropped on another thread. Its writes are as durable as the engine's
+/// settings make them when the call returns.
 pub trait KeyValueSession: Send {
-    /// Reads all fields of a record, one after the other, in place of what `into` holds; whether there is such a record.
+    /// Reads all fields of a record, one after the other, replacing the content of `into`; returns whether there is
+    /// such a record.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String>;
 
     /// Writes one field of a record; whether there is such a record.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String>;
 
     /// Inserts a record of a key that is new.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String>;
 
     /// Reads up to `count` records in the order of their keys, from the first at or after `key` on.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's message.
     fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String>;
 }
 

@@ -7,7 +7,7 @@ use crate::{
     EngineError, Seat, Target, Usage,
     clock::Clock,
     keyvalue::{KeyValueEngines, NoEngines},
-    patterns::{Ground, Works, routine},
+    patterns::{LayoutContext, PreparedThreads, routine},
     tree::Trees,
     validate,
 };
@@ -19,7 +19,7 @@ use std::{collections::BTreeSet, path::Path};
 pub struct PreparedPhase {
     pub(crate) clock: Clock,
     /// Each load with the work of its threads.
-    pub(crate) groups: Vec<(Load, Works)>,
+    pub(crate) groups: Vec<(Load, PreparedThreads)>,
 }
 
 /// The place where the phases of a run work, one after the other. It remembers which sets of files there are.
@@ -28,9 +28,9 @@ pub struct Site<'a> {
     target: Target<'a>,
     /// The sets that were laid out.
     sets: BTreeSet<SetName>,
-    /// What is known of the trees of files.
+    /// State of the trees of files.
     trees: Trees,
-    /// What may be done to a device that is used as it is; none: loads lay out what they need.
+    /// Permissions on a device that is used as it is; none: loads lay out what they need.
     as_it_is: Option<Usage>,
     engines: &'a dyn KeyValueEngines,
     seat: Seat,
@@ -45,7 +45,7 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<PreparedPhase, EngineE
 }
 
 impl<'a> Site<'a> {
-    /// A place where nothing was laid out yet.
+    /// A place without a layout yet.
     pub fn new(target: Target<'a>) -> Self {
         let (sets, trees) = (BTreeSet::new(), Trees::default());
         Self { target, sets, trees, as_it_is: None, engines: &NoEngines, seat: Seat::ALONE }
@@ -59,7 +59,8 @@ impl<'a> Site<'a> {
         Self { seat, ..self }
     }
 
-    /// The same where sets of files that were left here are whole: they are not listed, which would fetch what is to be measured.
+    /// The same if sets of files left here are complete: they are not listed, which would fetch the metadata to be
+    /// measured.
     #[must_use]
     pub fn left_whole(mut self) -> Self {
         self.trees.are_whole = true;
@@ -84,9 +85,9 @@ impl<'a> Site<'a> {
         Self { engines, ..self }
     }
 
-    /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
-    /// data, and synced. Takes as long as the device takes to write them. Files that an earlier load of the same set has
-    /// laid out are used as they are. The files stay after the run.
+    /// Lays out the files of a phase's concurrent loads: written whole, in order, with the load's data, and synced.
+    /// Takes as long as the device takes to write them. Files that an earlier load of the same set has laid out are
+    /// used as they are. The files stay after the run.
     ///
     /// # Errors
     /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: on its own, for want of space, of direct
@@ -97,14 +98,14 @@ impl<'a> Site<'a> {
     pub fn prepare(&mut self, loads: &[Load]) -> Result<PreparedPhase, EngineError> {
         let first = loads.first().expect("a phase has loads");
         let time = |load: &Load| (load.until, load.warmup, load.duration);
-        assert!(loads.iter().all(|load| time(load) == time(first)), "the loads of a phase run at once");
+        assert!(loads.iter().all(|load| time(load) == time(first)), "the loads of a phase run concurrently");
         let groups = loads.iter().map(|load| Ok((load.clone(), self.lay_out(load)?)));
         let groups = groups.collect::<Result<_, EngineError>>()?;
         Ok(PreparedPhase { clock: Clock::best(), groups })
     }
 
-    /// Has an engine look at all records that a load has left, after its phase: what was measured is worth something only if they
-    /// are whole. Nothing to do for a load without an engine.
+    /// Has an engine check all records of a load after its phase: a measurement is only valid if they are complete.
+    /// Nothing to do for a load without an engine.
     ///
     /// # Errors
     /// [`EngineError::Damaged`]: they are not.
@@ -115,10 +116,10 @@ impl<'a> Site<'a> {
         }
     }
 
-    fn lay_out(&mut self, load: &Load) -> Result<Works, EngineError> {
+    fn lay_out(&mut self, load: &Load) -> Result<PreparedThreads, EngineError> {
         validate(load, matches!(self.target, Target::BlockDevice(_)))?;
         let is_new = self.sets.insert(load.set.clone());
-        routine(&load.pattern).lay_out(Ground {
+        routine(&load.pattern).lay_out(LayoutContext {
             load,
             target: self.target,
             is_new,

@@ -35,19 +35,20 @@
 //! One loop drives all of them, and one set of tests holds for all. Short transfers and errors are outcomes on each;
 //! on a map too, where the signal of a page that is not available (SIGBUS) is caught and the request fails with `EIO`.
 //!
-//! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
-//! out (see `arrival`).
+//! With a rate the loop is open: requests are due at set times, and are timed from then on, however late they go out
+//! (see `arrival`).
 //!
-//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread, not in the kernel's table of
-//! descriptors either: each thread has its own. Memory does not grow with the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
-//! thread that saw 16 of them stops.
+//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread, not in the kernel's table
+//! of descriptors either: each thread has its own. Memory does not grow with the length of the run. Errors while
+//! measuring are an outcome: they are counted, the first is kept as text, and a thread that saw 16 of them stops.
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
-//! complete, then every file that the thread has written since its last sync is synced, one call after the other.
-//! Each call is recorded separately too. The sync is an ordinary system call with every backend, so that its CPU time
-//! is the thread's own; work that `io_uring` hands to the kernel's worker threads is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
-//! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count. An update (a
-//! read and a write of the same block) is one operation in the same way.
+//! complete, then every file that the thread has written since its last sync is synced, one call after the other. Each
+//! call is recorded separately too. The sync is an ordinary system call with every backend, so that its CPU time is the
+//! thread's own; work that `io_uring` passes to the kernel's worker threads is not in a thread's CPU time. A sync that
+//! counts requests instead of writes belongs to none of them. The syncs of a thread after its time (`fsync_at_end`) are
+//! not recorded; only their errors count. An update (a read and a write of the same block) is one operation in the same
+//! way.
 //!
 //! ```no_run
 //! use fstrial_engine::{EngineError, Moment, Target, prepare};

@@ -3,15 +3,15 @@
 //! Each thread maps its own descriptors, so no map's descriptor is shared; the pages are those of the page cache and
 //! are the same for all. Pages are mapped as they are first touched, as in an application.
 //!
-//! A page that is not available (the device fails, or is full when a hole or a copied-on-write block needs space) raises
-//! SIGBUS, which would end the process. Here it is an outcome: the handler puts an empty page in place, so that the
-//! copy comes to its end, the request fails with `EIO` (the kernel does not say which error it was), and the file's
-//! pages are mapped again. systemd's journal does the same. SIGBUS from anywhere else ends the process as ever.
+//! A page that is not available (the device fails, or is full when a hole or a copied-on-write block needs space)
+//! raises SIGBUS, which would end the process. Here it is an outcome: the handler maps an empty page, so that the copy
+//! completes, the request fails with `EIO` (the kernel does not report the actual error), and the file's pages are
+//! mapped again. systemd's journal does the same. SIGBUS from anywhere else ends the process as usual.
 //!
 //! An island: maps of files have no safe wrapper. Why it is sound:
 //! - A map is unmapped when it is dropped; nothing outside of this file sees its address.
-//! - Every copy is checked to lie inside of its map. Copies go through raw pointers only, there are no references
-//!   into a map: other threads may write the same page through their own maps, as the workload wants.
+//! - Every copy is checked to be inside its map. Copies go through raw pointers only, there are no references into a
+//!   map: other threads may write the same page through their own maps, as the workload wants.
 #![expect(unsafe_code, reason = "maps of files and a signal handler have no safe wrapper")]
 
 use crate::{
@@ -68,8 +68,8 @@ fn catch_bus_errors() -> Result<(), EngineError> {
         action.sa_sigaction = handler as libc::sighandler_t;
         // Threads of the standard library have a stack for signals.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the action is valid, its handler has the signature that SA_SIGINFO asks for and calls only what a
-        // handler may call; the old action is not asked for.
+        // SAFETY: the action is valid, its handler has the signature required by SA_SIGINFO and calls only
+        // async-signal-safe functions; the old action is not requested.
         let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
         if result == 0 { Ok(()) } else { Err(last_errno()) }
     });
@@ -108,8 +108,8 @@ fn replace_page(address: usize) -> bool {
     let page = ptr::with_exposed_provenance_mut::<libc::c_void>(address / size * size);
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
-    // SAFETY: the page lies in a map of this file's (the caller checked its address), into which there are no
-    // references; mmap is a bare system call and may be made in a handler.
+    // SAFETY: the page is in a map of this file's (the caller checked its address), into which there are no references;
+    // mmap is a bare system call and may be made in a handler.
     let result = unsafe { libc::mmap(page, size, access, flags, -1, 0) };
     result != libc::MAP_FAILED
 }
@@ -131,11 +131,11 @@ impl Map {
         Ok(Self { start, len, lost: None })
     }
 
-    /// Where a request's bytes are.
+    /// Address of a request's bytes.
     #[inline]
     fn place(&self, offset: u64, len: usize) -> *mut u8 {
         let end = usize::try_from(offset).ok().and_then(|start| start.checked_add(len));
-        assert!(end.is_some_and(|end| end <= self.len), "requests lie inside their file");
+        assert!(end.is_some_and(|end| end <= self.len), "requests are inside their file");
         // SAFETY: the place and the bytes from there on are inside of the map, as was just checked.
         unsafe { self.start.add(offset as usize) }
     }
@@ -185,7 +185,7 @@ impl Drop for Map {
     }
 }
 
-/// Copies each request to its end at once.
+/// Copies each request immediately.
 #[derive(Debug)]
 pub(crate) struct Mmap<'a> {
     files: &'a Files,
@@ -236,8 +236,8 @@ impl<'a> Mmap<'a> {
         } else {
             (place.cast_const(), self.read.as_mut_slice().as_mut_ptr())
         };
-        // SAFETY: both have `len` bytes: the place was checked, and so was the payload's range by its index, and
-        // the length of what is read into. Maps and heap memory do not overlap.
+        // SAFETY: both have `len` bytes: the place was checked, and so was the payload's range by its index, and the
+        // length of the destination. Maps and heap memory do not overlap.
         let whole = unsafe { watched_copy(from, to, len, place.addr()) };
         std::hint::black_box(to);
         if whole {
@@ -248,7 +248,7 @@ impl<'a> Mmap<'a> {
     }
 }
 
-/// Copies, and says whether every page of the map was available.
+/// Copies, and returns whether every page of the map was available.
 ///
 /// # Safety
 /// Both pointers have `len` bytes that do not overlap; those at address `watched` are in a map of this file's.
@@ -339,7 +339,7 @@ mod tests {
             assert_eq!(result(&mut engine, write, 20_000), Err(Errno::IO));
             assert_eq!(result(&mut engine, write, 0), Ok(LEN));
         }
-        // The pages put in their place are gone: what is written reaches the file again.
+        // The replacement pages are gone: writes reach the file again.
         rustix::fs::ftruncate(&files.fds[0], 40_000).unwrap();
         assert_eq!(result(&mut engine, true, 20_000), Ok(LEN));
         let mut bytes = vec![0; LEN];

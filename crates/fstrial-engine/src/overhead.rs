@@ -1,4 +1,4 @@
-//! What the instrument itself costs on this machine, for `fstrial doctor`: the clock, a record, the complete loop
+//! Overhead of the instrument itself on this machine, for `fstrial doctor`: the clock, a record, the complete loop
 //! around nothing, and the complete loop against a bare one around the same system call.
 
 use crate::{
@@ -29,7 +29,7 @@ use std::hint::black_box;
 
 /// Size of the file in memory that is read.
 const FILE_SIZE: u64 = 16 << 20;
-/// Time of each slice; slices of what is compared alternate.
+/// Time of each slice; slices of the compared loops alternate.
 const SLICE: Nanos = Nanos::millis(25);
 /// Longer than any loop that ends on its own.
 const LONG: Nanos = Nanos::secs(7 * 24 * 3600);
@@ -38,7 +38,7 @@ const ROUNDS: usize = 4;
 /// Calls between two looks at the clock in a bare loop.
 const BATCH: u64 = 64;
 
-/// What the instrument costs, in nanoseconds for each operation unless said otherwise.
+/// Overhead of the instrument, in nanoseconds for each operation unless stated otherwise.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Overhead {
     /// The clock in use.
@@ -61,7 +61,7 @@ pub struct Overhead {
     pub ratio_clocked: f64,
 }
 
-/// Measures what the instrument costs. Takes about half a second, and one processor.
+/// Measures the overhead of the instrument. Takes about half a second, and one processor.
 ///
 /// # Errors
 /// [`EngineError::Layout`] if the machine has no memory for a file of 16 MiB.
@@ -130,7 +130,7 @@ fn histogram_ns(clock: &Clock) -> f64 {
     time_each(clock, || recorder.part(Lane::READ_REQUEST, black_box(*next.next().unwrap_or(&1))))
 }
 
-/// An engine that does nothing, at once, as often as it is told; then it only fails.
+/// An engine that does nothing, immediately, as often as requested; then it only fails.
 struct Nothing {
     bytes: usize,
     left: u64,
@@ -155,8 +155,8 @@ impl Engine for Nothing {
     }
 }
 
-/// Runs the complete loop around an operation that does nothing until `operations` are recorded, each with its
-/// latency. For anyone who counts instructions or memory: nothing but the loop itself depends on the number.
+/// Runs the complete loop around an operation that does nothing until `operations` are recorded, each with its latency.
+/// For anyone who counts instructions or memory: nothing but the loop itself depends on the number.
 ///
 /// The loop ends by errors, as that of a failing device does; they are in the result.
 pub fn loop_around_nothing(operations: u64) -> LoadResult {
@@ -165,8 +165,8 @@ pub fn loop_around_nothing(operations: u64) -> LoadResult {
     stand.complete_loop(Nothing { bytes: stand.io.block_size.0 as usize, left: operations })
 }
 
-/// What the complete loop (choose, read the clock, record, look for the end) costs around an operation that does nothing,
-/// in nanoseconds. Takes 25 ms, and one processor: little enough to be known of every trial.
+/// Overhead of the complete loop (choose, read the clock, record, check for the end) around an operation that does
+/// nothing, in nanoseconds. Takes 25 ms, and one processor: little enough for every trial.
 pub fn loop_cost_ns() -> f64 {
     let files = Files { fds: Vec::new(), paths: vec!["nothing".into()] };
     Stand::on(Clock::best(), files, SLICE).null_loop()

@@ -1,9 +1,9 @@
-//! A random order of the numbers from 0 to n − 1 in constant memory: every number once, and any place of the order at
-//! once.
+//! A random order of the numbers from 0 to n − 1 in constant memory: every number once, with random access to the
+//! order.
 //!
-//! A Feistel network is a bijection on numbers of a fixed width whatever its round function is; numbers it takes out
-//! of range are put through it again until they are inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary
-//! Finite Domains", 2002). The width is that of n − 1, so fewer than two passes are needed on average. Not for secrets.
+//! A Feistel network is a bijection on numbers of a fixed width for any round function; numbers it takes out of range
+//! are put through it again until they are inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite
+//! Domains", 2002). The width is that of n − 1, so fewer than two passes are needed on average. Not for secrets.
 
 use crate::generator::Generator;
 

@@ -1,4 +1,4 @@
-//! What one thread writes down: latencies, operations in windows of time, bytes, errors. Merged at the end.
+//! The record of one thread: latencies, operations in windows of time, bytes, errors. Merged at the end.
 //!
 //! Operations are counted into one number; only when the clock passes an edge of any window does a cold path add it to
 //! the windows that end there. So a completed operation costs one comparison, one addition and one histogram record.
@@ -77,8 +77,8 @@ impl Timeline {
     }
 }
 
-/// Width and number of the series windows. The length of a run is known before it starts, so the width that doubling
-/// a full series would lead to is chosen at once, and is the same for all threads.
+/// Width and number of the series windows. The length of a run is known before it starts, so the final width of
+/// repeated doubling is chosen from the start, and is the same for all threads.
 fn series_shape(total_ns: u64) -> (u64, u64) {
     let mut step = SERIES_STEP_NS;
     while total_ns.div_ceil(step) > MAX_SERIES {
@@ -130,7 +130,7 @@ impl Windows {
     }
 }
 
-/// Windows over a time whose length nobody knows beforehand: whenever they are full, pairs of them are added up.
+/// Windows over a time of unknown length: whenever they are full, pairs of them are added up.
 #[derive(Debug, Clone)]
 struct Doubling {
     counts: Vec<u64>,
@@ -183,8 +183,8 @@ impl Doubling {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// The counts in `count` equal windows of `span` ticks. A window of ours that lies in two of them counts in each as
-    /// if its operations were spread evenly; nothing is lost.
+    /// The counts in `count` equal windows of `span` ticks. A window of ours that overlaps two of them counts in each
+    /// as if its operations were spread evenly; nothing is lost.
     fn in_windows(&self, count: usize, span: u64) -> Vec<u64> {
         let before = |at: u128| -> u64 {
             // Operations before tick `at`, times `count`: our windows' borders are where they are known.
@@ -203,14 +203,14 @@ impl Doubling {
     }
 }
 
-/// Where a latency goes. A kind of the result is the sum of its lanes, so that one operation is one record.
+/// Destination of a latency. A kind of the result is the sum of its lanes, so that one operation is one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane {
     /// Its place in a recorder, below [`MAX_LANES`].
     index: usize,
     /// The kind of operation that it is of; none: it has no histogram but the one of operations.
     kind: Option<&'static str>,
-    /// Whether it is an operation of the load; else it is a part of one.
+    /// True for an operation of the load; otherwise it is a part of one.
     is_operation: bool,
 }
 
@@ -220,15 +220,15 @@ const MAX_LANES: usize = 24;
 const SHARED: usize = 12;
 
 impl Lane {
-    /// A turn over a file set, or whatever else is one operation of parts that are recorded separately.
+    /// A turn over a file set, or another operation whose parts are recorded separately.
     pub(crate) const TURN: Self = Self::whole(0);
     /// A write and the sync it owed.
     pub(crate) const SYNCED_WRITE: Self = Self::whole(1);
     /// A read and the write of the same block that followed.
     pub(crate) const UPDATED: Self = Self::whole(2);
-    /// A read that is an operation of its own.
+    /// A read that is a complete operation.
     pub(crate) const READ_REQUEST: Self = Self { is_operation: true, ..Self::part(3, "read") };
-    /// A write that is an operation of its own, as it owes no sync.
+    /// A write that is a complete operation, as it owes no sync.
     pub(crate) const WRITE_REQUEST: Self = Self { is_operation: true, ..Self::part(4, "write") };
     /// A read.
     pub(crate) const READ: Self = Self::part(5, "read");
@@ -379,7 +379,7 @@ impl Recorder {
         self
     }
 
-    /// To be called with each reading of the clock, before what completed then is recorded.
+    /// To be called with each reading of the clock, before completions of that time are recorded.
     #[inline]
     pub(crate) fn tick(&mut self, now: u64) {
         if now >= self.next_edge {
@@ -387,13 +387,13 @@ impl Recorder {
         }
     }
 
-    /// Whether the run is over for this thread.
+    /// True if the run is over for this thread.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// Whether no operation was completed in the measured time, once that is over.
+    /// True if no operation was completed in the measured time, once that is over.
     #[cold]
     pub(crate) fn is_empty(&self) -> bool {
         self.windows.counts.iter().all(|count| *count == 0)
@@ -430,7 +430,7 @@ impl Recorder {
         }
     }
 
-    /// An operation failed, or transferred less than asked.
+    /// An operation failed, or transferred less than requested.
     #[cold]
     pub(crate) fn error(&mut self, now: u64, operation: &str, path: &Path, what: &dyn std::fmt::Display) {
         if self.is_over() {
@@ -459,7 +459,7 @@ impl Recorder {
         self.first_error.get_or_insert_with(|| FirstError { tick: now, text: text() });
     }
 
-    /// The thread stops: adds what is pending and stops the CPU clock.
+    /// The thread stops: adds pending counts and stops the CPU clock.
     pub(crate) fn finish(&mut self, now: u64) {
         if !self.is_over() {
             self.cross(now);
@@ -498,7 +498,7 @@ impl Recorder {
         self.advance(now);
     }
 
-    /// Goes on to the windows that `now` lies in.
+    /// Advances to the windows of `now`.
     fn advance(&mut self, now: u64) {
         let phase_edge = if self.phase == Phase::Warmup { self.timeline.timed } else { self.timeline.end };
         let edge = match &mut self.doubling {
@@ -558,8 +558,8 @@ impl Recorder {
         }
     }
 
-    /// A stall as long as the whole measured time has a rate too: where no operation was completed in it, it lasts until
-    /// the first one is. (All threads wait for what they have in flight, so the earliest of theirs is the first.)
+    /// A stall as long as the whole measured time has a rate too: if no operation was completed in it, it lasts until
+    /// the first one is. (All threads wait for their requests in flight, so the earliest of theirs is the first.)
     fn wait_for_the_first(&mut self) {
         let nothing = self.is_empty() && self.errors == 0;
         if let (Some(late), true, None) = (self.late, nothing, &self.doubling) {
@@ -758,7 +758,7 @@ mod tests {
             let span = times.last().unwrap() + 1;
             let windows = doubling.in_windows(20, span);
             prop_assert_eq!(windows.iter().sum::<u64>(), times.len() as u64);
-            // Up to any border, at most the operations of the one window that lies across it are elsewhere.
+            // Up to any border, at most the operations of the one window across it are elsewhere.
             let slack = doubling.step;
             for n in 1..20 {
                 let border = (u128::from(span) * n as u128 / 20) as u64;

@@ -1,4 +1,4 @@
-//! Where each request goes: an endless sequence for each thread that depends on nothing but the load and its seed.
+//! Offsets of requests: an endless sequence for each thread that depends on nothing but the load and its seed.
 
 use crate::{
     distribution::Sampler,
@@ -25,9 +25,9 @@ pub(crate) struct Geometry {
     pub(crate) origin: u64,
     /// Blocks that this thread works on.
     pub(crate) blocks: u64,
-    /// How far its blocks are apart, in blocks.
+    /// Distance of its blocks, in blocks.
     pub(crate) stride: u64,
-    /// Where a thread that goes in order starts, in blocks of its own.
+    /// Start of a sequential thread, in its own blocks.
     pub(crate) first_block: u64,
 }
 
@@ -66,14 +66,14 @@ impl Geometry {
         self.blocks_per_file * self.block_size
     }
 
-    /// Bytes of each file that some of this many threads works on: what they do not divide is left alone.
+    /// Used bytes of each file with this many threads: an indivisible rest is left alone.
     pub(crate) fn used(&self, threads: u32) -> impl Iterator<Item = u64> {
         let Self { block_size, blocks_per_file: each, files, .. } = *self;
         let all = if self.is_whole() { self.blocks } else { self.blocks * u64::from(threads) };
         (0..u64::from(files)).map(move |file| all.saturating_sub(file * each).min(each) * block_size)
     }
 
-    /// Whether the thread works on all blocks of its files.
+    /// True if the thread works on all blocks of its files.
     fn is_whole(&self) -> bool {
         self.blocks == self.blocks_per_file * u64::from(self.files)
     }
@@ -103,11 +103,11 @@ pub(crate) struct Request {
     pub(crate) update: bool,
     /// The first of a lap that starts over: cut the file to nothing before.
     pub(crate) restart: bool,
-    /// Which of the thread's files.
+    /// Index among the thread's files.
     pub(crate) file: u32,
     /// Size in bytes.
     pub(crate) len: u32,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub(crate) offset: u64,
 }
 
@@ -115,16 +115,16 @@ pub(crate) struct Request {
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     geometry: Geometry,
-    order: Order,
+    order: BlockOrder,
     generator: Generator,
     choice: Choice,
-    /// A draw below this updates what it reads.
+    /// A draw below this updates the read block.
     update_below: u128,
 }
 
-/// Which block is next.
+/// Choice of the next block.
 #[derive(Debug, Clone)]
-enum Order {
+enum BlockOrder {
     /// Any block of all files.
     Uniform,
     /// As the sampler draws them.
@@ -137,7 +137,7 @@ enum Order {
     Append { next: u64, lapped: bool },
 }
 
-/// Which requests read.
+/// Choice of the requests that read.
 #[derive(Debug, Clone)]
 enum Choice {
     /// All of them.
@@ -150,7 +150,7 @@ enum Choice {
     Ratio { wanted: f64, reads: u64, writes: u64 },
 }
 
-impl Order {
+impl BlockOrder {
     fn new(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
         let (blocks, next) = (geometry.blocks, geometry.first_block);
         match io.access {
@@ -216,7 +216,7 @@ impl Requests {
         let mut generator = Generator::new(load.seed, Stream::Requests(thread));
         Self {
             geometry,
-            order: Order::new(load, io, &geometry, &mut generator),
+            order: BlockOrder::new(load, io, &geometry, &mut generator),
             generator,
             choice: Choice::new(io),
             update_below: draw_below(io.update.fraction()),
@@ -231,7 +231,7 @@ impl Requests {
     )]
     pub(crate) fn next(&mut self) -> Request {
         let (file, block, restart) = match self.order {
-            Order::Uniform => uniform(&self.geometry, &mut self.generator),
+            BlockOrder::Uniform => uniform(&self.geometry, &mut self.generator),
             _ => self.order.next(&self.geometry, &mut self.generator),
         };
         let (write, update) = self.choose();
@@ -239,7 +239,7 @@ impl Requests {
         Request { write, update, restart, file, len: self.geometry.block_size as u32, offset }
     }
 
-    /// Whether the next request writes, or updates what it reads.
+    /// True if the next request writes, or updates the read block.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a part of the loop, as what calls it")]
     fn choose(&mut self) -> (bool, bool) {
@@ -265,7 +265,7 @@ impl Requests {
     }
 }
 
-/// One draw gives the file (its upper bits) and the block (what is left): uniform, and no division.
+/// One draw gives the file (its upper bits) and the block (the rest): uniform, and no division.
 #[inline]
 fn uniform(geometry: &Geometry, generator: &mut Generator) -> (u32, u64, bool) {
     let draw = u128::from(generator.next()) * u128::from(geometry.files);
@@ -561,7 +561,7 @@ mod tests {
         }
         let expected = f64::from(draws) / 500.0;
         let chi2: f64 = counts.iter().map(|n| (f64::from(*n) - expected).powi(2) / expected).sum();
-        // 499 degrees of freedom: the central 99.8 % lie between about 406 and 600.
+        // 499 degrees of freedom: the central 99.8 % are between about 406 and 600.
         assert!((406.0..600.0).contains(&chi2), "chi-squared {chi2}");
     }
 

@@ -1,11 +1,11 @@
-//! Runs a prepared load: starts its threads, opens the gate for all at once, calls the hook at both ends of the
-//! measured time, and puts the records together.
+//! Runs a prepared load: starts its threads, opens the gate for all together, calls the hook at both ends of the
+//! measured time, and merges the records.
 
 use crate::{
     EngineError, PreparedPhase,
     clock::{Anchor, Clock, sleep_ns},
     descriptors::OwnTable,
-    patterns::{Thread, ThreadWork, Works},
+    patterns::{PreparedThread, PreparedThreads, Thread},
     recorder::{Recorder, Timeline},
 };
 use fstrial_model::{
@@ -30,7 +30,7 @@ pub enum Moment {
     TimedEnd,
 }
 
-/// Where threads wait for each other and for the start.
+/// Rendezvous of threads before the start.
 #[derive(Debug, Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -76,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// Waits until all have arrived; says whether all are ready.
+    /// Waits until all have arrived; returns whether all are ready.
     fn wait_for_all(&self, threads: usize) -> bool {
         let waiting = |state: &mut GateState| state.arrived < threads;
         !self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner).failed
@@ -109,9 +109,10 @@ impl PreparedPhase {
         self.run_all(begin).map(|mut results| results.swap_remove(0))
     }
 
-    /// Runs the loads at once: warm-up, then the measured time, on a thread for each of theirs. `begin` is called on the
-    /// calling thread before they start and at both ends of the measured time (as late as the scheduler wakes it, which on a machine with all
-    /// processors busy can be milliseconds). Gives a result for each load, in their order.
+    /// Runs the loads concurrently: warm-up, then the measured time, on a thread for each of theirs. `begin` is called
+    /// on the calling thread before they start and at both ends of the measured time (as late as the scheduler wakes
+    /// it, which on a machine with all processors busy can be milliseconds). Returns a result for each load, in their
+    /// order.
     ///
     /// # Errors
     /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
@@ -121,7 +122,7 @@ impl PreparedPhase {
     }
 
     /// Runs the loads for this time, one of them at this rate or in a closed loop, on the files as the last run has left
-    /// them: for loads that go on for as long as it takes. Otherwise as [`PreparedPhase::run_all`].
+    /// them: for loads without a time limit. Otherwise as [`PreparedPhase::run_all`].
     ///
     /// # Errors
     /// See [`PreparedPhase::run_all`].
@@ -142,10 +143,10 @@ impl PreparedPhase {
     }
 
     fn run_once(&mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
-        // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
-        // borrow them (see `descriptors`).
+        // The files belong to this thread, so that their lifetime is explicit: the load's threads only borrow them (see
+        // `descriptors`).
         let clock = self.clock;
-        let (loads, mut works): (Vec<&Load>, Vec<&mut Works>) =
+        let (loads, mut works): (Vec<&Load>, Vec<&mut PreparedThreads>) =
             self.groups.iter_mut().map(|(load, works)| (&*load, works)).unzip();
         let total: usize = works.iter().map(|works| works.len()).sum();
         let gate = Gate::default();
@@ -186,7 +187,7 @@ impl PreparedPhase {
     }
 }
 
-/// The main thread's part: opens the gate and calls the hook at each moment, but for the last if nobody knows when that will be.
+/// The main thread's part: opens the gate and calls the hook at each moment, except the last if its time is unknown.
 fn conduct(load: &Load, clock: &Clock, gate: &Gate, begin: &mut dyn FnMut(Moment)) {
     begin(Moment::Ready);
     let start = clock.now();
@@ -233,11 +234,12 @@ fn run_thread(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: &mut dyn ThreadWork,
+    work: &mut dyn PreparedThread,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
-    // Dropped last: what has descriptors comes after. In the unit tests many loads of one process run at once, and a copy
-    // of the table would keep the filesystems of all of them busy; `tests/unmount.rs` is alone in its process.
+    // Dropped last: everything with descriptors comes after. In the unit tests many loads of one process run
+    // concurrently, and a copy of the table would keep the filesystems of all of them busy; `tests/unmount.rs` is alone
+    // in its process.
     let lent = work.descriptors().filter(|_| cfg!(not(test)));
     let _table = lent.map(|lent| OwnTable::new(&lent));
     let arrival = Arrival { gate, ready: false };
@@ -246,7 +248,7 @@ fn run_thread(
     Ok(at_start(arrival, run))
 }
 
-/// Tells that this thread is ready and waits for the start.
+/// Reports that this thread is ready and waits for the start.
 fn at_start(mut arrival: Arrival<'_>, run: impl FnOnce(u64) -> Recorder) -> Option<Recorder> {
     let gate = arrival.gate;
     arrival.ready = true;

@@ -28,7 +28,7 @@ impl Locks {
     }
 }
 
-/// Holds the lock of a file while a request of it is pushed: what the inner way does there is what is serialised.
+/// Holds the lock of a file while a request of it is pushed: the inner engine's work there is serialised.
 #[derive(Debug)]
 pub(crate) struct Serialised<E> {
     inner: E,
@@ -87,7 +87,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// Counts who is inside, and stays until somebody else is, or for a while.
+    /// Counts concurrent entries, and stays until another enters, or for a while.
     struct Crowd<'a> {
         inside: &'a AtomicUsize,
         most: &'a AtomicUsize,
@@ -112,7 +112,7 @@ mod tests {
         fn reap(&mut self, _: impl FnMut(usize, Result<usize, Errno>)) {}
     }
 
-    /// How many of two threads were inside at once at most, each with ten requests of its file.
+    /// Maximum of two threads inside concurrently, each with ten requests of its file.
     fn most_at_once(files: [u32; 2]) -> usize {
         let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let locks = Locks::new(2);

@@ -9,21 +9,21 @@ use crate::{
 use fstrial_model::units::Nanos;
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
-/// Runs each request to its end at once.
+/// Completes each request immediately.
 #[derive(Debug)]
 pub(crate) struct Sync<'a> {
     files: &'a Files,
     payload: Payload,
     read: Pages,
-    outcome: Option<Outcome>,
+    outcome: Option<CallResult>,
 }
 
-/// What a call returned, as the kernel says it: bytes, or an error below zero. One word, because what is stored in
-/// parts and read back whole right after makes the processor wait.
+/// A call's return value in the kernel's form: bytes, or an error below zero. One word, because a value stored in parts
+/// and read back whole right after makes the processor wait.
 #[derive(Debug, Clone, Copy)]
-struct Outcome(i64);
+struct CallResult(i64);
 
-impl From<Result<usize, Errno>> for Outcome {
+impl From<Result<usize, Errno>> for CallResult {
     #[inline]
     fn from(result: Result<usize, Errno>) -> Self {
         Self(match result {
@@ -33,9 +33,9 @@ impl From<Result<usize, Errno>> for Outcome {
     }
 }
 
-impl From<Outcome> for Result<usize, Errno> {
+impl From<CallResult> for Result<usize, Errno> {
     #[inline]
-    fn from(outcome: Outcome) -> Self {
+    fn from(outcome: CallResult) -> Self {
         usize::try_from(outcome.0).map_err(|_| Errno::from_raw_os_error(-outcome.0 as i32))
     }
 }

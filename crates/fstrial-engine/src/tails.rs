@@ -1,8 +1,8 @@
-//! Median and 99th percentile in windows of 100 ms: what a stall looks like when it happens.
+//! Median and 99th percentile in windows of 100 ms: the visible form of a stall.
 //!
-//! Each window has a small histogram of its own, 16 buckets for each doubling of the latency, so a quantile is within
-//! 1/32 of the true one. Windows of several threads can be added up, which their quantiles could not. When there are
-//! more windows than there is memory for, pairs of them are added up and the windows are twice as wide.
+//! Each window has a small histogram, 16 buckets for each doubling of the latency, so a quantile is within 1/32 of the
+//! true one. Windows of several threads can be added up, which their quantiles could not. When there are more windows
+//! than there is memory for, pairs of them are added up and the windows are twice as wide.
 
 use crate::clock::Clock;
 
@@ -10,7 +10,7 @@ use crate::clock::Clock;
 const STEP_NS: u64 = 100_000_000;
 /// Buckets for each doubling, as a power of two.
 const BITS: u32 = 4;
-/// Latencies from about 128 ns to 137 s; what lies outside is in the first or the last bucket.
+/// Latencies from about 128 ns to 137 s; those outside are in the first or the last bucket.
 const OCTAVES: (u32, u32) = (7, 37);
 const BUCKETS: usize = ((OCTAVES.1 - OCTAVES.0) as usize) << BITS;
 /// Windows of all threads together; a thread has between 32 and 1024 of them (1 MiB and 2 KiB for each window).
@@ -41,7 +41,6 @@ fn bucket(nanos: u64) -> usize {
     ((((octave - OCTAVES.0) as usize) << BITS) + within).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket.
 fn middle(bucket: usize) -> u64 {
     let octave = OCTAVES.0 + (bucket >> BITS) as u32;
     let within = (bucket & ((1 << BITS) - 1)) as u64;
@@ -83,7 +82,7 @@ impl Tails {
         }
     }
 
-    /// Goes on to the window that `now` lies in.
+    /// Advances to the window of `now`.
     pub(crate) fn advance(&mut self, now: u64) {
         while now >= self.edge() {
             let index = (now - self.origin) / self.step;

@@ -1,8 +1,8 @@
-//! Where a load goes, and what it may do there.
+//! The target of a load, and its permissions there.
 
 use std::path::Path;
 
-/// Where a load goes.
+/// The target of a load.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
     /// An existing directory; files are made in it and stay there.
@@ -11,7 +11,7 @@ pub enum Target<'a> {
     BlockDevice(&'a Path),
 }
 
-/// What may be done to a device that is used as it is.
+/// Permissions on a device that is used as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     /// Only reads; it is not even opened for writing.
@@ -20,18 +20,18 @@ pub enum Usage {
     ReadWrite,
 }
 
-/// Which one this process is of those that work in one place together, each with the same loads: their threads are counted through, and
-/// share what is to be shared.
+/// Position of this process among those that work in one place together, each with the same loads: their threads are
+/// numbered through, and share the shared files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
-    /// From 0 on. The first lays out what all share, before the others prepare anything.
+    /// From 0 on. The first lays out the shared files, before the others prepare anything.
     pub rank: u16,
-    /// How many they are.
+    /// Their number.
     pub of: u16,
 }
 
 impl Seat {
-    /// That of a process that works alone.
+    /// The seat of a process that works alone.
     pub(crate) const ALONE: Self = Self { rank: 0, of: 1 };
 
     /// The threads of all, where each has this many.

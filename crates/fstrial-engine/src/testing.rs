@@ -1,4 +1,4 @@
-//! What tests build their loads from.
+//! Building blocks of the tests' loads.
 
 use crate::{
     Target,
@@ -7,7 +7,7 @@ use crate::{
     drive::Engine,
     files::Files,
     generator::{Generator, Stream},
-    patterns::{Thread, Works},
+    patterns::{PreparedThreads, Thread},
     prepare,
     recorder::{Recorder, Timeline},
 };
@@ -31,7 +31,7 @@ thread_local! {
     static VIRTUAL: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// One look at the virtual clock takes this long, so that a loop that only looks goes on.
+/// One reading of the virtual clock takes this long, so that a polling loop advances.
 const LOOK_NS: u64 = 100;
 /// A virtual sleeper wakes up this much late.
 const LATE_NS: u64 = 30_000;
@@ -88,7 +88,7 @@ pub(crate) fn payload(slots: usize, len: usize) -> Payload {
     Payload::new(Data::Random, slots, len, Generator::new(1, Stream::Payload(0)))
 }
 
-/// What an engine has done and not told yet: slots and their results.
+/// An engine's unreported completions: slots and their results.
 pub(crate) fn reaped(engine: &mut impl Engine) -> Vec<(usize, Result<usize, Errno>)> {
     let mut results = Vec::new();
     engine.reap(|slot, result| results.push((slot, result)));
@@ -146,7 +146,7 @@ pub(crate) fn run_to_end(load: &Load, directory: &Path) -> LoadResult {
 }
 
 /// Runs programs that are laid out.
-pub(crate) fn run_work(load: &Load, mut work: Works) -> LoadResult {
+pub(crate) fn run_work(load: &Load, mut work: PreparedThreads) -> LoadResult {
     let clock = Clock::best();
     let ready = std::sync::Barrier::new(work.len());
     let recorders = std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! Whole runs. What holds for requests is tested with every way to hand them to the kernel.
+//! Whole runs. Properties of requests are tested with every backend.
 
 use crate::{
     EngineError, Moment, PreparedPhase, Site, Target,
     clock::Clock,
     files::Files,
-    patterns::{IoWork, ThreadWork},
+    patterns::{IoThread, PreparedThread},
     prepare,
     requests::Geometry,
     testing::{decode, file_set_of, io, load_of},
@@ -58,7 +58,7 @@ pub(crate) fn run(load: &Load) -> LoadResult {
     run_in(load, directory().path())
 }
 
-/// What holds for every result.
+/// Invariants of every result.
 fn check_sums(load: &Load, result: &LoadResult) {
     assert_eq!(result.duration, load.duration);
     assert_eq!(result.windows.len(), if load.duration.0 < 500_000_000 { 10 } else { 20 });
@@ -437,8 +437,7 @@ fn file_set_turns_of_every_sort_run_clean() {
     assert!(file_names(directory.path()).len() as u64 >= grown.operations, "a turn without delete grows");
 }
 
-/// A load on files that are already there, whatever they are. What cannot be mapped is an empty file for a map: none
-/// of its pages is available.
+/// A load on existing files of any kind. An unmappable file is an empty one for a map: none of its pages is available.
 pub(crate) fn on_path(io: &Io, path: &str) -> PreparedPhase {
     let open = || match io.backend {
         Backend::Mmap => memfd_create("empty", MemfdFlags::CLOEXEC),
@@ -446,8 +445,8 @@ pub(crate) fn on_path(io: &Io, path: &str) -> PreparedPhase {
     };
     let load = Load { duration: Nanos::millis(30), warmup: Nanos(0), ..load_of(io.clone(), 2) };
     let threads = (0..2)
-        .map(|thread| -> Box<dyn ThreadWork> {
-            Box::new(IoWork {
+        .map(|thread| -> Box<dyn PreparedThread> {
+            Box::new(IoThread {
                 locks: None,
                 io: io.clone(),
                 files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
@@ -535,7 +534,7 @@ fn refusals_say_what_and_what_to_try() {
 pub(crate) struct TinyMount(pub(crate) tempfile::TempDir);
 
 impl TinyMount {
-    /// None, and the reason on stderr, where this process may not mount.
+    /// None, with the reason on stderr, if this process may not mount.
     pub(crate) fn new() -> Option<Self> {
         Self::of("tmpfs")
     }
@@ -615,7 +614,7 @@ fn block_device_is_overwritten_within_its_share() {
 
 #[test]
 fn a_handicap_slows_each_operation_by_its_share() {
-    // Medians: what else the processor does now and then lengthens some operations a lot, and those by their share.
+    // Medians: other work of the processor occasionally lengthens some operations a lot, and those by their share.
     let median = |handicap: f64| {
         let load = Load { handicap: Percent(handicap), duration: Nanos::millis(200), ..load_of(io(), 1) };
         decode(&run(&load).histograms[&OperationKind::OPERATION]).value_at_quantile(0.5) as f64
@@ -652,7 +651,7 @@ fn a_phase_that_is_done_made_every_request_once() {
     }
 }
 
-/// bonnie++'s rewrite: all its writes are updates of what it reads.
+/// bonnie++'s rewrite: all its writes are updates of read blocks.
 #[test]
 fn updates_are_synced_at_the_end_too() {
     let (reads, update) = (Percent(100.0), Percent(100.0));

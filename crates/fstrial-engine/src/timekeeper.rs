@@ -1,4 +1,4 @@
-//! What every loop of a thread has: its record, its clock, and when its turns are due.
+//! Common parts of every thread's loop: its record, its clock, and its due times.
 
 use crate::{
     arrival::{Arrivals, Next},
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{fmt, path::Path};
 
-/// The time of one thread: what was recorded until now, and what comes next.
+/// The time of one thread: the record so far, and the next step.
 pub(crate) struct Timekeeper {
     pub(crate) recorder: Recorder,
     pub(crate) pace: Pace,
@@ -18,7 +18,7 @@ pub(crate) struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// A closed loop: what is next begins when what was before is done.
+    /// A closed loop: the next turn begins when the one before is done.
     pub(crate) fn new(recorder: Recorder, pace: Pace) -> Self {
         Self { recorder, pace, now: 0, arrivals: None }
     }

@@ -3,12 +3,12 @@
 //! A set is a table of places that never grows. Its shape (directories, sizes) follows from the settings, the set's
 //! name and the load's seed alone, so a later phase finds the same places again and only looks which hold a file.
 //!
-//! What all threads share is one word for each place (a file is there; some thread is busy with it; how many have it
-//! open) and three rotors. They are the one exception to "no cache line of another thread": which file is free is
-//! shared in the programs that are modelled as well. A pick is one compare-and-swap on the place and, in circular
-//! order, one more atomic operation on a rotor; there is no lock, and nobody waits unless every fitting file is busy.
-//! A search looks at one place after the other, about a nanosecond each: it shows only where a set of many thousand
-//! places is nearly full (for `create`) or nearly empty (for the rest).
+//! Threads share one word for each place (a file is there; a thread is busy with it; how many have it open) and three
+//! rotors. They are the one exception to "no cache line of another thread": the choice of a free file is shared in the
+//! modelled programs as well. A pick is one compare-and-swap on the place and, in circular order, one more atomic
+//! operation on a rotor; there is no lock, and no thread waits unless every fitting file is busy. A search examines one
+//! place after the other, about a nanosecond each: it shows only if a set of many thousand places is nearly full (for
+//! `create`) or nearly empty (for the rest).
 
 use crate::{
     EngineError,
@@ -46,7 +46,7 @@ const BUSY: u32 = 1 << 30;
 /// The rest counts the threads that have the file open.
 const OPENED: u32 = BUSY - 1;
 
-/// A number that goes round, on a cache line of its own. It counts up without end; places are its remainders.
+/// A circular counter, on a separate cache line. It counts up without end; places are its remainders.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Rotor(AtomicU64);
@@ -56,7 +56,7 @@ struct Rotor(AtomicU64);
 pub(crate) struct Tree {
     settings: FileTree,
     path: PathBuf,
-    /// Made from its name: tells its random streams from those of other sets.
+    /// Derived from its name: separates its random streams from those of other sets.
     number: u32,
     /// Paths inside the set, each with a slash at the end; the first is empty. Parents come before their children.
     directories: Vec<String>,
@@ -211,8 +211,8 @@ fn name_of(settings: &FileTree, thread: Option<usize>) -> String {
     }
 }
 
-/// The sets of a load by the names of their directories. Programs that run at once share those of the same name, and
-/// if the collection is kept, a later phase finds what an earlier one left without listing it.
+/// The sets of a load by the names of their directories. Concurrent programs share those of the same name, and if the
+/// collection is kept, a later phase finds an earlier one's files without listing them.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     known: BTreeMap<String, Arc<Tree>>,
@@ -223,8 +223,8 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    /// A set: a known one of that name, one that was left and is looked for, or a new one that is laid out. Gives also
-    /// the order in which its directories list it, if that is asked for.
+    /// A set: a known one of that name, an existing one that is looked for, or a new one that is laid out. Also returns
+    /// the order in which its directories list it, if requested.
     pub(crate) fn get(
         &mut self,
         settings: &FileTree,
@@ -245,7 +245,7 @@ impl Trees {
             None => {
                 let tree = Tree::new(settings, directory, seed, thread);
                 let is_made = self.are_made_elsewhere && thread.is_none() && !settings.existing;
-                // A set that is there and whole needs no look, which would fetch what is to be measured.
+                // A complete set needs no look, which would fetch the metadata to be measured.
                 let is_whole = settings.existing && self.are_whole || is_made && settings.present.0 >= 100.0;
                 if is_whole {
                     tree.states.iter().for_each(|state| state.store(EXISTS, Ordering::Relaxed));
@@ -264,7 +264,7 @@ impl Trees {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pick {
     /// A place, which is busy now and has to be released.
@@ -278,8 +278,8 @@ pub(crate) enum Pick {
 }
 
 impl Tree {
-    /// A set whose places follow from the settings and the seed. Nothing is made or looked at yet; `directory` is where
-    /// the set's own directory will be, `thread` tells whose it is if each thread has its own.
+    /// A set whose places follow from the settings and the seed. Nothing is made or examined yet; `directory` is the
+    /// future parent of the set's directory, `thread` its owner if each thread has its own.
     pub(crate) fn new(settings: &FileTree, directory: &Path, seed: u64, thread: Option<usize>) -> Self {
         let name = name_of(settings, thread);
         let number = number_of(&name);
@@ -300,7 +300,7 @@ impl Tree {
         }
     }
 
-    /// Whether `settings` mean the same places.
+    /// True if `settings` describe the same places.
     fn is_described_by(&self, settings: &FileTree) -> bool {
         let shape = |set: &FileTree| {
             (
@@ -376,7 +376,7 @@ impl Tree {
         open_directory(&self.path)
     }
 
-    /// Where the set is.
+    /// Path of the set.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -453,12 +453,12 @@ impl Tree {
         self.states[file as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether some thread has the file open.
+    /// True if some thread has the file open.
     pub(crate) fn is_open(&self, file: u32) -> bool {
         self.states[file as usize].load(Ordering::Relaxed) & OPENED != 0
     }
 
-    /// Searches for a file that nobody has open if `idle`; takes one that is open rather than none.
+    /// Searches for a file without open descriptors if `idle`; an open one is the fallback.
     fn search_idle_first(
         &self,
         start: u64,
@@ -468,7 +468,7 @@ impl Tree {
     ) -> Result<(u64, u32), Pick> {
         match self.search(start, exists, idle, held) {
             Err(Pick::Nothing) if idle => self.search(start, exists, false, held),
-            found => found,
+            result => result,
         }
     }
 
@@ -511,8 +511,8 @@ impl Tree {
                 return Pick::Place(file);
             }
         }
-        let found = self.search_idle_first(choices.below(places), exists, idle, held);
-        found.map_or_else(|nothing| nothing, |(_, file)| Pick::Place(file))
+        let result = self.search_idle_first(choices.below(places), exists, idle, held);
+        result.map_or_else(|nothing| nothing, |(_, file)| Pick::Place(file))
     }
 
     /// Numbers of the places that hold a file.
@@ -543,7 +543,7 @@ pub(crate) enum Walk {
 
 const WALKS: usize = 8;
 
-/// One thread's view of a set. It has descriptors of its own: a shared one's reference count would be a shared cache
+/// One thread's view of a set. It has separate descriptors: a shared one's reference count would be a shared cache
 /// line.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -652,7 +652,7 @@ impl View {
         }
     }
 
-    /// A file of those kept open; not taken, as nobody makes or deletes them.
+    /// A file of those kept open; not taken, as they are never made or deleted.
     pub(crate) fn pick_kept(&mut self, choices: &mut Generator) -> Option<u32> {
         let files = self.kept.len() as u64;
         match self.settings.order {
@@ -798,7 +798,7 @@ mod tests {
         assert!((mean - 16384.0).abs() < 105.0, "{mean}");
         let expected = 16384.0_f64.powi(2) / GAMMA_SHAPE;
         assert!((variance / expected - 1.0).abs() < 0.03, "{}", variance / expected);
-        // Below 2/3 of the mean lies what chi-squared with 3 degrees of freedom has below 2: 42.76 %.
+        // Below 2/3 of the mean is the share of chi-squared with 3 degrees of freedom below 2: 42.76 %.
         let below = draws.iter().filter(|x| **x < 16384.0 * 2.0 / 3.0).count() as f64 / draws.len() as f64;
         assert!((below - 0.4276).abs() < 0.005, "{below}");
     }

@@ -1,8 +1,8 @@
 //! `io_uring`: up to `depth` requests of one thread in flight, submitted and reaped in batches.
 //!
-//! Needs Linux 5.6. Where the kernel takes them (6.1), the ring belongs to its one thread and completions are
-//! processed when that thread asks; files and buffers are registered where the limits allow it. What is refused is
-//! left out, so the same load runs on an old kernel, only slower.
+//! Needs Linux 5.6. If the kernel supports it (6.1), the ring belongs to its one thread and completions are processed
+//! when that thread asks; files and buffers are registered if the limits allow it. Refused features are left out, so
+//! the same load runs on an old kernel, only slower.
 //!
 //! An island: the kernel reads and writes memory that Rust thinks is ours. Why that is sound:
 //! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
@@ -39,7 +39,7 @@ pub(crate) struct Uring<'a> {
     /// Start of `read`: taken once, as none of our code may look at it while the kernel writes.
     read_start: *mut u8,
     read_stride: usize,
-    /// Of the largest request.
+    /// Length of the largest request.
     len: u32,
     /// Registered files are used by their index.
     files: &'a Files,
@@ -49,7 +49,7 @@ pub(crate) struct Uring<'a> {
     in_flight: usize,
 }
 
-/// Whether a ring for such a load can be made here.
+/// Tests whether a ring for such a load can be made here.
 ///
 /// # Errors
 /// [`EngineError::UringUnavailable`].
@@ -73,8 +73,7 @@ fn new_ring(io: &Io) -> Result<IoUring, EngineError> {
 }
 
 impl<'a> Uring<'a> {
-    /// A ring for the calling thread, and only for it. `payload` has as many
-    /// slots as the load has depth.
+    /// A ring for the calling thread, and only for it. `payload` has as many slots as the load has depth.
     pub(crate) fn new(files: &'a Files, payload: Payload, len: usize, io: &Io) -> Result<Self, EngineError> {
         let ring = new_ring(io)?;
         let read_stride = len.next_multiple_of(PAGE);
@@ -97,7 +96,7 @@ impl<'a> Uring<'a> {
         Ok(this)
     }
 
-    /// Registers what the kernel lets us register: saves a reference count and a page walk for each request.
+    /// Registers as much as the kernel allows: saves a reference count and a page walk for each request.
     fn register(&mut self) {
         let fds: Vec<RawFd> = self.files.fds.iter().map(AsRawFd::as_raw_fd).collect();
         self.fixed_files = self.ring.submitter().register_files(&fds).is_ok();
@@ -122,7 +121,7 @@ impl<'a> Uring<'a> {
     }
 
     #[inline]
-    fn entry_on(&mut self, fd: impl Into<Target>, slot: usize, request: &Request) -> Entry {
+    fn entry_on(&mut self, fd: impl Into<RingFile>, slot: usize, request: &Request) -> Entry {
         let (len, fixed) = (request.len, self.fixed_buffers);
         assert!(len <= self.len, "the slot has room");
         let fd = fd.into();
@@ -130,8 +129,8 @@ impl<'a> Uring<'a> {
         macro_rules! on {
             ($op:ident, $($argument:expr),*) => {
                 match fd {
-                    Target::Fixed(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
-                    Target::Fd(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
+                    RingFile::Fixed(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
+                    RingFile::Fd(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
                 }
             };
         }
@@ -160,10 +159,10 @@ impl<'a> Uring<'a> {
         }
     }
 
-    /// Makes the kernel let go of the files. It takes a ring down some time after it is closed, and until then whatever
-    /// the ring holds keeps the filesystem from being unmounted.
+    /// Makes the kernel release the files. It takes a ring down some time after it is closed, and until then its files
+    /// keep the filesystem from being unmounted.
     fn let_go(&mut self) {
-        // Nothing is lost where there was nothing registered.
+        // Harmless if nothing was registered.
         let _refused = (self.ring.submitter().unregister_files(), self.ring.submitter().unregister_buffers());
     }
 
@@ -181,18 +180,18 @@ fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-enum Target {
+enum RingFile {
     Fixed(types::Fixed),
     Fd(types::Fd),
 }
 
-impl From<types::Fixed> for Target {
+impl From<types::Fixed> for RingFile {
     fn from(fd: types::Fixed) -> Self {
         Self::Fixed(fd)
     }
 }
 
-impl From<types::Fd> for Target {
+impl From<types::Fd> for RingFile {
     fn from(fd: types::Fd) -> Self {
         Self::Fd(fd)
     }
@@ -280,7 +279,7 @@ mod tests {
         // Reads of an empty pipe stay in flight until something is written.
         let (files, writer) = pipe_file();
         let mut ring = Uring::new(&files, payload(2, 4096), 4096, &of_depth(2)).unwrap();
-        // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
+        // Pipes have no offsets; the request's is 0, which the kernel accepts for streams.
         ring.push(0, &Request { len: 4096, ..Request::default() });
         ring.push(1, &Request { len: 4096, ..Request::default() });
         ring.ring.submit().unwrap();

@@ -1,4 +1,4 @@
-//! Whether a load makes sense: a pure check, before anything is touched.
+//! Validation of a load: a pure check, before anything is touched.
 
 use crate::{EngineError, error::refuse, patterns::routine};
 use fstrial_model::{job::Load, units::Nanos, workload::Until};
@@ -26,7 +26,7 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
         return refuse(problem, "measure 1ms to 30d, after a warm-up of at most 30d");
     }
     if load.until == Until::Done && !load.pattern.ends() {
-        return refuse("what the threads do has no end", "leave out until = \"done\"");
+        return refuse("the operations of the threads never end", "leave out until = \"done\"");
     }
     if let Some(problem) = load.rate.and_then(|rate| rate.problem()) {
         return refuse(format!("the offered rate makes no sense: {problem}"), "write rate = \"5000/s\"");

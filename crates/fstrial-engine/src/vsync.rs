@@ -1,7 +1,7 @@
 //! `preadv` and `pwritev`: requests that follow each other in one file are queued, up to the depth, and go out as one
 //! call.
 //!
-//! As fio's vsync engine does. A request that does not follow the last one queued sends the queue at once and is
+//! As fio's vsync engine does. A request that does not follow the last one queued sends the queue immediately and is
 //! queued itself, so with random requests each call carries one, and its latency includes the call before it.
 
 use crate::{
@@ -17,7 +17,7 @@ use std::{
     ops::Range,
 };
 
-/// A queue of neighbours, and what came of those sent.
+/// A queue of neighbours, and the results of those sent.
 #[derive(Debug)]
 pub(crate) struct Vsync<'a> {
     files: &'a Files,
@@ -27,7 +27,7 @@ pub(crate) struct Vsync<'a> {
     read_stride: usize,
     /// The first request queued.
     first: Request,
-    /// Where in the file the last one ends.
+    /// End of the last one in the file.
     end: u64,
     queue: Vec<Queued>,
     /// Sent and not yet reaped.
@@ -35,7 +35,7 @@ pub(crate) struct Vsync<'a> {
     /// Room for the slices of one call, empty between calls.
     writes: Vec<IoSlice<'static>>,
     reads: Vec<IoSliceMut<'static>>,
-    /// Which stretch a slot's last read went into.
+    /// Destination of a slot's last read.
     places: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Vsync<'a> {
         }
     }
 
-    /// Whether a request may join those queued.
+    /// True if a request may join those queued.
     #[inline]
     fn follows(&self, request: &Request) -> bool {
         let Request { write, file, .. } = self.first;
@@ -78,12 +78,12 @@ impl<'a> Vsync<'a> {
             || (request.write == write && request.file == file && request.offset == self.end)
     }
 
-    /// Sends what is queued.
+    /// Sends the queue.
     fn send(&mut self) {
         let result = if self.first.write { self.write() } else { self.read() };
         let mut left = result.unwrap_or(0);
         for Queued { slot, len, .. } in self.queue.drain(..) {
-            // Bytes are transferred in order: what is missing at the end is missing from the last requests.
+            // Bytes are transferred in order: those missing at the end are missing from the last requests.
             let bytes = left.min(len);
             left -= bytes;
             self.done.push((slot, result.map(|_| bytes)));

@@ -18,8 +18,8 @@ fn forty_million_latencies_take_no_more_memory_than_ten() {
     let before = peak();
     let result = loop_around_nothing(40_000_000);
     let grown = peak() - before;
-    // A single bit for each would be 4883 KiB; what is allowed is for the allocator and the page tables.
-    // The windows of the latencies' course are taken one after the other, 1024 of 1920 bytes at most.
+    // A single bit for each would be 4883 KiB; the allowance is for the allocator and the page tables. The windows of
+    // the latencies' course are taken one after the other, 1024 of 1920 bytes at most.
     assert!(grown <= 2500, "{grown} KiB for 40 million operations");
     let bytes = STANDARD.decode(&result.histograms[&OperationKind::READ]).unwrap();
     let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();

@@ -1,5 +1,5 @@
-//! Whatever made the requests, the filesystem can be unmounted when a run is over. Alone in its process: load threads
-//! copy the table of descriptors.
+//! With every backend, the filesystem can be unmounted when a run is over. Alone in its process: load threads copy the
+//! table of descriptors.
 
 use fstrial_engine::{EngineError, Target, prepare};
 use fstrial_model::{

@@ -17,7 +17,7 @@ use std::{
 
 /// The least that its logs may take together; then memtables are written out.
 const LOGS: u64 = 64 << 20;
-/// How long its threads may take to let go of their files.
+/// Time limit for its threads to close their files.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// A tree with the records.
@@ -28,8 +28,8 @@ pub(crate) struct Fjall {
     _closed: Closed,
 }
 
-/// Waits, when it is dropped, until no file in a folder is open: fjall says that its threads have ended before they let go of
-/// theirs, and a filesystem with an open file is not unmounted.
+/// Waits, when dropped, until no file in a folder is open: fjall reports the end of its threads before they close their
+/// files, and a filesystem with an open file cannot be unmounted.
 struct Closed(PathBuf);
 
 impl Drop for Closed {
@@ -41,7 +41,7 @@ impl Drop for Closed {
     }
 }
 
-/// Whether this process has a file in a folder open.
+/// True if this process has a file in a folder open.
 fn is_open(folder: &Path) -> bool {
     let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
@@ -58,10 +58,10 @@ impl Fjall {
     pub(crate) fn open(settings: &Ycsb, folder: &Path) -> Result<Self, String> {
         let Bytes(cache) = settings.cache;
         let builder = Database::builder(folder.join("ycsb")).cache_size(cache).max_journaling_size(LOGS);
-        let database = builder.manual_journal_persist(true).open().map_err(said)?;
+        let database = builder.manual_journal_persist(true).open().map_err(message)?;
         // As large as the cache: else all that is written in a run stays in memory.
         let options = || KeyspaceCreateOptions::default().max_memtable_size(cache);
-        let records = database.keyspace("usertable", options).map_err(said)?;
+        let records = database.keyspace("usertable", options).map_err(message)?;
         let home = fs::canonicalize(folder.join("ycsb")).map_err(|e| e.to_string())?;
         Ok(Self { records, database, _closed: Closed(home) })
     }
@@ -73,36 +73,36 @@ impl Tree for Fjall {
         while next(&mut key, &mut fields) {
             self.put(&key, &fields)?;
         }
-        self.records.rotate_memtable_and_wait().map_err(said)?;
+        self.records.rotate_memtable_and_wait().map_err(message)?;
         self.commit()
     }
 
     /// fjall has no integrity check, but it verifies the checksum of every block that it reads.
     fn check(&self) -> Result<(), String> {
-        self.records.iter().try_for_each(|record| record.into_inner().map(drop).map_err(said))
+        self.records.iter().try_for_each(|record| record.into_inner().map(drop).map_err(message))
     }
 
     fn get(&self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
-        let found = self.records.get(key).map_err(said)?;
-        Ok(found.map(|record| into.extend_from_slice(&record)).is_some())
+        let result = self.records.get(key).map_err(message)?;
+        Ok(result.map(|record| into.extend_from_slice(&record)).is_some())
     }
 
     fn put(&self, key: &str, fields: &[u8]) -> Result<(), String> {
-        self.records.insert(key, fields).map_err(said)
+        self.records.insert(key, fields).map_err(message)
     }
 
     fn commit(&self) -> Result<(), String> {
-        self.database.persist(PersistMode::SyncData).map_err(said)
+        self.database.persist(PersistMode::SyncData).map_err(message)
     }
 
     fn scan(&self, key: &str, count: u16) -> Result<Scanned, String> {
-        let mut found = Scanned { bytes: 0, from_key: false };
+        let mut result = Scanned { bytes: 0, from_key: false };
         for record in self.records.range(key..).take(usize::from(count)) {
-            let (first, fields) = record.into_inner().map_err(said)?;
-            found.from_key |= found.bytes == 0 && *first == *key.as_bytes();
-            found.bytes += fields.len() as u64;
+            let (first, fields) = record.into_inner().map_err(message)?;
+            result.from_key |= result.bytes == 0 && *first == *key.as_bytes();
+            result.bytes += fields.len() as u64;
         }
-        Ok(found)
+        Ok(result)
     }
 
     fn counts(&self) -> Counters {
@@ -110,8 +110,8 @@ impl Tree for Fjall {
     }
 }
 
-/// What fjall says of a failure.
-fn said(error: fjall::Error) -> String {
+/// The text of an fjall error.
+fn message(error: fjall::Error) -> String {
     error.to_string()
 }
 

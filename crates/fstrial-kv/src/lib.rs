@@ -1,7 +1,7 @@
 //! Key-value engines that loads work on, behind the one trait that the load generator knows. Knows no filesystem.
 //!
-//! An engine runs inside the worker. What its settings make durable when is said with each word in
-//! [`KeyValueEngine`]: engines of unequal durability are different workloads.
+//! An engine runs inside the worker. [`KeyValueEngine`] documents the durability of each setting: engines of unequal
+//! durability are different workloads.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ impl KeyValueEngines for Engines {
     fn version(&self, engine: KeyValueEngine) -> String {
         match engine {
             KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => rusqlite::version().into(),
-            // It does not say its own; the version of this program names it.
+            // It reports no version of its engine; that of this program stands for it.
             KeyValueEngine::Fjall => concat!("of fstrial ", env!("CARGO_PKG_VERSION")).into(),
             KeyValueEngine::Rocksdb | KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ => {
                 String::new()

@@ -13,7 +13,7 @@ use std::{
 /// rarely share one.
 const STRIPES: usize = 1 << 14;
 
-/// What a tree does itself.
+/// Operations of the tree itself.
 pub trait Tree: Debug + Send + Sync {
     /// As of [`KeyValueStore::load`].
     fn load(&self, next: &mut NextRecord<'_>) -> Result<(), String>;
@@ -27,7 +27,7 @@ pub trait Tree: Debug + Send + Sync {
     /// Writes a record, durable once [`Tree::commit`] has returned; an engine that syncs each write may do so here.
     fn put(&self, key: &str, fields: &[u8]) -> Result<(), String>;
 
-    /// Makes what this thread has put durable.
+    /// Makes this thread's writes durable.
     fn commit(&self) -> Result<(), String>;
 
     /// As of [`KeyValueSession::scan`].
@@ -71,18 +71,18 @@ impl<T: Tree + 'static> KeyValueStore for Store<T> {
     }
 
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
-        Ok(Box::new(Session { store: self, record: Vec::new() }))
+        Ok(Box::new(LsmSession { store: self, record: Vec::new() }))
     }
 }
 
 /// A thread's use of a tree.
-struct Session<T> {
+struct LsmSession<T> {
     store: Arc<Store<T>>,
     /// A record with a field that was changed.
     record: Vec<u8>,
 }
 
-impl<T: Tree> KeyValueSession for Session<T> {
+impl<T: Tree> KeyValueSession for LsmSession<T> {
     fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
         into.clear();
         self.store.tree.get(key, into)

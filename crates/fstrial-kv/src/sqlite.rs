@@ -14,10 +14,10 @@ use std::{
 
 /// The cache of the connection that loads, in KiB.
 const LOADING: u32 = 64 * 1024;
-/// How long SQLite itself waits for a lock: nobody but us uses the file.
+/// Time for which SQLite waits for a lock: no other process uses the file.
 const BUSY: Duration = Duration::from_secs(60);
 
-/// How a commit is made durable before it returns.
+/// The way a commit becomes durable before it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Journal {
     WriteAhead,
@@ -39,7 +39,7 @@ impl Journal {
 pub(crate) struct Database {
     path: PathBuf,
     journal: Journal,
-    /// Of each connection, in KiB.
+    /// Per connection, in KiB.
     cache: u64,
     lock: RwLock<()>,
 }
@@ -60,20 +60,20 @@ impl Database {
         let fields: String = (0..FIELDS).map(|field| format!(", field{field} BLOB NOT NULL")).collect();
         let table =
             format!("CREATE TABLE IF NOT EXISTS usertable (ycsb_key TEXT PRIMARY KEY NOT NULL{fields})");
-        database.connect(OpenFlags::SQLITE_OPEN_CREATE)?.execute_batch(&table).map_err(said)?;
+        database.connect(OpenFlags::SQLITE_OPEN_CREATE)?.execute_batch(&table).map_err(message)?;
         Ok(database)
     }
 
     fn connect(&self, besides: OpenFlags) -> Result<Connection, String> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | besides;
-        let connection = Connection::open_with_flags(&self.path, flags).map_err(said)?;
-        connection.busy_timeout(BUSY).map_err(said)?;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(message)?;
+        connection.busy_timeout(BUSY).map_err(message)?;
         let ((journal, synchronous), cache) = (self.journal.settings(), self.cache);
         set(&connection, "journal_mode", journal)?;
         let settings = format!(
             "PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -{cache}; PRAGMA temp_store = MEMORY;"
         );
-        connection.execute_batch(&settings).map_err(said)?;
+        connection.execute_batch(&settings).map_err(message)?;
         Ok(connection)
     }
 
@@ -81,18 +81,18 @@ impl Database {
         self.lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With a write-ahead log a reader is in nobody's way.
+    /// With a write-ahead log readers do not block.
     fn read(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let is_in_the_way = self.journal == Journal::Rollback;
         is_in_the_way.then(|| self.lock.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Sets a pragma that answers with what it is then.
+/// Sets a pragma and checks the value in its answer.
 fn set(connection: &Connection, pragma: &str, value: &str) -> Result<(), String> {
-    let found: String =
-        connection.pragma_update_and_check(None, pragma, value, |row| row.get(0)).map_err(said)?;
-    if found == value { Ok(()) } else { Err(format!("SQLite has {pragma} {found}, not {value}")) }
+    let result: String =
+        connection.pragma_update_and_check(None, pragma, value, |row| row.get(0)).map_err(message)?;
+    if result == value { Ok(()) } else { Err(format!("SQLite has {pragma} {result}, not {value}")) }
 }
 
 impl KeyValueStore for Database {
@@ -100,40 +100,40 @@ impl KeyValueStore for Database {
         let mut connection = self.connect(OpenFlags::empty())?;
         set(&connection, "journal_mode", "off")?;
         let settings = format!("PRAGMA synchronous = OFF; PRAGMA cache_size = -{LOADING};");
-        connection.execute_batch(&settings).map_err(said)?;
-        let transaction = connection.transaction().map_err(said)?;
+        connection.execute_batch(&settings).map_err(message)?;
+        let transaction = connection.transaction().map_err(message)?;
         let (mut key, mut fields) = (String::new(), Vec::new());
         while next(&mut key, &mut fields) {
             insert(&transaction, &key, &fields)?;
         }
-        transaction.commit().map_err(said)?;
+        transaction.commit().map_err(message)?;
         set(&connection, "journal_mode", self.journal.settings().0)
     }
 
     fn check(&self) -> Result<(), String> {
         let connection = self.connect(OpenFlags::empty())?;
-        let found: String =
-            connection.pragma_query_value(None, "integrity_check", |row| row.get(0)).map_err(said)?;
-        if found == "ok" { Ok(()) } else { Err(found) }
+        let result: String =
+            connection.pragma_query_value(None, "integrity_check", |row| row.get(0)).map_err(message)?;
+        if result == "ok" { Ok(()) } else { Err(result) }
     }
 
     fn session(self: Arc<Self>) -> Result<Box<dyn KeyValueSession>, String> {
         let connection = self.connect(OpenFlags::empty())?;
         // Not in the first operations.
         for statement in UPDATES.into_iter().chain([READ, SCAN, INSERT]) {
-            connection.prepare_cached(statement).map_err(said)?;
+            connection.prepare_cached(statement).map_err(message)?;
         }
-        Ok(Box::new(Session { database: self, connection }))
+        Ok(Box::new(SqliteSession { database: self, connection }))
     }
 }
 
 /// A thread's connection.
-struct Session {
+struct SqliteSession {
     database: Arc<Database>,
     connection: Connection,
 }
 
-impl KeyValueSession for Session {
+impl KeyValueSession for SqliteSession {
     fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
         let _guard = self.database.read();
         into.clear();
@@ -144,8 +144,8 @@ impl KeyValueSession for Session {
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
         let _guard = self.database.write();
         let statement = UPDATES[usize::from(field)];
-        let mut statement = self.connection.prepare_cached(statement).map_err(said)?;
-        statement.execute((value, key)).map(|changed| changed == 1).map_err(said)
+        let mut statement = self.connection.prepare_cached(statement).map_err(message)?;
+        statement.execute((value, key)).map(|changed| changed == 1).map_err(message)
     }
 
     fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
@@ -155,17 +155,17 @@ impl KeyValueSession for Session {
 
     fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
         let _guard = self.database.read();
-        let mut found = Scanned { bytes: 0, from_key: false };
+        let mut result = Scanned { bytes: 0, from_key: false };
         self.rows(SCAN, key, count, &mut |first, field| {
-            found.from_key |= found.bytes == 0 && first == key.as_bytes();
-            found.bytes += field.len() as u64;
+            result.from_key |= result.bytes == 0 && first == key.as_bytes();
+            result.bytes += field.len() as u64;
         })?;
-        Ok(found)
+        Ok(result)
     }
 }
 
-impl Session {
-    /// Reads rows, and hands on every field of each with the row's key.
+impl SqliteSession {
+    /// Reads rows, and passes every field of each on with the row's key.
     fn rows(
         &self,
         query: &str,
@@ -173,16 +173,16 @@ impl Session {
         count: u16,
         see: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), String> {
-        let mut statement = self.connection.prepare_cached(query).map_err(said)?;
-        let mut rows = statement.query((key, count)).map_err(said)?;
-        while let Some(row) = rows.next().map_err(said)? {
+        let mut statement = self.connection.prepare_cached(query).map_err(message)?;
+        let mut rows = statement.query((key, count)).map_err(message)?;
+        while let Some(row) = rows.next().map_err(message)? {
             let bytes = |column: usize| {
-                let value = row.get_ref(column).map_err(said)?;
+                let value = row.get_ref(column).map_err(message)?;
                 value.as_bytes().map_err(|error| error.to_string())
             };
-            let found = bytes(0)?;
+            let result = bytes(0)?;
             for field in 0..usize::from(FIELDS) {
-                see(found, bytes(1 + field)?);
+                see(result, bytes(1 + field)?);
             }
         }
         Ok(())
@@ -207,16 +207,16 @@ const UPDATES: [&str; FIELDS as usize] = [
 ];
 
 fn insert(connection: &Connection, key: &str, fields: &[u8]) -> Result<(), String> {
-    let mut statement = connection.prepare_cached(INSERT).map_err(said)?;
-    statement.raw_bind_parameter(1, key).map_err(said)?;
+    let mut statement = connection.prepare_cached(INSERT).map_err(message)?;
+    statement.raw_bind_parameter(1, key).map_err(message)?;
     for (number, field) in fields.chunks_exact(FIELD_BYTES).enumerate() {
-        statement.raw_bind_parameter(2 + number, field).map_err(said)?;
+        statement.raw_bind_parameter(2 + number, field).map_err(message)?;
     }
-    statement.raw_execute().map(drop).map_err(said)
+    statement.raw_execute().map(drop).map_err(message)
 }
 
-/// What SQLite says of a failure, with its number: which call failed is in that alone.
-fn said(error: rusqlite::Error) -> String {
+/// The text of an SQLite error with its number, which alone identifies the failed call.
+fn message(error: rusqlite::Error) -> String {
     match error.sqlite_error() {
         Some(code) => format!("{error} (SQLite {})", code.extended_code),
         None => error.to_string(),
@@ -237,13 +237,13 @@ mod tests {
             let database = Database::open(kind, &Ycsb::default(), 2, folder.path()).unwrap();
             database.load(&mut |_, _| false).unwrap();
             let connection = database.connect(OpenFlags::empty()).unwrap();
-            let found =
+            let result =
                 |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
             // Half of 8 MiB for each of two threads.
-            assert_eq!((found("synchronous"), found("cache_size")), (synchronous, -4096));
-            let found: String =
+            assert_eq!((result("synchronous"), result("cache_size")), (synchronous, -4096));
+            let result: String =
                 connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
-            assert_eq!(found, journal);
+            assert_eq!(result, journal);
         }
     }
 

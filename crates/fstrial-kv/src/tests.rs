@@ -1,4 +1,4 @@
-//! What every engine does alike.
+//! Common behaviour of all engines.
 
 use super::*;
 use fstrial_engine::Scanned;
@@ -42,8 +42,8 @@ fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
         changed[9 * FIELD_BYTES..].fill(7);
         let there = [("user1", fields(1)), ("user2", changed), ("user3", fields(3))];
         let again = Engines.open(&settings(engine), 2, folder.path()).unwrap();
-        let found = all(&again, &["user1", "user2", "user3"]);
-        assert_eq!(found, there.map(|(_, fields)| Some(fields)), "{engine}");
+        let result = all(&again, &["user1", "user2", "user3"]);
+        assert_eq!(result, there.map(|(_, fields)| Some(fields)), "{engine}");
     }
 }
 

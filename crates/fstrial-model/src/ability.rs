@@ -1,20 +1,20 @@
-//! What the operations are done with, or why they cannot be done. What is the same everywhere is in the rows of the
+//! The means of each operation, or the reason why a filesystem lacks it. Common parts are in the rows of the
 //! operations, the rest in those of the filesystems.
 //!
-//! What a filesystem cannot do is an answer of a trial, not an error; the reasons here are shown to people as they are.
+//! An operation that a filesystem lacks is an answer of a trial, not an error; users see the reasons here verbatim.
 
 use crate::filesystem::FILESYSTEMS;
 
-/// How something is done, or why not.
+/// The means of an operation, or the reason why it is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ability {
-    /// By a program with these words, in which `{device}`, `{directory}` (where it is mounted), `{tree}`, `{copy}`,
-    /// `{snapshot}`, `{bytes}` and `{kib}` (a size) stand for what they say; `{files}` becomes a word for each file.
+    /// By a program with these words, with the placeholders `{device}`, `{directory}` (the mount point), `{tree}`,
+    /// `{copy}`, `{snapshot}`, `{bytes}` and `{kib}` (a size); `{files}` becomes a word for each file.
     Program(&'static str, &'static [&'static str]),
     /// By system calls.
     Call(&'static str),
     /// Not at all, and why: a clause that can follow "ext4 cannot: ".
-    Cannot(&'static str),
+    Unsupported(&'static str),
 }
 
 impl Ability {
@@ -22,17 +22,17 @@ impl Ability {
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Program(name, _) | Self::Call(name) => Some(name),
-            Self::Cannot(_) => None,
+            Self::Unsupported(_) => None,
         }
     }
 }
 
-/// How a filesystem is stopped uncleanly while the machine goes on.
+/// Means of an unclean stop while the machine keeps running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unclean {
     /// By its own shutdown ioctl, of that name: nothing that is only in memory is written any more.
     Shutdown(&'static str),
-    /// Its device is copied while it is mounted and nobody writes; later the copy is put back.
+    /// Its device is copied while it is mounted and idle; the copy is restored later.
     Image,
 }
 
@@ -43,7 +43,7 @@ pub struct Abilities {
     pub sized: &'static [&'static str],
     /// The full check that may repair.
     pub repair: Ability,
-    /// How it is stopped uncleanly while the machine goes on.
+    /// Means of an unclean stop while the machine keeps running.
     pub unclean: Result<Unclean, &'static str>,
     /// Making a read-only snapshot.
     pub snapshot: Ability,
@@ -60,16 +60,16 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Whether more is known of the filesystem than that it is one.
+    /// True if fstrial has a full row for the filesystem.
     pub const fn are_known(&self) -> bool {
         !self.sized.is_empty()
     }
 }
 
-/// `cp` asks the kernel; one that cannot says so (`FICLONE`).
+/// `cp` asks the kernel, which reports a missing `FICLONE`.
 pub(crate) const CLONE: Ability =
     Ability::Program("cp", &["-r", "--reflink=always", "--", "{tree}", "{copy}"]);
-pub(crate) const NO_TOOL: Ability = Ability::Cannot("fstrial knows no tool for it");
+pub(crate) const NO_TOOL: Ability = Ability::Unsupported("fstrial knows no tool for it");
 
 /// A filesystem of which no more is known than that it is one.
 pub const UNKNOWN: Abilities = Abilities {

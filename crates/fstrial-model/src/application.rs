@@ -1,13 +1,13 @@
-//! Applications by the words that people know them by, and the presets that model together what each does to storage.
+//! Applications by their common names, and the presets that together model the I/O of each.
 //!
-//! Which presets these are is said in their files: `keywords` holds the first name of the application.
+//! A preset's file lists its application: `keywords` holds the first name of it.
 
 /// An application, or a use of storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Application {
-    /// What people call it; the first name is the one in the files of presets.
+    /// Common names; the first is the one in the files of presets.
     pub names: &'static [&'static str],
-    /// One sentence on what its presets model together, and what they leave out.
+    /// One sentence on the scope of its presets and their gaps.
     pub about: &'static str,
 }
 
@@ -23,8 +23,8 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["mongodb", "mongo", "wiredtiger"],
-        about: "Its engine, WiredTiger, where it is built; and the pattern of commits to the journal that are waited for (j: true), alone \
-                and alongside checkpoints of scattered pages.",
+        about: "The engine itself, WiredTiger, if it is built; and the pattern of acknowledged journal \
+             commits (j: true), alone and alongside checkpoints of scattered pages.",
     },
     Application {
         names: &["sqlite", "sqlite3"],
@@ -36,8 +36,8 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["rocksdb", "leveldb", "lsm", "cassandra", "scylladb", "tikv"],
-        about: "RocksDB itself, where it is built; and the pattern of commits to a growing log while memtables are flushed and files \
-                compacted, and fjall, an engine of that sort.",
+        about: "RocksDB itself, if it is built; and the pattern of commits to a growing log while memtables \
+             are flushed and files compacted, and fjall, an engine of that kind.",
     },
     Application {
         names: &["elasticsearch", "opensearch", "lucene", "solr"],
@@ -86,7 +86,7 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["video", "streaming", "surveillance", "media"],
-        about: "Many streams read at once while files are replaced.",
+        about: "Many concurrent readers while files are replaced.",
     },
     Application {
         names: &["web", "nginx", "apache", "http", "static files"],
@@ -105,7 +105,7 @@ impl Application {
         APPLICATIONS.iter().find(|application| application.names.contains(&word.as_str()))
     }
 
-    /// Where its presets are a model only: how its server itself is measured.
+    /// For an application whose presets are only a model: the way to measure the server itself.
     pub fn of_ones_own(&self) -> Option<String> {
         let name = self.name();
         ["mongodb", "redis"].contains(&name).then(|| {
@@ -116,7 +116,7 @@ impl Application {
         })
     }
 
-    /// What it is called in files and lists.
+    /// Its name in files and lists.
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
@@ -142,8 +142,8 @@ mod tests {
         }
         for name in preset::names() {
             for word in preset::keywords(name) {
-                let found = Application::named(&word).unwrap_or_else(|| panic!("{name}: {word}"));
-                assert_eq!(found.name(), word, "{name}: files hold the first name");
+                let result = Application::named(&word).unwrap_or_else(|| panic!("{name}: {word}"));
+                assert_eq!(result.name(), word, "{name}: files hold the first name");
             }
         }
     }

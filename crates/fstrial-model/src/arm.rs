@@ -1,16 +1,17 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
 //! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
-//! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `rotational=on|off`, `discard=on|off`: the device's queue;
-//!   `lvm`, `thin`, `crypt`: a layer on the device; `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
-//!   device; `handicap=…`, `slowed=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
-//!   `memory=…`: the limit for the memory of the load and its page cache;
+//! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `rotational=on|off`, `discard=on|off`: the device's
+//!   queue; `lvm`, `thin`, `crypt`: a layer on the device; `profile=…`: the layout of btrfs over several devices;
+//!   `log=external`: its journal or log on the trial's log device; `handicap=…`, `slowed=…`: a known slowdown;
+//!   `control_of=…`: the arm it is a control of; `state=…`: the initial content of the filesystem; `memory=…`: the
+//!   limit for the memory of the load and its page cache;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
 //! - anything else: a mount option in the filesystem's own words (`noatime`).
 //!
-//! A comma or backslash that belongs to an item is written `\,` or `\\`. The table form in a trial file means the
-//! same, and both read back to what was printed.
+//! A comma or backslash within an item is written `\,` or `\\`. The table form in a trial file is equivalent, and both
+//! parse back from their printed form.
 
 pub use crate::device::Switch;
 
@@ -32,12 +33,12 @@ use std::{fmt, ops::Deref, path::PathBuf, str::FromStr};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// What it is called in tables and verdicts; left out: its short form.
+    /// Name in tables and verdicts; default: its short form.
     #[serde(default)]
     pub name: String,
     /// The filesystem, `raw` for the bare device, or `dir` for an existing directory.
     pub filesystem: String,
-    /// The place where it is built, one of the trial's; left out: the host where fstrial was started.
+    /// The place where it is built, one of the trial's; default: the host that runs fstrial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// Options of mkfs, in its own words.
@@ -46,37 +47,37 @@ pub struct Arm {
     /// Mount options, in the filesystem's own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount: Vec<String>,
-    /// The I/O scheduler; left out: the kernel's choice.
+    /// The I/O scheduler; default: the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
-    /// Requests that the queue holds at most, in each direction; left out: the kernel's choice.
+    /// Requests that the queue holds at most, in each direction; default: the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nr_requests: Option<u32>,
-    /// Read-ahead of the device; left out: the kernel's choice.
+    /// Read-ahead of the device; default: the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<Bytes>,
-    /// Cache mode of the device's queue; left out: what the device says.
+    /// Cache mode of the device's queue; default: as reported by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheMode>,
-    /// What the device says of itself: that it rotates, or does not; left out: what the trial says for all, or the device.
+    /// Rotating or not, as reported by the device; default: the trial's setting, or the device's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<Switch>,
-    /// Whether the device is to accept discards, or none is to reach it; left out: what suits the device.
+    /// Discards: `on`, the device must accept them; `off`, none may reach it; default: depends on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discard: Option<Switch>,
-    /// `external`: its journal or log lies on the trial's log device; left out: on the device itself.
+    /// `external`: its journal or log is on the trial's log device; default: on the device itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogPlace>,
-    /// A volume of the device mapper between the device and the filesystem; left out: none.
+    /// A volume of the device mapper between the device and the filesystem; default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<Layer>,
-    /// How btrfs spreads data and metadata over the trial's members: `raid10`, or `raid0/raid1` for them apart.
+    /// Layout of btrfs data and metadata over the trial's members: `raid10`, or `raid0/raid1` for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// A known slowdown of the load on this arm, to see that it is found; left out: none.
+    /// A known slowdown of the load on this arm, to test its detection; default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handicap: Option<Percent>,
-    /// A known slowdown of the modelled device under this arm, which reaches programs and operations as well; left out:
+    /// A known slowdown of the modelled device under this arm, which reaches programs and operations as well; default:
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowed: Option<Percent>,
@@ -84,10 +85,10 @@ pub struct Arm {
     /// this size can be seen at all. It is compared with that arm only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_of: Option<String>,
-    /// What the filesystem holds when the load begins; left out: what the trial says for all, or nothing.
+    /// Content of the filesystem when the load begins; default: the trial's setting, or empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// The limit for the memory of the load and its page cache together; left out: what the trial says for all, or none.
+    /// The limit for the memory of the load and its page cache together; default: the trial's setting, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// The directory of a `dir` arm.
@@ -96,7 +97,7 @@ pub struct Arm {
 }
 
 words! {
-    /// What the kernel takes the device's cache for (`queue/write_cache`).
+    /// The kernel's view of the device's cache (`queue/write_cache`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum CacheMode {
@@ -107,7 +108,7 @@ words! {
     }
 }
 
-/// Where a journal or log lies.
+/// Place of a journal or log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogPlace {
@@ -115,7 +116,7 @@ pub enum LogPlace {
     External,
 }
 
-/// Requests that a queue can be told to hold: the kernel takes fewer for the least, and says nothing.
+/// Valid sizes of a queue: the kernel silently enlarges smaller ones.
 const NR_REQUESTS: std::ops::RangeInclusive<u32> = 4..=65_536;
 /// Keys of the short form that a misspelt item may mean: anything else goes to mount.
 const KEYS: [&str; 7] =
@@ -131,11 +132,11 @@ pub const DIRECTORY: &str = "dir";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` does not describe an arm: {problem}")]
 pub struct ArmError {
-    /// What was written.
+    /// The input.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What to try.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -166,12 +167,12 @@ impl Arm {
         }
     }
 
-    /// Whether it is the bare device.
+    /// True for the bare device.
     pub fn is_raw(&self) -> bool {
         self.filesystem == RAW
     }
 
-    /// Whether it is an existing directory.
+    /// True for an existing directory.
     pub fn is_directory(&self) -> bool {
         self.filesystem == DIRECTORY
     }
@@ -219,7 +220,7 @@ impl Arm {
         configuration.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(MAX_NAME).collect()
     }
 
-    /// What it is called wherever it is built.
+    /// Its name, without the place.
     pub fn name_without_place(&self) -> String {
         Self { place: None, ..self.clone() }.default_name()
     }
@@ -229,13 +230,13 @@ impl Arm {
         self.handicap.or(self.slowed)
     }
 
-    /// Whether another arm is the same but for the name and the place.
+    /// True if another arm differs only in name and place.
     pub fn is_at_another_place(&self, other: &Self) -> bool {
         let bare = |arm: &Self| Self { name: String::new(), place: None, ..arm.clone() };
         self.place != other.place && bare(self) == bare(other)
     }
 
-    /// Why its name cannot be told apart in tables and on the command line, if it cannot.
+    /// The reason why its name is ambiguous in tables and on the command line, if it is.
     fn bad_name(&self) -> Option<&'static str> {
         let length = self.name.chars().count();
         if !(1..=MAX_NAME).contains(&length) {
@@ -249,13 +250,12 @@ impl Arm {
         (separators && self.name != self.configuration()).then_some("it holds : or = or ,")
     }
 
-    /// Whether it asks for anything of the device's queue.
+    /// True if it changes the device's queue.
     fn sets_the_queue(&self) -> bool {
         self.discard.is_some() || !self.queue_settings().is_empty()
     }
 
-    /// The options it is mounted with: the table's, one that keeps the filesystem from discarding where it would, and
-    /// its own.
+    /// Its mount options: the table's, one that disables default discards, and its own.
     pub fn mount_options(&self) -> Vec<String> {
         let Some(row) = self.row() else { return Vec::new() };
         let quiet = row.nodiscard.filter(|_| self.discard == Some(Switch::Off));
@@ -272,7 +272,7 @@ impl Arm {
         self.problem_but_for_its_name().map_or(Ok(CheckedArm(self)), Err)
     }
 
-    /// Says what is impossible about this arm on its own, with what to try.
+    /// The first impossibility of this arm alone, with a remedy.
     pub fn problem(&self) -> Option<ArmError> {
         let of_name = self.bad_name().map(|bad| ArmError {
             text: self.configuration(),
@@ -343,7 +343,7 @@ impl Arm {
         error(refused.problem, Some(refused.hint))
     }
 
-    /// What is impossible about an existing directory, with what to try.
+    /// The first impossibility of an existing directory, with a remedy.
     fn directory_problem(&self) -> Option<(String, Option<String>)> {
         if self.path.is_none() {
             return Some(("it names no directory".into(), Some("write dir:/some/folder".into())));
@@ -354,7 +354,8 @@ impl Arm {
         }
         let options = !self.mkfs.is_empty() || !self.mount.is_empty();
         if self.state.is_some() {
-            let hint = "leave state out; states need a filesystem of our own, such as ext4:state=aged";
+            let hint =
+                "leave state out; states need a filesystem that fstrial makes, such as ext4:state=aged";
             return Some(("an existing directory has the state it has".into(), Some(hint.into())));
         }
         if options
@@ -370,7 +371,7 @@ impl Arm {
         None
     }
 
-    /// What is impossible about what it asks of its devices, with what to try.
+    /// The first impossibility of its device settings, with a remedy.
     fn axes_problem(&self) -> Option<(String, String)> {
         if let Some(requests) = self.nr_requests.filter(|requests| !NR_REQUESTS.contains(requests)) {
             return Some((
@@ -379,10 +380,10 @@ impl Arm {
             ));
         }
         if self.discard == Some(Switch::Off)
-            && let Some(asked) = self.mount.iter().find(|option| is_discard(option))
+            && let Some(requested) = self.mount.iter().find(|option| is_discard(option))
         {
             return Some((
-                format!("`discard=off` and the mount option `{asked}` contradict each other"),
+                format!("`discard=off` and the mount option `{requested}` contradict each other"),
                 "leave one of them out".into(),
             ));
         }
@@ -392,7 +393,7 @@ impl Arm {
         }
         if let Some((layer, profile)) = self.layer.zip(self.profile) {
             return Some((
-                format!("`{layer}` lies on one device, and `profile={profile}` is over several"),
+                format!("`{layer}` has one device, and `profile={profile}` needs several"),
                 "leave one of them out".into(),
             ));
         }
@@ -400,7 +401,7 @@ impl Arm {
         profile.map(|(problem, hint)| (problem, hint.to_owned())).or_else(|| self.log_problem())
     }
 
-    /// Why it cannot have a profile, and what to try.
+    /// The reason why it cannot have a profile, with a remedy.
     fn profile_problem(&self, profile: Profile) -> Option<(String, &'static str)> {
         let Some(several) = self.row().and_then(|row| row.several) else {
             let hint =
@@ -414,7 +415,7 @@ impl Arm {
         ))
     }
 
-    /// Why its log cannot lie on another device, if it is to, and what to try.
+    /// The reason why its log cannot be on another device, with a remedy.
     fn log_problem(&self) -> Option<(String, String)> {
         self.log?;
         if self.is_raw() {
@@ -457,7 +458,7 @@ impl CheckedArm<'_> {
     }
 }
 
-/// Words of options that name another device, whatever its name is.
+/// Words of options that name another device, with any name.
 const DEVICE_WORDS: [&str; 12] = [
     "device=",
     "dev=",
@@ -473,16 +474,16 @@ const DEVICE_WORDS: [&str; 12] = [
     "file=",
 ];
 
-/// Whether an option could make a program touch something outside the arm. mkfs runs as root and formats whatever it is
-/// told to, so nothing that can be a path gets through: no slash at all. (It also runs in an empty folder, so that a
-/// plain word names nothing.) A UUID or label for the filesystem itself is lost with it; that is not a loss for a
-/// benchmark.
+/// True if an option could make a program touch something outside the arm. mkfs runs as root and formats any device it
+/// is given, so nothing that can be a path gets through: no slash at all. (It also runs in an empty folder, so that a
+/// plain word names nothing.) UUIDs and labels for the filesystem itself are excluded too, which a benchmark does not
+/// miss.
 fn reaches_outside(option: &str) -> bool {
     let lower = option.to_lowercase();
     option.contains('/') || DEVICE_WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a mount option asks for discards while mounted.
+/// True if a mount option enables discards while mounted.
 pub fn is_discard(option: &str) -> bool {
     option == "discard" || option.starts_with("discard=")
 }
@@ -544,8 +545,8 @@ fn unknown_filesystem_hint(word: &str) -> String {
         .unwrap_or_else(|| format!("use one of {}, {RAW} or {DIRECTORY}:PATH", names.join(", ")))
 }
 
-/// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the
-/// same, else `-d agcount=16`.
+/// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` if that parses to the same,
+/// else `-d agcount=16`.
 fn mkfs_items(filesystem: &str, words: &[String]) -> Vec<String> {
     let row = Filesystem::named(filesystem);
     let mut items: Vec<String> = Vec::new();
@@ -716,7 +717,7 @@ impl Arm {
 }
 
 impl fmt::Display for Arm {
-    /// The short form, with the name if it says more than the configuration.
+    /// The short form, with the name if it adds information.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let configuration = self.configuration();
         if self.name == configuration {
@@ -841,7 +842,7 @@ mod tests {
             let problem = refused(&format!("ext4:{word}")).problem;
             assert!(problem.contains(&format!("did you mean the layer `{layer}`?")), "{problem}");
         }
-        assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` lies on one device"));
+        assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` has one device"));
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
         assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
         assert!(refused("xfs:nr_request=64").problem.contains("did you mean `nr_requests=`?"));
@@ -909,7 +910,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_form_reads_back(arm in any_arm()) {
-            // A mount option that happens to be an mkfs word cannot be said in the short form; the table form can.
+            // A mount option that is also an mkfs word has no short form; the table form can express it.
             let row = arm.row().unwrap();
             prop_assume!(arm.mount.iter().all(|m| row.mkfs_flag_of(m).is_none()));
             prop_assume!(arm.mount.iter().all(|m| layer::meant(m).is_none()));
@@ -928,10 +929,10 @@ mod tests {
         ) {
             let arm = Arm { name: "arm".into(), mkfs: words, ..Arm::plain(filesystem) };
             if let Ok(checked) = arm.checked() {
-                let told = checked.mkfs_arguments().join(" ");
-                prop_assert!(!told.contains('/') && !told.contains("device="), "{told}");
+                let reported = checked.mkfs_arguments().join(" ");
+                prop_assert!(!reported.contains('/') && !reported.contains("device="), "{reported}");
                 for (at, word) in arm.mkfs.iter().enumerate() {
-                    prop_assert!(word.starts_with('-') || arm.mkfs[at - 1].starts_with('-'), "{told}");
+                    prop_assert!(word.starts_with('-') || arm.mkfs[at - 1].starts_with('-'), "{reported}");
                 }
             }
         }

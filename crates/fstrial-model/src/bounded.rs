@@ -1,5 +1,5 @@
-//! Texts that come from elsewhere, from an agent or a store, cut where they enter: they are printed again and again, and what is
-//! printed must not be a thousand times what came in. For `#[serde(deserialize_with = …)]`.
+//! Texts from outside, from an agent or a store, truncated on entry: they are printed again and again, and the output
+//! must not be a thousand times the input. For `#[serde(deserialize_with = …)]`.
 
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn cut_to(most: usize, mut text: String) -> String {
     text
 }
 
-/// Reads what a program printed, if it is there.
+/// Reads the output of a program, if there is one.
 ///
 /// # Errors
 /// It is something else.
@@ -83,7 +83,7 @@ pub fn table<'de, D: Deserializer<'de>, K: Deserialize<'de> + Ord>(
     Ok(all.into_iter().take(MAX_TEXTS).map(|(key, text)| (key, cut(text))).collect())
 }
 
-/// Reads a table of texts with names of its own.
+/// Reads a table of texts with free names.
 ///
 /// # Errors
 /// It is something else.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_enters_is_cut_at_a_character() {
-        // A character of three bytes lies across the end.
+        // A character of three bytes straddles the end.
         let long = "x".repeat(MAX_TEXT - 4) + &"€".repeat(1000);
         let many = vec![long.clone(); 1000];
         let named: BTreeMap<String, String> =

@@ -1,4 +1,4 @@
-//! The device section of a trial: what kind of device every arm is built on.
+//! The device section of a trial: the kind of device for all arms.
 
 mod kind;
 
@@ -22,10 +22,10 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What kind.
+    /// Kind.
     #[serde(default)]
     pub kind: DeviceKind,
-    /// Its size; image, ramdisk and model only. Left out: 2GiB, or what the workloads need if that is more.
+    /// Its size; image, ramdisk and model only. Default: 2GiB, or the need of the workloads if that is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
     /// image: the folder the file is made in (left out: the current one). model: a folder for a sparse file that holds
@@ -35,10 +35,10 @@ pub struct Device {
     /// Make this many of them, 2 to 16, each of the size; image and ramdisk only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<u16>,
-    /// Make an array of md of the members; left out: btrfs spreads itself over them.
+    /// Make an array of md of the members; default: btrfs spreads itself over them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<Raid>,
-    /// What it says of itself: that it rotates, or does not; left out: a model says what it is, others what they say.
+    /// Rotating or not, as reported by the device; default: a model reports its own, others theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<Switch>,
     /// model: the name of a model that ships, a model file (*.toml), or the model written out.
@@ -64,7 +64,7 @@ impl Default for Device {
     }
 }
 
-/// Which model a modelled device follows.
+/// The model of a modelled device.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ModelChoice {
@@ -75,7 +75,7 @@ pub enum ModelChoice {
 }
 
 impl<'de> Deserialize<'de> for ModelChoice {
-    /// By hand, because an untagged enumeration says nothing about what is wrong inside.
+    /// By hand, because an untagged enumeration reports nothing about errors inside.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
@@ -101,12 +101,12 @@ impl Device {
         Self { kind, size: None, path: None, members: None, raid: None, rotational: None, model: None }
     }
 
-    /// The folder that its file lies in, if it is one.
+    /// The folder of its file, if it is one.
     pub fn folder(&self) -> Option<&Path> {
         self.kind.is_file().then(|| self.path.as_deref().unwrap_or(Path::new(".")))
     }
 
-    /// Whether its data are in memory.
+    /// True if its data are in memory.
     pub fn is_in_memory(&self) -> bool {
         match self.kind {
             DeviceKind::Ramdisk => true,
@@ -131,14 +131,14 @@ impl Device {
     }
 }
 
-/// The device that journals and logs of arms with `log = "external"` lie on.
+/// The device for journals and logs of arms with `log = "external"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogDevice {
-    /// What kind.
+    /// Kind.
     #[serde(default)]
     pub kind: LogKind,
-    /// Its size, 64MiB to 1GiB; left out: 256MiB.
+    /// Its size, 64MiB to 1GiB; default: 256MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
     /// image: the folder the file is made in (left out: the current one).
@@ -151,7 +151,7 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum LogKind {
-        /// A loop device with direct I/O on a file of our own.
+        /// A loop device with direct I/O on a file made by fstrial.
         #[default]
         "image" Image,
         /// Memory.
@@ -168,7 +168,7 @@ impl LogDevice {
         self.size.unwrap_or(Bytes::mib(256))
     }
 
-    /// The key that is wrong, if one is, with what is wrong and what to try.
+    /// The first invalid key, with the problem and the remedy.
     pub fn problem(&self) -> Option<(&'static str, String, &'static str)> {
         if !Self::SIZES.contains(&self.size()) {
             return Some((
@@ -187,7 +187,7 @@ impl LogDevice {
 pub struct Raid {
     /// Its level.
     pub level: RaidLevel,
-    /// What lies on one member before the next one's turn; not for raid1. Left out: 512KiB.
+    /// Bytes on one member before the next; not for raid1. Default: 512KiB.
     pub chunk: Option<Bytes>,
 }
 
@@ -208,7 +208,7 @@ words! {
 }
 
 impl RaidLevel {
-    /// What mdadm calls it.
+    /// mdadm's name of it.
     pub const fn number(self) -> u8 {
         match self {
             Self::Raid0 => 0,
@@ -254,7 +254,7 @@ impl Raid {
         (self.level != RaidLevel::Raid1).then(|| self.chunk.unwrap_or(Bytes::kib(512)))
     }
 
-    /// What is wrong with it over this many members, if anything is, and what to try.
+    /// The problem with it over this many members, if any, and the remedy.
     fn problem(&self, members: u16) -> Option<(String, String)> {
         let least = self.level.least_members();
         if members < least {
@@ -275,7 +275,7 @@ impl Raid {
 }
 
 impl Device {
-    /// What is wrong with its members and what is made of them, if anything is: the key, what, and what to try.
+    /// The problem with its members and their array, if any: the key, the problem, the remedy.
     pub(crate) fn members_problem(&self) -> Option<(&'static str, String, String)> {
         let Some(members) = self.members else {
             let hint = "write members = 4 (--set device.members=4), and raid = \"raid10\"".to_owned();

@@ -1,8 +1,8 @@
-//! Device models: what a modelled device is like, as a small file that a user can read, copy, change and fit.
+//! Device models: the properties of a modelled device, as a small file that a user can read, copy, change and fit.
 //!
-//! A model says how long requests take and what limits them; how that is simulated is in `fstrial-device`. Everything
-//! left out costs nothing: an empty file is the ideal device. Numbers are those of the device itself; what the way to
-//! it costs on this machine is measured when it is made and taken off.
+//! A model defines service times and limits; their simulation is in `fstrial-device`. Omitted settings cost nothing: an
+//! empty file is the ideal device. Figures are those of the device itself; the overhead of the path to it on this
+//! machine is measured at start-up and subtracted.
 
 use crate::{
     problem::{Problem, TrialError, did_you_mean, problem, read_toml},
@@ -14,43 +14,43 @@ use std::path::Path;
 
 /// The largest model file that is read, in bytes.
 pub const MAX_MODEL_BYTES: usize = 64 << 10;
-/// How the name of a model file ends.
+/// Suffix of model files.
 pub const MODEL_FILE: &str = ".toml";
 /// The longest that a single thing may take.
 const MAX_LATENCY: Nanos = Nanos::secs(10);
-/// Requests of this size take just the latency; what is beyond passes at the bandwidth.
+/// Requests of this size take just the latency; further bytes pass at the bandwidth.
 pub const SMALL_REQUEST: Bytes = Bytes::kib(4);
 
-/// What a modelled device is like.
+/// Properties of a modelled device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceModel {
-    /// What it is called; left out: the name of its file.
+    /// Name; default: the name of its file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// One line on what it models.
+    /// One line on the modelled hardware.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// One line on where its numbers come from.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// Requests that it works on at a time, 1 to 1024; more of them wait. Left out: 64; a rotating disk has one head,
-    /// and this is the number of requests from which it chooses the next (its queue), 32 if left out.
+    /// Requests that it works on at a time, 1 to 1024; more of them wait. Default: 64; a rotating disk has one head,
+    /// and this is the number of requests from which it chooses the next (its queue), 32 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
-    /// How long a read takes.
+    /// Service time of a read.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub read: Service,
-    /// How long a write takes.
+    /// Service time of a write.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub write: Service,
-    /// How long a flush takes, in addition to writing out the volatile cache.
+    /// Time of a flush, in addition to writing out the volatile cache.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub flush: Service,
-    /// How long a discard takes; left out, the device takes none.
+    /// Time of a discard; default: discards are unsupported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discard: Option<Service>,
-    /// What is granted over all requests together, as cloud providers do.
+    /// Limits over all requests together, as set by cloud providers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
     /// A write cache: a write is complete when it is in the cache, and where the cache is volatile, a flush waits until all
@@ -60,7 +60,7 @@ pub struct DeviceModel {
     /// A rotating disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
-    /// Flash memory, which is erased in blocks that are larger than what is written.
+    /// Flash memory, which is erased in blocks larger than a write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<Flash>,
     /// Several such devices as one.
@@ -68,7 +68,7 @@ pub struct DeviceModel {
     pub raid: Option<Raid>,
 }
 
-/// How long requests of a kind take: a latency and a bandwidth of each.
+/// Service time of a kind of request: a latency and a bandwidth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
@@ -78,12 +78,12 @@ pub struct Service {
     /// 99th percentile; the distribution is lognormal. Left out, all take the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<Nanos>,
-    /// What is beyond 4 KiB of one request passes at this rate; left out, in no time.
+    /// Rate of the bytes beyond 4 KiB of one request; default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// What is granted over all requests together. Requests beyond it wait, evenly spaced.
+/// Limits over all requests together. Excess requests wait, evenly spaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -113,10 +113,10 @@ pub struct Limits {
 pub struct Cache {
     /// Bytes of writes it holds; a write that finds no room waits.
     pub size: Bytes,
-    /// How long a write into it takes.
+    /// Time of a write into it.
     #[serde(default)]
     pub latency: Nanos,
-    /// Whether a power cut empties it; false: a battery or capacitors keep it, and the kernel sends no flushes.
+    /// True if a power cut empties it; false: a battery or capacitors protect it, and the kernel sends no flushes.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub volatile: bool,
 }
@@ -125,8 +125,8 @@ const fn yes() -> bool {
     true
 }
 
-/// A rotating disk: each request waits for the head and for its sector to come round. The whole of the device that is
-/// made is the whole stroke of the head, whatever its size; the bandwidth is that of a part at the beginning of a disk of the
+/// A rotating disk: each request waits for the head and for its sector to come round. The whole device is the whole
+/// stroke of the head, regardless of its size; the bandwidth is that of a part at the beginning of a disk of the
 /// capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -141,7 +141,7 @@ pub struct Disk {
     pub outer_bandwidth: Bandwidth,
     /// The same at the end of the capacity.
     pub inner_bandwidth: Bandwidth,
-    /// Size of the disk over which the bandwidth falls, where the device is smaller; left out: that of the device.
+    /// Size of the disk over which the bandwidth falls, where the device is smaller; default: that of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Bytes>,
     /// Bytes that it reads ahead after a read while it has nothing else to do.
@@ -154,7 +154,7 @@ pub struct Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// Bytes that are erased at once, across all chips.
+    /// Bytes per erase, across all chips.
     pub erase_block: Bytes,
     /// Space beyond the device's size that it keeps for itself.
     pub spare: Percent,
@@ -170,9 +170,9 @@ pub struct Flash {
 pub struct Raid {
     /// 0: striped. 1: mirrored. 10: striped over pairs of mirrors.
     pub level: u8,
-    /// How many, 2 to 16.
+    /// Number of members, 2 to 16.
     pub members: u8,
-    /// Bytes that lie together on a member.
+    /// Contiguous bytes on a member.
     #[serde(default = "usual_chunk")]
     pub chunk: Bytes,
 }
@@ -203,7 +203,7 @@ fn too_long(path: &[&str], time: Nanos) -> Problem {
 }
 
 fn outside<T: std::fmt::Display>(path: &[&str], value: T, range: &str) -> Option<Problem> {
-    Some(problem(path, format!("{value} is outside of what can be modelled"), format!("use {range}")))
+    Some(problem(path, format!("{value} is outside the range of the model"), format!("use {range}")))
 }
 
 impl DeviceModel {
@@ -219,7 +219,7 @@ impl DeviceModel {
         }
         match model.problem() {
             None => Ok(model),
-            Some(found) => Err(Box::new(found.at(name, text))),
+            Some(result) => Err(Box::new(result.at(name, text))),
         }
     }
 
@@ -237,8 +237,8 @@ impl DeviceModel {
             return outside(&["parallelism"], self.parallelism.unwrap_or(0), "1 to 1024");
         }
         if self.flush.bandwidth.is_some() {
-            let hint = "leave it out; what a flush writes out is in [cache]";
-            return Some(problem(&["flush", "bandwidth"], "a flush has no bytes of its own", hint));
+            let hint = "leave it out; the data a flush writes are in [cache]";
+            return Some(problem(&["flush", "bandwidth"], "a flush transfers no bytes", hint));
         }
         services
             .iter()
@@ -276,7 +276,7 @@ impl DeviceModel {
         slow.map(|(key, time)| too_long(&["flash", key], time))
     }
 
-    /// Whether a sync call must wait for a flush to be safe.
+    /// True if a sync call must wait for a flush to be safe.
     pub fn has_volatile_cache(&self) -> bool {
         self.cache.is_some_and(|cache| cache.volatile)
     }
@@ -307,7 +307,7 @@ impl DeviceModel {
         }
     }
 
-    /// What it is like, in a few words: `3000 IOPS, 125MiB/s, read 500us, write 700us`.
+    /// A short description: `3000 IOPS, 125MiB/s, read 500us, write 700us`.
     pub fn summary(&self) -> String {
         let mut words = Vec::new();
         if let Some(raid) = self.raid {
@@ -505,7 +505,7 @@ pub fn shipped(name: &str) -> Option<DeviceModel> {
     Some(DeviceModel::parse(name, text).expect("a test reads all models that ship"))
 }
 
-/// The same, or what is wrong with the name and what to try.
+/// The same, or the problem with the name and the remedy.
 ///
 /// # Errors
 /// No model that ships is called so.
@@ -518,12 +518,12 @@ pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
     })
 }
 
-/// Whether something can be the chunk of an array, real or modelled.
+/// True for a valid chunk of an array, real or modelled.
 fn is_chunk(chunk: Bytes) -> bool {
     chunk.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(64)).contains(&chunk)
 }
 
-/// What is wrong with a chunk: the kernel and every mkfs take a power of two of at least 4 KiB.
+/// The problem with a chunk: the kernel and every mkfs accept a power of two of at least 4 KiB.
 pub(crate) fn chunk_problem(chunk: Bytes) -> Option<(String, String)> {
     (!is_chunk(chunk))
         .then(|| (format!("a chunk cannot be {chunk}"), "use a power of two from 4KiB to 64MiB".into()))
@@ -535,15 +535,15 @@ mod tests {
 
     #[test]
     fn a_summary_has_the_cache_and_no_flush_that_is_never_sent() {
-        let said = |name: &str| named(name).unwrap().summary();
-        let controller = said("raid10-bbwc");
+        let message = |name: &str| named(name).unwrap().summary();
+        let controller = message("raid10-bbwc");
         assert!(
             controller.ends_with("write 100us, non-volatile write cache of 2MiB (50us a write)"),
             "{controller}"
         );
-        let disk = said("hdd-7200");
+        let disk = message("hdd-7200");
         assert!(disk.ends_with("flush 100us, volatile write cache of 64MiB (80us a write)"), "{disk}");
-        assert!(said("gp3-3000").ends_with("no volatile cache"));
+        assert!(message("gp3-3000").ends_with("no volatile cache"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an arm really was: facts read back from the device and the mounted filesystem, for the fairness audit.
+//! The actual settings of an arm: facts read back from the device and the mounted filesystem, for the fairness audit.
 
 use crate::{bounded, rows::words, state::StateFigures};
 use schemars::JsonSchema;
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 words! {
-    /// Something that may differ between arms in addition to what the user asked for; in the order in which an audit tells it.
+    /// A property that may differ between arms in addition to the user's request; in the order of an audit.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Fact {
         /// The kernel that ran it, where the arms of a trial are at several places.
         "kernel" Kernel,
-        /// What that kernel was booted with, where the arms of a trial are at boots of one host.
+        /// Boot parameters of that kernel, if the arms of a trial are on boots of one host.
         "kernel parameters" KernelParameters,
         /// The machine it ran on, where the arms of a trial are at several places.
         "machine" Machine,
-        /// The filesystem of an existing directory, and the device that it lies on.
-        "lies on" LiesOn,
-        /// Where that is mounted.
+        /// The filesystem of an existing directory, and its device.
+        "is on" LiesOn,
+        /// Its mount point.
         "mount point" MountPoint,
-        /// What the filesystem was to hold when the load begins.
+        /// Requested content of the filesystem when the load begins.
         "state" State,
-        /// Whether a sync call flushes the device's cache.
+        /// True if a sync call flushes the device's cache.
         "barriers" Barriers,
         /// The device's cache mode as the kernel sees it.
         "cache mode" CacheMode,
-        /// What is journalled.
+        /// Scope of journalling.
         "journal" Journal,
-        /// Whether data is overwritten in place.
+        /// True unless data is overwritten in place.
         "copy-on-write" CopyOnWrite,
-        /// What carries checksums.
+        /// Scope of checksums.
         "checksums" Checksums,
-        /// Whether data is compressed.
+        /// Compression of data.
         "compression" Compression,
-        /// What lies between the filesystem and the device, as the device mapper calls it.
+        /// The layer between the filesystem and the device, by its device-mapper name.
         "layer" Layer,
-        /// The devices it lies on, and how it is spread over them.
+        /// Its devices, and its layout over them.
         "members" Members,
         /// The stripe that the filesystem aligns to.
         "stripe" Stripe,
-        /// Whether freed space is discarded while mounted.
+        /// True if freed space is discarded while mounted.
         "discard" Discard,
-        /// Whether the device accepts discards.
+        /// True if the device accepts discards.
         "device discards" DeviceDiscards,
         /// The filesystem's allocation unit.
         "block size" BlockSize,
@@ -52,28 +52,28 @@ words! {
         "access times" Atime,
         /// The I/O scheduler.
         "scheduler" Scheduler,
-        /// Whether the device says that it rotates.
+        /// True if the device reports that it rotates.
         "rotational" Rotational,
         /// Its logical and physical blocks.
         "sectors" Sectors,
-        /// Mount options in effect that are taken from the device unless they are asked for.
+        /// Effective mount options whose default depends on the device.
         "options by device" DeviceOptions,
         /// Requests that the queue holds at most, in each direction.
         "queue requests" QueueRequests,
         /// The read-ahead in effect: the mounted filesystem's, if it differs from that of the device's queue.
         "read-ahead" ReadAhead,
-        /// Work that mkfs leaves for later, and what was done about it.
+        /// Work that mkfs defers, and the measure taken against it.
         "lazy initialisation" LazyInitialisation,
-        /// The limit for the memory of the load and its page cache together, and what holds it.
+        /// The limit for the memory of the load and its page cache together, and the mechanism.
         "memory" Memory,
-        /// Whether the page cache was dropped before the load.
+        /// True if the page cache was dropped before the load.
         "caches dropped" CachesDropped,
         /// Mount options in effect.
         "mount options" MountOptions,
     }
 }
 
-/// How data blocks are updated.
+/// Update policy of data blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataUpdate {
@@ -85,7 +85,7 @@ pub enum DataUpdate {
     Journalled,
 }
 
-/// What a crash or power cut may cost. Arms that differ in it are not comparable on speed alone.
+/// Possible losses in a crash or power cut. Arms that differ in it are not comparable on speed alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durability {
     /// A sync call flushes the device's volatile cache.
@@ -94,7 +94,7 @@ pub struct Durability {
     pub crash_consistent: bool,
     /// A file never shows another file's old data after a crash.
     pub no_stale_data: bool,
-    /// How data blocks are updated.
+    /// Update policy of data blocks.
     pub data: DataUpdate,
     /// The kernel takes the device's cache for volatile (`write back`).
     pub volatile_cache: bool,
@@ -109,15 +109,15 @@ pub struct ArmFacts {
     /// All attributes of the device's queue, by the names of their files (`rotational`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::named")]
     pub queue: BTreeMap<String, String>,
-    /// What a crash may cost.
+    /// Possible losses in a crash.
     pub durability: Durability,
     /// Versions of the tools that made it, as they print themselves.
     #[serde(deserialize_with = "bounded::named")]
     pub tools: BTreeMap<String, String>,
-    /// Things a reader should know: what could not be done or made equal.
+    /// Notes for the reader: failed steps and remaining inequalities.
     #[serde(deserialize_with = "bounded::texts")]
     pub notes: Vec<String>,
-    /// What the prepared state of its filesystem really is; none if it is made again for every run.
+    /// Figures of its prepared state; none if it is made again for every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateFigures>,
 }

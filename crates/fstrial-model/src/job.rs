@@ -1,9 +1,9 @@
 //! The one protocol: a job goes to a worker, messages come back, as JSON lines.
 //!
-//! A [`Job`] says what is done and measured, and not where: it is the same on every host, and only its bytes get
-//! there. The place adds what is its own, which makes it a [`PlacedJob`]: everything that a worker needs, with nothing
-//! left to look up. A worker knows nothing about rounds, statistics or the store; its answer is one [`Measurement`] or one
-//! [`RunFailure`].
+//! A [`Job`] describes the work and its measurement, independent of the place: it is the same on every host, and only
+//! its bytes get there. The place adds its own settings, which makes it a [`PlacedJob`]: the complete input of a
+//! worker, with nothing left to look up. A worker knows nothing about rounds, statistics or the store; its answer is
+//! one [`Measurement`] or one [`RunFailure`].
 
 use crate::{
     arm::Arm,
@@ -29,9 +29,9 @@ pub struct Job {
     pub protocol: u32,
     /// The arm to build.
     pub arm: Arm,
-    /// What to do on it, or nothing: then the arm is built, looked at and taken down.
+    /// The work on it; none: the arm is built, inspected and taken down.
     pub task: Option<Task>,
-    /// How its filesystem comes into its state; none: it is as mkfs makes it.
+    /// Preparation of its filesystem's state; none: as created by mkfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateTask>,
     /// The limit for the memory of the load and its page cache together, from the layout of its files to its end.
@@ -41,14 +41,14 @@ pub struct Job {
     pub fsck: bool,
 }
 
-/// A job with all that belongs to the place where it is done.
+/// A job with all settings of its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedJob {
-    /// What is done.
+    /// The job.
     pub job: Job,
     /// The device to build the arm on.
     pub device: DeviceBinding,
-    /// What it is built with in addition to the device.
+    /// Further parts of the arm.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub setup: Setup,
     /// `/proc/PID/fd/N` of the file that keeps the state of the job, which the place holds open; none without a state.
@@ -56,11 +56,11 @@ pub struct PlacedJob {
     pub base: Option<PathBuf>,
     /// Process number of the place: the only other process that may have a disk open.
     pub coordinator: u32,
-    /// Where the worker writes down what a dying process cannot undo.
+    /// The worker's ledger for changes that outlive a process.
     pub ledger: PathBuf,
 }
 
-/// What an arm is built with in addition to its device.
+/// Parts of an arm in addition to its device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The device for its journal or log.
@@ -77,12 +77,12 @@ impl Setup {
 }
 
 impl Job {
-    /// Whether the data that its task works on are there when its filesystem is.
+    /// True if the data for its task exist as soon as its filesystem does.
     pub fn has_its_data(&self) -> bool {
         matches!(&self.state, Some(StateTask { step: StateStep::Restore { loaded: true, .. }, .. }))
     }
 
-    /// Whether it makes a state, and measures nothing.
+    /// True if it prepares a state, and measures nothing.
     pub fn prepares(&self) -> bool {
         matches!(&self.state, Some(StateTask { step: StateStep::Prepare { .. }, .. }))
     }
@@ -97,15 +97,15 @@ impl Job {
     }
 }
 
-/// How a filesystem comes into its state.
+/// Preparation of a filesystem's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateTask {
-    /// Number of the prepared filesystem in its trial, from 0. The place finds by it what it keeps.
+    /// Number of the prepared filesystem in its trial, from 0. The place finds the saved content by it.
     #[serde(default)]
     pub kept: usize,
-    /// How it is saved and put back.
+    /// Method of saving and restoring it.
     pub restoring: Restoring,
-    /// Which of the two.
+    /// Preparation, or restoring.
     pub step: StateStep,
 }
 
@@ -115,11 +115,11 @@ pub struct StateTask {
 pub enum StateStep {
     /// Make it on the new filesystem, and save the device's content. Of the job's task only its data are loaded.
     Prepare {
-        /// What to make.
+        /// The state to prepare.
         state: State,
         /// Seed of names, sizes and choices: the same for every arm of a trial.
         seed: u64,
-        /// What the files hold.
+        /// Content of the files.
         data: Data,
         /// Space that every arm has when it is fresh (see [`Space::room`]): shares are of this, so that all arms get the
         /// same files.
@@ -130,9 +130,9 @@ pub enum StateStep {
         /// The data that the task works on are part of it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         loaded: bool,
-        /// What it is.
+        /// Its figures.
         figures: StateFigures,
-        /// What mkfs printed when the filesystem was made.
+        /// Output of mkfs when the filesystem was made.
         mkfs_output: String,
     },
 }
@@ -153,7 +153,7 @@ pub enum DeviceBinding {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         discards: bool,
     },
-    /// A compressed ramdisk that the coordinator added and nobody else uses.
+    /// A compressed ramdisk added by the coordinator for this trial alone.
     Zram {
         /// N of `/dev/zramN`.
         index: u32,
@@ -187,13 +187,13 @@ pub enum DeviceBinding {
     },
     /// An existing directory: nothing is made or mounted.
     Directory {
-        /// The directory; the worker makes one of its own inside.
+        /// The directory; the worker makes a folder inside.
         path: PathBuf,
     },
 }
 
 impl DeviceBinding {
-    /// Its size, where it is a single device.
+    /// Its size, for a single device.
     pub fn size(&self) -> Option<Bytes> {
         match self {
             Self::Loop { size, .. } | Self::Zram { size, .. } | Self::Disk { size, .. } => Some(*size),
@@ -202,7 +202,7 @@ impl DeviceBinding {
     }
 }
 
-/// What is done on a finished arm: a workload at one level.
+/// The work on a finished arm: a workload at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// The level.
@@ -227,27 +227,27 @@ const fn one() -> u16 {
 /// An operation of the filesystem to do and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationTask {
-    /// What is done.
+    /// The operation.
     pub timed: TimedOperation,
-    /// What the files hold.
+    /// Content of the files.
     pub data: Data,
     /// Seed of the tree and its data: the same for every arm of a round.
     pub seed: u64,
 }
 
-/// A program to run, and what it is told.
+/// A program to run, and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTask {
-    /// What is run.
+    /// The program.
     pub program: Program,
-    /// What `{duration}` stands for.
+    /// Value of `{duration}`.
     pub duration: Nanos,
-    /// What `{seed}` stands for: the same for every arm of a round.
+    /// Value of `{seed}`: the same for every arm of a round.
     pub seed: u64,
 }
 
 impl Task {
-    /// Whether it freezes its filesystem.
+    /// True if it freezes its filesystem.
     pub fn freezes(&self) -> bool {
         self.operation.as_ref().is_some_and(|task| task.timed.operation.freezes())
     }
@@ -279,31 +279,31 @@ pub struct PhaseTask {
     /// Clients share one folder.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub one_folder: bool,
-    /// A client uses what one of the host that is this many further on has made.
+    /// A client uses the files of the client this many hosts further on.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub host_offset: u16,
     /// Look for the highest rate that meets this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<RateTarget>,
-    /// What is done at once; at least one.
+    /// Concurrent groups; at least one.
     pub groups: Vec<GroupTask>,
 }
 
-/// The load of a group of threads, and what becomes of its result.
+/// The load of a group of threads, and the use of its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupTask {
     /// The name of its result; none: its result is not wanted.
     pub result: Option<String>,
-    /// What its throughput counts.
+    /// Basis of its throughput.
     pub figure: Figure,
-    /// What the engine does.
+    /// Work of the engine.
     pub load: Load,
 }
 
-/// What the engine does with one group of threads.
+/// Work of the engine with one group of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// What every thread does.
+    /// Work of every thread.
     pub pattern: Pattern,
     /// Name of the files it works on.
     pub set: SetName,
@@ -317,12 +317,12 @@ pub struct Load {
     pub until: Until,
     /// Seed of offsets, choices and data: the same for every arm of a round.
     pub seed: u64,
-    /// What the files hold.
+    /// Content of the files.
     pub data: Data,
     /// The operations that all threads together are offered; none is a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Every wait for the kernel is made this much longer: a known slowdown, to see that it is found.
+    /// Every wait for the kernel is extended by this share: a known slowdown, to test its detection.
     #[serde(default, skip_serializing_if = "Percent::is_zero")]
     pub handicap: Percent,
 }
@@ -340,7 +340,7 @@ pub enum WorkerMessage {
     },
     /// The arm is ready; these are its facts. Sent before the load.
     Facts {
-        /// What the arm really is.
+        /// Its actual settings.
         facts: ArmFacts,
         /// The commands that made it.
         #[serde(deserialize_with = "crate::bounded::commands")]
@@ -361,17 +361,17 @@ pub enum WorkerMessage {
     },
     /// The state is made and saved. Sent before the last line.
     Prepared {
-        /// What it is.
+        /// Its figures.
         figures: StateFigures,
-        /// What mkfs printed.
+        /// Output of mkfs.
         mkfs_output: String,
     },
     /// The run is over and everything is taken down. The last line.
     Measured {
-        /// What it yielded. None if the job had no load.
+        /// The measurement. None if the job had no load.
         measurement: Option<Box<Measurement>>,
     },
-    /// The run failed; what could be taken down was. The last line.
+    /// The run failed; everything removable was taken down. The last line.
     Failed {
         /// Why.
         failure: RunFailure,
@@ -382,28 +382,29 @@ pub enum WorkerMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{what}")]
 pub struct RunFailure {
-    /// Whose fault it is, which decides what happens to the trial.
+    /// Responsibility, which decides how the trial continues.
     pub kind: FailureKind,
     /// The stage it happened in.
     pub stage: Stage,
-    /// What failed, on what and why, in lower case.
+    /// The failed operation, its object and the reason, in lower case.
     pub what: String,
-    /// What to try.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
-/// Whose fault a failed run is.
+/// Responsibility for a failed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The host lacks what the arm needs: a program, a filesystem in the kernel, a privilege.
+    /// The host lacks a requirement of the arm: a program, a filesystem in the kernel, a privilege.
     HostLacks,
     /// The arm cannot be built here: mkfs or mount refuses the options. No round would change that.
     ArmRefused,
     /// The arm itself failed under load or in its check: an outcome of the arm.
     ArmFailed,
-    /// The filesystem cannot do what was asked: an answer, not a failure. No round would change it.
-    Cannot,
+    /// The filesystem does not support the operation: an answer, not a failure. No round would change it.
+    #[serde(rename = "cannot")]
+    Unsupported,
     /// The load could not be made: too little space, an option the engine cannot do here.
     LoadRefused,
     /// Lost for our own reasons (worker killed, hung, device busy): the round does not count; it may be tried again.

@@ -23,11 +23,11 @@ rows! {
 pub struct LayerRow {
     /// The program.
     pub program: &'static str,
-    /// What must be installed, each with its packages by apt, dnf, zypper and pacman.
+    /// Required programs, each with its packages by apt, dnf, zypper and pacman.
     pub programs: &'static [(&'static str, [&'static str; 4])],
     /// The words of each call that makes the volume.
     pub make: &'static [&'static [&'static str]],
-    /// What follows the given name in the name of the volume.
+    /// Suffix of the volume's name.
     pub suffix: &'static str,
     /// The share of the device that the volume has, in percent.
     pub share: u64,
@@ -138,7 +138,7 @@ const CRYPT: LayerRow = LayerRow {
 };
 
 impl Layer {
-    /// How it is made and taken down.
+    /// Its tool.
     pub const fn tool(self) -> &'static LayerRow {
         self.row()
     }
@@ -158,7 +158,6 @@ impl Layer {
     }
 }
 
-/// What people call a layer in other words.
 const ALIASES: [(&str, Layer); 4] =
     [("luks", Layer::Crypt), ("dm-crypt", Layer::Crypt), ("dm-thin", Layer::Thin), ("lvm2", Layer::Lvm)];
 

@@ -1,6 +1,6 @@
 //! The words of a trial as types: arms, devices, workloads, jobs, measurements, units, and the trial file.
 //!
-//! Pure: nothing here reads a file, asks the host or keeps time. What two other crates both need lives here.
+//! Pure: no module here reads a file, queries the host or keeps time. Code shared by other crates is here.
 #![forbid(unsafe_code)]
 
 /// Types that are strings in files: read by their `FromStr`, written by their `Display`.
@@ -21,7 +21,7 @@ macro_rules! strings_in_files {
     )*};
 }
 
-/// Whether a setting is what it is when it is left out, and so can be left out where it is written.
+/// True if a setting has its default and can be omitted.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,4 +1,4 @@
-//! What a run yields: counts, times, histograms, a time series, counters, and the facts of the arm it ran on.
+//! The measurement of a run: counts, times, histograms, a time series, counters, and the facts of the arm it ran on.
 
 use crate::{
     facts::ArmFacts,
@@ -9,7 +9,7 @@ use crate::{
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-/// A kind of operation that has a latency histogram of its own: a word of the pattern that records it.
+/// A kind of operation with a separate latency histogram: a word of the pattern that records it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'static, str>")]
 pub struct OperationKind(Cow<'static, str>);
@@ -33,7 +33,7 @@ impl OperationKind {
         Self(Cow::Borrowed(name))
     }
 
-    /// Whether a word is the name of a kind.
+    /// True if a word can name a kind.
     pub const fn is_name(name: &str) -> bool {
         let (bytes, mut at) = (name.as_bytes(), 0);
         while at < bytes.len() {
@@ -73,7 +73,7 @@ fn few_kinds<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<OperationKin
     if kinds.len() > MAX_KINDS { Err(D::Error::custom("too many kinds of operations")) } else { Ok(kinds) }
 }
 
-/// What the engine saw in the measured time, all threads together.
+/// Results of the engine in the measured time, all threads together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Threads that made it.
@@ -85,9 +85,9 @@ pub struct LoadResult {
     pub operations: u64,
     /// Bytes read and written in it.
     pub bytes: u64,
-    /// Operations that failed or transferred less than asked, in warm-up and measured time.
+    /// Operations that failed or fell short, in warm-up and measured time.
     pub errors: u64,
-    /// The first error, in words, if there was one.
+    /// The text of the first error, if there was one.
     pub first_error: Option<String>,
     /// Latencies in nanoseconds by kind: HdrHistogram V2 with deflate off, base64, 3 significant digits.
     #[serde(deserialize_with = "few_kinds")]
@@ -101,7 +101,7 @@ pub struct LoadResult {
     /// Width of a series window.
     pub series_step: Nanos,
     /// Median and 99th percentile of the operations' latencies, in nanoseconds, in windows of `tails_step` from the
-    /// start of the warm-up on; 0 where nothing was completed. Within 1/32 of the true value.
+    /// start of the warm-up on; 0 for a window without completions. Within 1/32 of the true value.
     #[serde(default)]
     pub tails: Vec<(u64, u64)>,
     /// Width of a window of `tails`.
@@ -119,7 +119,7 @@ pub struct LoadResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockSource {
-    /// The processor's time-stamp counter, found invariant and in use by the kernel itself.
+    /// The processor's time-stamp counter, checked to be invariant and in use by the kernel itself.
     TimeStampCounter,
     /// `clock_gettime(CLOCK_MONOTONIC)`.
     Monotonic,
@@ -130,35 +130,35 @@ pub enum ClockSource {
 pub struct Measurement {
     /// In the order of the workload's phases; at least one.
     pub results: Vec<PhaseResult>,
-    /// What the arm really was, read back from the mounted filesystem and the device.
+    /// The actual settings of the arm, read back from the mounted filesystem and the device.
     pub facts: ArmFacts,
     /// The commands that made the arm, in order, as they were run.
     #[serde(deserialize_with = "crate::bounded::commands")]
     pub commands: Vec<String>,
-    /// How long each stage of the run took.
+    /// Duration of each stage of the run.
     pub stages: Vec<(Stage, Nanos)>,
     /// Space left on the filesystem after the load.
     pub space_left: Bytes,
-    /// What a program printed, raw: the beginning and the end of it, if it was much. None for a load of our own.
+    /// Raw output of a program: the beginning and the end of it, if it is long. None for a built-in load.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::bounded::output")]
     pub output: Option<String>,
 }
 
-/// What one phase, or one group of threads in it, yields.
+/// Results of one phase, or one group of threads in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// Its name; empty if it is the only one.
     pub name: String,
-    /// What was read off.
+    /// The reading.
     pub reading: Reading,
-    /// What the kernel counted meanwhile.
+    /// Counts of the kernel in the same time.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
 }
 
 words! {
-    /// Something that the kernel counts in the measured time, by whatever filesystem and kernel threads it comes. A counter
-    /// that is not there is not known: of a directory there are none of the device and the log.
+    /// A counter of the kernel in the measured time, including work of filesystem and kernel threads. A missing counter
+    /// is unknown: a directory has none of the device and the log.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Counter {
@@ -175,7 +175,7 @@ words! {
         "log-before" LogBefore,
         /// Bytes written to it in the measured time.
         "log-written" LogWritten,
-        /// Commits in the measured time, of whatever cause.
+        /// Commits in the measured time, of any cause.
         "commits" Commits,
         /// The share of the processors' time that processes of others took from before the warm-up on, in millionths.
         "others-ppm" OthersPpm,
@@ -184,12 +184,12 @@ words! {
         "checkpoints" Checkpoints,
         /// Hosts that clients were on.
         "client-hosts" ClientHosts,
-        /// Time between the start of the first client and that of the last, in ns, by the clock of the first: that of others is off by
-        /// what messages between them say.
+        /// Time between the start of the first client and that of the last, in ns, by the clock of the first; the
+        /// offsets of other clocks are estimated from messages between them.
         "start-spread" StartSpread,
         /// The same of the measured time of all, in millionths.
         "start-spread-ppm" StartSpreadPpm,
-        /// How far it may be wrong, in ns.
+        /// Its uncertainty, in ns.
         "start-doubt" StartDoubt,
         /// The rate of the slowest client, in millionths of the mean of all.
         "slowest-ppm" SlowestPpm,
@@ -204,14 +204,14 @@ words! {
 pub struct Counters(BTreeMap<Counter, u64>);
 
 impl FromIterator<(Counter, Option<u64>)> for Counters {
-    /// Of those that are known.
+    /// From the known ones.
     fn from_iter<T: IntoIterator<Item = (Counter, Option<u64>)>>(all: T) -> Self {
         Self(all.into_iter().filter_map(|(counter, value)| Some((counter, value?))).collect())
     }
 }
 
 impl Counters {
-    /// Of a single one.
+    /// A single one.
     pub fn of(counter: Counter, value: u64) -> Self {
         Self(BTreeMap::from([(counter, value)]))
     }
@@ -223,7 +223,7 @@ impl Counters {
         self
     }
 
-    /// Each the sum of both, where it is known in one.
+    /// The sum of both for each that is known in one.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         for (counter, value) in other.known() {
@@ -232,7 +232,7 @@ impl Counters {
         self
     }
 
-    /// How far each has come since an earlier reading that had it.
+    /// The increase of each since an earlier reading that had it.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         self.known()
@@ -250,12 +250,12 @@ impl Counters {
         self.0.iter().map(|(counter, value)| (*counter, *value))
     }
 
-    /// Whether none is known.
+    /// True if none is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How often the log was gone through: before the measured time, and in it.
+    /// Number of passes through the log: before the measured time, and in it.
     #[expect(clippy::cast_precision_loss, reason = "logs are far below 2^53 bytes")]
     pub fn laps(&self) -> Option<(f64, f64)> {
         let size = self.get(Counter::LogSize).filter(|size| *size > 0)? as f64;
@@ -263,11 +263,11 @@ impl Counters {
     }
 }
 
-/// What is read off a phase.
+/// The reading of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// What the engine saw; its throughput counts the [`Figure`].
+    /// Results of the engine; its throughput counts the [`Figure`].
     Load(Figure, Box<LoadResult>),
     /// One number.
     Value(Value),
@@ -280,7 +280,7 @@ pub struct Value {
     pub value: f64,
     /// Its unit, such as `op/s`.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
 }
 
@@ -301,7 +301,7 @@ words! {
     pub enum Stage {
         /// Attaching the device and setting its queue.
         "attach" Attach,
-        /// Putting back the filesystem that was prepared.
+        /// Restoring the prepared filesystem.
         "restore" Restore,
         /// Making the filesystem.
         "mkfs" Mkfs,

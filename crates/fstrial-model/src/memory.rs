@@ -1,5 +1,5 @@
-//! A limit for the memory of a load: what its processes take and the page cache of what they read and write, together.
-//! So "twice the memory" can be said on a machine that has plenty.
+//! A limit for the memory of a load: its processes and the page cache of its reads and writes, together. So "twice the
+//! memory" can be tested on a machine that has plenty.
 
 use crate::{
     units::Bytes,
@@ -8,18 +8,18 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The least that can be asked for.
+/// The smallest valid limit.
 pub const MIN_MEMORY: Bytes = Bytes::mib(16);
-/// What a worker takes under load in addition to its threads: its code's data, the kernel's objects for its files, and the few
-/// pages without which nothing is read or written.
+/// A worker's memory under load in addition to its threads: its code's data, the kernel's objects for its files, and
+/// the minimum of pages for I/O.
 const WORKER: u64 = 8 << 20;
-/// What a thread takes in addition to its buffers: a histogram, time windows, its stack.
+/// A thread's memory in addition to its buffers: a histogram, time windows, its stack.
 const THREAD: u64 = 512 << 10;
 
 /// Blocks that a thread keeps to repeat them, where data has duplicates.
 const REPEATED: u64 = 4 << 20;
 
-/// Which version of control groups holds a load to its limit.
+/// Version of control groups that enforces a load's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitedBy {
@@ -38,7 +38,7 @@ impl fmt::Display for LimitedBy {
     }
 }
 
-/// What a workload takes at a level, before a page of its files is cached.
+/// A workload's memory at a level, before a page of its files is cached.
 pub fn needed(workload: &Workload, threads: u16) -> Bytes {
     let phase = |phase: &Phase| {
         let groups = phase.groups.iter().map(|group| {

@@ -1,11 +1,11 @@
-//! The metrics that a contrast can be decided on, one row for each: what help, files, verdicts, pages and documents say of a
-//! metric, its unit and its band, and how it is taken from a measurement.
+//! The metrics that can decide a contrast, one row for each: its description in help, files, verdicts, pages and
+//! documents, its unit and its band, and its derivation from a measurement.
 
 use crate::{unit, workload::ResultKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What arms are compared on.
+/// Metric for comparing arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -27,7 +27,7 @@ pub enum Metric {
     DeviceBytes,
 }
 
-/// What is known of a metric.
+/// Properties of a metric.
 #[derive(Debug)]
 pub struct MetricRow {
     /// The metric.
@@ -36,17 +36,17 @@ pub struct MetricRow {
     pub name: &'static str,
     /// The name in sentences and on pages.
     pub words: &'static str,
-    /// What it is, for documents.
+    /// Description for documents.
     pub about: &'static str,
-    /// The unit of its figures; of throughput the result says it.
+    /// The unit of its figures; none for throughput: that of the result.
     pub unit: Option<&'static str>,
-    /// Inside which differences do not matter, as a fraction; none: the trial says it.
+    /// Band of negligible differences, as a fraction; none: the trial's.
     pub band: Option<f64>,
-    /// How it is taken from a measurement.
+    /// Its derivation from a measurement.
     pub taken: MetricSource,
 }
 
-/// How a metric is taken from a measurement.
+/// Derivation of a metric from a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MetricSource {
     /// The figure of the result: operations or bytes per second, or a single number.
@@ -57,7 +57,7 @@ pub enum MetricSource {
     PerOperation(Amount),
 }
 
-/// What a load costs for each operation.
+/// Cost of a load per operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Its latency.
@@ -141,7 +141,8 @@ const fn amount(
 }
 
 impl Metric {
-    /// Whether it is a count and not a time. Timers of the kernel (write-back, commits) still reach it where operations do not sync.
+    /// True for a count, false for a time. Timers of the kernel (writeback, commits) still affect it if operations do
+    /// not sync.
     pub fn is_counted(self) -> bool {
         self == Self::DeviceBytes
     }
@@ -156,7 +157,7 @@ impl Metric {
         METRICS.map(|row| row.name).join(", ")
     }
 
-    /// What is known of it.
+    /// Its row.
     pub const fn row(self) -> &'static MetricRow {
         &METRICS[self as usize]
     }
@@ -189,17 +190,17 @@ impl Metric {
         self.row().unit.unwrap_or(&of.unit)
     }
 
-    /// Whether less of it is better for a result.
+    /// True if less of it is better for a result.
     pub fn less_is_better(self, of: &ResultKind) -> bool {
         self != Self::Throughput || of.less_is_better
     }
 
-    /// Whether a result is this metric as a program measured it: a number of its own that is called `latency-p99`.
+    /// True if a result is this metric as measured by a program: a number named `latency-p99`.
     pub fn is_name_of(self, result: &ResultKind) -> bool {
         self.quantile().is_some() && result.name.strip_prefix("latency-") == Some(self.name())
     }
 
-    /// Whether a result has it at all.
+    /// True if a result has it at all.
     pub fn is_of(self, result: &ResultKind) -> bool {
         match self {
             Self::Throughput => true,
@@ -229,7 +230,7 @@ mod tests {
         for row in &METRICS {
             let band = row.band.map_or("that of the trial".into(), |band| format!("{:.0} %", band * 100.0));
             let line = format!("| `{}` | {} | {band} |", row.name, row.about);
-            assert!(statistics.lines().any(|found| found == line), "docs/statistics.md lacks {line}");
+            assert!(statistics.lines().any(|matched| matched == line), "docs/statistics.md lacks {line}");
         }
         let listed = METRICS.map(|row| format!("`{}`", row.name)).join(", ");
         assert!(files.contains(&listed), "docs/trial-files.md lacks {listed}");

@@ -1,10 +1,10 @@
-//! What an arm may tell mkfs: of each program the options that are known to stay on the arm (in the filesystem's row).
+//! Options for mkfs that an arm may set: for each program those known to stay on the arm (in the filesystem's row).
 //!
-//! mkfs runs as root. Among its options are some that read a file or folder of the host (`mkfs.ext4 -d`,
-//! `mkfs.btrfs --rootdir`, `mkfs.xfs -p`), name another device, overrule its own checks (`-F`), or make nothing (`-n`).
-//! Which letters do that differs from program to program and grows with them, so what is listed here is what is safe, and
-//! all else is refused: a word that is not an option as well, since mkfs would take it for a device or a size.
-//! Labels and UUIDs are not listed either: by them the host finds what it mounts (`/etc/fstab`, `/dev/disk/by-label`).
+//! mkfs runs as root. Some of its options read a file or folder of the host (`mkfs.ext4 -d`, `mkfs.btrfs --rootdir`,
+//! `mkfs.xfs -p`), name another device, overrule its checks (`-F`), or make nothing (`-n`). Their letters differ from
+//! program to program and grow with them, so the list has the safe ones, and all else is refused: also a word that is
+//! not an option, since mkfs would take it for a device or a size. Labels and UUIDs are not listed either: the host
+//! finds filesystems to mount by them (`/etc/fstab`, `/dev/disk/by-label`).
 //!
 //! Words are read as getopt does: `-b 4096` and `-b4096`, `-vb 4096`, `--data=raid1` and `--data raid1`. Long options
 //! must be written out: `--root` would be `--rootdir`.
@@ -20,21 +20,21 @@ pub struct MkfsOptions {
     pub valued: &'static str,
     /// Long options without their dashes; those that take a value end in `=`.
     pub long: &'static [&'static str],
-    /// Options whose value is a list of words, of which some reach out: those that do not.
+    /// Options whose value is a list of words, some of which reach out: the safe ones.
     pub lists: &'static [(char, &'static [&'static str])],
 }
 
-/// Options that an arm may not have, and what to try.
+/// Forbidden options of an arm, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedOptions {
-    /// What is wrong, after "mkfs.ext4: ".
+    /// The problem, after "mkfs.ext4: ".
     pub problem: String,
-    /// What to try.
+    /// The remedy.
     pub hint: String,
 }
 
 impl MkfsOptions {
-    /// Reads words as mkfs would, and gives them back with each letter and each value a word of its own. `mkfs` is the
+    /// Parses words as mkfs would, and returns them with each letter and each value in a separate word. `mkfs` is the
     /// program, for the error.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// What getopt is told about the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
+    /// The getopt strings of the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
     /// that reach out, force, name, or make nothing.
     const REAL: [(&str, &str, &str); 3] = [
         ("ext4", "b:cd:e:g:i:jl:m:no:qr:s:t:vC:DE:FG:I:J:KL:M:N:O:R:ST:U:Vz:", "cdelnoFLMSUVz"),
@@ -235,9 +235,9 @@ mod tests {
         ("btrfs", "A:b:fl:n:s:m:d:L:R:O:r:U:VvMKq", "AfLrUV"),
     ];
 
-    /// The letters and values that getopt finds, or none where it finds a word that is not an option.
+    /// The letters and values found by getopt, or none at a word that is not an option.
     fn getopt(letters: &str, words: &[String]) -> Option<Vec<(char, String)>> {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut rest = word.strip_prefix('-')?.chars();
@@ -250,10 +250,10 @@ mod tests {
                         value.clone_from(words.next()?);
                     }
                 }
-                found.push((letter, value));
+                result.push((letter, value));
             }
         }
-        Some(found)
+        Some(result)
     }
 
     fn hostile_words() -> impl Strategy<Value = Vec<String>> {
@@ -285,9 +285,9 @@ mod tests {
             let (name, letters, bad) = REAL[row];
             let row = FILESYSTEMS.iter().find(|row| row.name == name).unwrap();
             if let Ok(read) = row.mkfs_options.read(row.mkfs, &words) && !words.iter().any(|word| word.starts_with("--")) {
-                let found = getopt(letters, &words).expect("no word is a device");
-                prop_assert!(found.iter().all(|(letter, _)| !bad.contains(*letter)), "{words:?}");
-                prop_assert_eq!(getopt(letters, &read), Some(found), "what is passed on means the same");
+                let result = getopt(letters, &words).expect("no word is a device");
+                prop_assert!(result.iter().all(|(letter, _)| !bad.contains(*letter)), "{words:?}");
+                prop_assert_eq!(getopt(letters, &read), Some(result), "what is passed on means the same");
             }
         }
     }

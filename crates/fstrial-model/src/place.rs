@@ -1,8 +1,8 @@
 //! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, on other devices, or in
 //! other boots of this host.
 //!
-//! A trial does not say how another host is reached: it may come from elsewhere, and the command would run as root. The
-//! command line says it.
+//! A trial does not hold the command that reaches another host: the file may come from elsewhere, and the command would
+//! run as root. The command line supplies it.
 
 use crate::device::Device;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The longest name of a place, in characters.
 const MAX_NAME: usize = 40;
 
-/// How time passes where an arm is built.
+/// Passage of time at the place of an arm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
@@ -20,17 +20,17 @@ pub enum Clock {
     Real,
     /// Virtual time: each instruction of the one emulated processor takes a nanosecond, and an idle processor jumps to its next timer.
     Virtual,
-    /// As fast as the emulator is, which says nothing about a machine.
+    /// At the speed of the emulator, so times do not describe a machine.
     Emulator,
 }
 
-/// Where arms are built: another host, another device of this host, both, or a boot of this host.
+/// A place for arms: another host, another device of this host, both, or a boot of this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// What arms call it, and `--place NAME=COMMAND`.
+    /// Its name in arms and in `--place NAME=COMMAND`.
     pub name: String,
-    /// Its device, an image, a ramdisk or a model; left out: one like the trial's.
+    /// Its device, an image, a ramdisk or a model; default: one like the trial's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
     /// It is a guest under this kernel, one of `fstrial kernels`.
@@ -43,8 +43,8 @@ pub struct Place {
     /// Its device is made by an agent, on another host. A place without a device is always reached so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub agent: bool,
-    /// It is this host, booted for it: under another kernel, or with other parameters. Then all places are; `--as-arm NAME` says which
-    /// one runs.
+    /// This host, booted for it: under another kernel, or with other parameters. Then all places are boots; `--as-arm
+    /// NAME` names the current one.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub boot: bool,
 }
@@ -80,17 +80,17 @@ impl Place {
         Self { device: self.device.as_ref().map(Device::settled), ..self.clone() }
     }
 
-    /// Whether a command reaches it: it is on another host.
+    /// True if it is on another host, reached by a command.
     pub fn takes_command(&self) -> bool {
         !self.is_here() && self.kernel.is_none()
     }
 
-    /// Whether it is the host where fstrial was started: a device of it, or a boot.
+    /// True for the host that runs fstrial: a device of it, or a boot.
     pub fn is_here(&self) -> bool {
         self.boot || self.device.is_some() && !self.agent && self.kernel.is_none()
     }
 
-    /// The key of what is impossible about it, with what and what to try.
+    /// The key of an impossible setting, with the problem and the remedy.
     pub(crate) fn problem(&self) -> Option<(&'static str, String, &'static str)> {
         if let Some(problem) = name_problem(&self.name) {
             return Some(("name", problem, "call it for example node-1"));
@@ -112,7 +112,7 @@ impl Place {
         let device = self.device.as_ref().filter(|device| !device.kind.is_made())?;
         Some((
             "device",
-            format!("a place cannot have a {} of its own", device.kind.name()),
+            format!("{} of a place cannot be set separately", device.kind.name()),
             "use an image, a ramdisk or a modelled device, or make it the device of the trial",
         ))
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a file or a word of the user's: where, what, and what to try.
+//! Problems in a file or a word of the user's: place, problem, remedy.
 
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -10,7 +10,7 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
 #[error("{message}")]
 pub struct TrialError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// The file's name and text, cut to the neighbourhood if it is huge.
     #[source_code]
@@ -18,12 +18,12 @@ pub struct TrialError {
     /// The place, if it is in the text.
     #[label("{label}")]
     pub span: Option<miette::SourceSpan>,
-    /// What is said at the place.
+    /// The label at the place.
     pub label: String,
-    /// What to try.
+    /// The remedy.
     #[help]
     pub help: Option<String>,
-    /// What is wrong in the file that is named at the place.
+    /// Problems in the file named at the place.
     #[related]
     pub within: Vec<Self>,
 }
@@ -61,15 +61,15 @@ impl TrialError {
     }
 }
 
-/// Something impossible in a trial: where, what, and what to try.
+/// An impossible setting of a trial: place, problem, remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
     /// Path of keys and indexes to the place, such as `["arm", "1", "mkfs"]`.
     pub path: Vec<String>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to try.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -130,8 +130,8 @@ fn in_quotes(message: &str, text: &str, at: usize) -> Option<String> {
     is_asked.then(|| format!("write {key}\"{value}\""))
 }
 
-/// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest
-/// is meant, or where nobody would read it.
+/// The message of the TOML parser, and the remedy. A list of all alternatives is left out if one is near, or if it is
+/// too long.
 fn syntax_words(message: &str) -> (String, Option<String>) {
     const READABLE: usize = 20;
     let message = in_words_of_toml(&message.chars().take(2000).collect::<String>());
@@ -140,7 +140,10 @@ fn syntax_words(message: &str) -> (String, Option<String>) {
     };
     let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
     if word == "command" && known.starts_with(&["name".into(), "device".into(), "kernel".into()]) {
-        return (short(), Some("a file names a place; its command is said with --place NAME=COMMAND".into()));
+        return (
+            short(),
+            Some("a file only names a place; its command comes from --place NAME=COMMAND".into()),
+        );
     }
     match did_you_mean(&word, known.iter().map(String::as_str)) {
         Some(hint) => (short(), Some(hint)),
@@ -202,15 +205,15 @@ fn unknown_word(message: &str) -> Option<(String, Vec<String>)> {
     Some((quoted.next()?, quoted.collect()))
 }
 
-/// Where a path of keys is in the text: the deepest part of it that exists.
+/// Span of a path of keys in the text: the deepest existing part of it.
 fn span_of(text: &str, path: &[String]) -> Range<usize> {
     let Ok(table) = toml::de::DeTable::parse(text) else { return 0..0 };
-    let mut found = 0..text.len().min(1);
+    let mut result = 0..text.len().min(1);
     let mut here: Option<&toml::de::DeValue<'_>> = None;
     for part in path {
         let next = match here {
             None => table.get_ref().get(part.as_str()),
-            // What a job file says is where it is named.
+            // A job file's messages are shown at its name.
             Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()).or_else(|| inner.get("fio")),
             Some(toml::de::DeValue::Array(items)) => {
                 part.parse::<usize>().ok().and_then(|index| items.get(index))
@@ -218,36 +221,36 @@ fn span_of(text: &str, path: &[String]) -> Range<usize> {
             Some(_) => None,
         };
         let Some(next) = next else { break };
-        found = next.span();
+        result = next.span();
         here = Some(next.get_ref());
     }
-    widen(text, found)
+    widen(text, result)
 }
 
-/// Where a key is in the text, if it is there once, wherever: anyone who found something wrong with it may know no more.
+/// Span of a key in the text, if it is unique: the reporter of a problem may know no more.
 pub(crate) fn span_of_key(text: &str, key: &str) -> Range<usize> {
-    fn collect(table: &toml::de::DeTable<'_>, key: &str, found: &mut Vec<Range<usize>>) {
+    fn collect(table: &toml::de::DeTable<'_>, key: &str, result: &mut Vec<Range<usize>>) {
         for (name, value) in table {
             if name.get_ref() == key {
-                found.push(value.span());
+                result.push(value.span());
             }
             match value.get_ref() {
-                toml::de::DeValue::Table(inner) => collect(inner, key, found),
+                toml::de::DeValue::Table(inner) => collect(inner, key, result),
                 toml::de::DeValue::Array(items) => {
                     let tables = items.iter().filter_map(|item| item.get_ref().as_table());
-                    tables.for_each(|inner| collect(inner, key, found));
+                    tables.for_each(|inner| collect(inner, key, result));
                 }
                 _ => {}
             }
         }
     }
     let Ok(table) = toml::de::DeTable::parse(text) else { return widen(text, 0..0) };
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     let top = table.get_ref().get(key).map(toml::Spanned::span);
     if top.is_none() {
-        collect(table.get_ref(), key, &mut found);
+        collect(table.get_ref(), key, &mut result);
     }
-    let only = if found.len() == 1 { found.pop() } else { None };
+    let only = if result.len() == 1 { result.pop() } else { None };
     widen(text, top.or(only).unwrap_or(0..text.len().min(1)))
 }
 
@@ -258,7 +261,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|candidate| (similarity(&short, candidate), candidate))
         .filter(|(similarity, _)| *similarity >= 0.65)
-        // Of several that are as near, the one that is listed first.
+        // Among equally near ones, the first listed.
         .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate)
 }

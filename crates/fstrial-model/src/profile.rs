@@ -1,4 +1,4 @@
-//! How btrfs spreads data and metadata over several devices: `raid10`, or `raid0/raid1` for data and metadata apart.
+//! Layout of btrfs data and metadata over several devices: `raid10`, or `raid0/raid1` for data and metadata.
 
 use crate::rows::words;
 use schemars::JsonSchema;
@@ -10,9 +10,9 @@ use std::{fmt, str::FromStr};
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Profile {
-    /// Of data.
+    /// Data profile.
     pub data: Spread,
-    /// Of metadata.
+    /// Metadata profile.
     pub metadata: Spread,
 }
 
@@ -22,7 +22,7 @@ words! {
     pub enum Spread {
         /// One copy.
         "single" Single,
-        /// Two copies, wherever they lie.
+        /// Two copies, possibly on one device.
         "dup" Dup,
         /// Striped.
         "raid0" Raid0,
@@ -42,7 +42,7 @@ words! {
 }
 
 impl Spread {
-    /// The fewest devices on which it says anything.
+    /// The minimum number of devices for it to make a difference.
     const fn least_members(self) -> u16 {
         match self {
             Self::Single | Self::Dup => 1,

@@ -1,4 +1,4 @@
-//! The settings of a device's queue that an arm can change: what the kernel calls them, and what people do.
+//! The settings of a device's queue that an arm can change, under the kernel's names and the common ones.
 
 use crate::{
     arm::{Arm, Switch},
@@ -38,7 +38,7 @@ impl QueueAttribute {
         }
     }
 
-    /// A value of it as a fact has it; none where its file says nothing.
+    /// The fact for a value of it; none for an empty file.
     pub fn shown(self, value: &str) -> Option<String> {
         match self {
             Self::Rotational => Some(if value == "0" { "no" } else { "yes" }.into()),
@@ -49,13 +49,13 @@ impl QueueAttribute {
         }
     }
 
-    /// Whether it is one of the queue's limits: with every change of one the kernel computes the read-ahead again
+    /// True for one of the queue's limits: with every change of one the kernel recomputes the read-ahead
     /// (`queue_limits_commit_update`).
     pub const fn is_limit(self) -> bool {
         matches!(self, Self::WriteCache | Self::Rotational)
     }
 
-    /// Whether it is asked of an array itself, which has no queue, and not of its members.
+    /// True if it is set on an array itself, which has no queue, and not on its members.
     pub const fn is_of_array(self) -> bool {
         matches!(self, Self::ReadAheadKb)
     }
@@ -66,16 +66,16 @@ impl QueueAttribute {
 pub struct QueueSetting {
     /// Which.
     pub attribute: QueueAttribute,
-    /// What is written into its file.
+    /// The value to write.
     pub value: String,
-    /// What people call it: `cache mode`.
+    /// Common name: `cache mode`.
     pub words: &'static str,
     /// The value as the arm has it.
-    pub asked: String,
+    pub requested: String,
 }
 
 impl Arm {
-    /// The same without what it asks of the queue but this.
+    /// The same, with only this setting of the queue.
     #[must_use]
     pub fn with_queue(&self, keep: impl Fn(QueueAttribute) -> bool) -> Self {
         let mut arm = self.clone();
@@ -91,8 +91,8 @@ impl Arm {
         arm
     }
 
-    /// What it asks of the device's queue, in the order in which it is set: a scheduler brings its own number of requests, and
-    /// with a limit of the queue the kernel computes the read-ahead again.
+    /// Its queue settings, in the order of application: a scheduler resets the number of requests, and a change of a
+    /// limit the read-ahead.
     pub fn queue_settings(&self) -> Vec<QueueSetting> {
         use QueueAttribute::{NrRequests, ReadAheadKb, Rotational, Scheduler, WriteCache};
         let plain = |value: String| (value.clone(), value);
@@ -110,7 +110,7 @@ impl Arm {
             (ReadAheadKb, "read-ahead", self.read_ahead.map(|size| (kib(size), size.to_string()))),
         ];
         let setting = |(attribute, words, value): (_, _, Option<(String, String)>)| {
-            value.map(|(value, asked)| QueueSetting { attribute, value, words, asked })
+            value.map(|(value, requested)| QueueSetting { attribute, value, words, requested })
         };
         rows.into_iter().filter_map(setting).collect()
     }

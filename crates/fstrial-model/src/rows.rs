@@ -1,7 +1,7 @@
-//! Enumerations whose variants have a word each, and those whose variants are described by a row of data as well.
+//! Enumerations whose variants have a word each, and those whose variants have a row of data as well.
 
-/// Makes an enumeration from one line for each variant: its word in files, flags and output, and its name. What serde
-/// writes is for the attributes of the enumeration to say.
+/// Makes an enumeration from one line for each variant: its word in files, flags and output, and its name.
+/// Serialisation is up to the attributes of the enumeration.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! words {
@@ -46,7 +46,7 @@ macro_rules! words {
     };
 }
 
-/// As [`words`], with the row of what there is to know of each variant. `row()` is for the module of the enumeration.
+/// As [`words`], with a row of data for each variant. `row()` is for the module of the enumeration.
 macro_rules! rows {
     (
         $(#[$of_all:meta])*

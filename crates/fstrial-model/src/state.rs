@@ -1,8 +1,8 @@
 //! The state a filesystem is in when a load begins: fresh, filled, aged, populated or loaded; and the figures of it.
 //!
-//! In flags, arms and trial files a state is one word with its parameters, most important first:
-//! `aged`, `filled:80%`, `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file can
-//! say the same as a table: `{ kind = "aged", utilisation = "70%", turnovers = 8 }`. Both read back.
+//! In flags, arms and trial files a state is one word with its parameters, most important first: `aged`, `filled:80%`,
+//! `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file may use a table instead: `{
+//! kind = "aged", utilisation = "70%", turnovers = 8 }`. Both parse back.
 
 use crate::rows::words;
 use crate::units::{Bytes, Percent, UnitError};
@@ -13,7 +13,7 @@ use serde::{
 };
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// What a filesystem holds when a load begins.
+/// Content of a filesystem when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum State {
     /// Nothing: as mkfs left it.
@@ -21,11 +21,11 @@ pub enum State {
     Fresh,
     /// Files that were written once, one after the other, until this much of it is in use.
     Filled(Filled),
-    /// What is left of many files that came, grew, were overwritten and went.
+    /// The result of creating, growing, overwriting and deleting many files.
     Aged(Aged),
     /// A tree of files and directories.
     Populated(Populated),
-    /// What the workload works on: the records of a key-value store, the tables of a database.
+    /// The data of the workload: the records of a key-value store, the tables of a database.
     Loaded(Loaded),
 }
 
@@ -45,11 +45,11 @@ pub struct Aged {
     pub utilisation: Percent,
     /// Age it until its layout score is no more than this; none: for all its turnovers.
     pub layout_score: Option<f64>,
-    /// How often everything is rewritten after the first time; with a layout score the most that is tried.
+    /// Number of complete rewrites after the first fill; with a layout score the maximum.
     pub turnovers: u32,
     /// Median of the lognormal sizes of files.
     pub file_size: Bytes,
-    /// Files that grow at once, each by a piece in turn.
+    /// Files that grow together, each by a piece in turn.
     pub together: u32,
 }
 
@@ -69,8 +69,8 @@ pub struct Populated {
 /// A filesystem that holds the data of the workload, loaded several times, each on a new filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loaded {
-    /// How often they are loaded. All runs of a round begin with the same load, so that how much verdicts depend on where
-    /// one load happened to put things can be seen.
+    /// Number of loads. All runs of a round begin with the same load, so the spread between loads, which place data
+    /// differently, is measurable.
     pub loads: u32,
 }
 
@@ -106,7 +106,7 @@ impl Default for Populated {
 
 /// Turnovers of an aged filesystem that names no number: after this many its files have no order left.
 const TURNOVERS: u32 = 4;
-/// The same where a layout score is asked for, which ends it earlier.
+/// The same with a requested layout score, which ends it earlier.
 const TURNOVERS_FOR_SCORE: u32 = 16;
 /// Directories inside each other at most, so that a path keeps below the kernel's limit.
 const MAX_DEPTH: u32 = 64;
@@ -114,7 +114,7 @@ const MAX_DEPTH: u32 = 64;
 pub const SIZE_SIGMA: f64 = 1.5;
 
 words! {
-    /// How the state comes back before each run.
+    /// Method of restoring the state before each run.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Restoring {
@@ -131,9 +131,9 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a state: {problem}")]
 pub struct StateError {
-    /// What was written, at most 60 characters of it.
+    /// The input, at most 60 characters of it.
     pub text: String,
-    /// What is wrong with it and what to write instead.
+    /// The problem with it and the remedy.
     pub problem: String,
 }
 
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Whether it is as mkfs left it.
+    /// True for the state that mkfs leaves.
     pub fn is_fresh(&self) -> bool {
         *self == Self::Fresh
     }
@@ -174,7 +174,8 @@ impl State {
         }
     }
 
-    /// The least device that leaves `needed` bytes in addition to its files, a fifth of what is left kept for the filesystem.
+    /// The smallest device that leaves `needed` bytes in addition to its files, with a fifth of the rest kept for the
+    /// filesystem.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
         let room = |bytes: Bytes| bytes.0 / 8 * 10;
         let tree = if let Self::Populated(tree) = self { tree.space() } else { Bytes(0) };
@@ -182,7 +183,7 @@ impl State {
         scaled(Bytes(room(needed) + room(tree)), |room| room / free.max(0.01))
     }
 
-    /// What is impossible about it, and what to write instead.
+    /// The problem with it, and the remedy.
     ///
     /// # Errors
     /// A parameter out of its range.
@@ -272,9 +273,9 @@ struct Table {
     utilisation: Option<Percent>,
     /// Age until the layout score is no more than this (aged).
     layout_score: Option<f64>,
-    /// How often everything is rewritten; with a layout score the most that is tried (aged).
+    /// Number of complete rewrites; with a layout score the maximum (aged).
     turnovers: Option<u32>,
-    /// Files that grow at once, each by a piece in turn (aged).
+    /// Files that grow together, each by a piece in turn (aged).
     together: Option<u32>,
     /// Number of files (populated).
     files: Option<u32>,
@@ -284,7 +285,7 @@ struct Table {
     width: Option<u32>,
     /// Size of each file (filled), or the median of their sizes (aged, populated).
     file_size: Option<Bytes>,
-    /// How often the data are loaded, each time on a new filesystem (loaded).
+    /// Number of loads of the data, each on a new filesystem (loaded).
     loads: Option<u32>,
 }
 
@@ -363,7 +364,7 @@ impl Table {
         Ok(state)
     }
 
-    /// Takes one part of the short form: `name=value`, or a value whose place says what it is.
+    /// Takes one part of the short form: `name=value`, or a value identified by its position.
     fn take(&mut self, place: usize, part: &str) -> Result<(), String> {
         let by_place = self.parameters().map_or(&[][..], |(names, placed)| &names[..placed]);
         let (name, value) = match part.split_once('=') {
@@ -420,7 +421,7 @@ impl FromStr for State {
 }
 
 impl fmt::Display for State {
-    /// The short form; what has its usual value is left out.
+    /// The short form; defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())?;
         match self {
@@ -496,7 +497,8 @@ impl JsonSchema for State {
             "pattern": "^(fresh|filled|aged|populated|loaded)(:.+)*$",
         });
         schemars::json_schema!({
-            "description": "what the filesystem holds when a load begins: fresh, filled:80%, aged:70%:0.9, populated:20000, loaded:3",
+            "description": "the state of the filesystem when a load starts: fresh, filled:80%, aged:70%:0.9, \
+                 populated:20000, loaded:3",
             "anyOf": [text, table],
         })
     }
@@ -507,12 +509,12 @@ impl JsonSchema for State {
 pub struct Space {
     /// In use.
     pub used: Bytes,
-    /// What a user can still fill.
+    /// Space available to a user.
     pub available: Bytes,
 }
 
 impl Space {
-    /// Of what a share is to be taken so that, with what is in use already, this much of all is in use.
+    /// The base of a share such that, with the space in use already, this much of all is in use.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -528,34 +530,35 @@ impl Space {
     }
 }
 
-/// What a prepared state really is.
+/// Figures of a prepared state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateFigures {
-    /// What was asked for, in its short form; of loaded data also which load it is.
-    pub asked: String,
+    /// The request, in its short form; for loaded data also the number of the load.
+    #[serde(rename = "asked")]
+    pub requested: String,
     /// Files in it.
     pub files: u64,
     /// Share of the space in use, as `df` shows it, in per cent.
     pub utilisation: f64,
     /// Bytes that a user can still fill.
     pub available: Bytes,
-    /// Bytes written after the first fill, as multiples of what the files hold.
+    /// Bytes written after the first fill, as multiples of the files' bytes.
     pub turnovers: f64,
-    /// Whether the layout score that was asked for was reached; none if none was asked for.
+    /// True if the requested layout score was reached; none without a request.
     pub layout_score_reached: Option<bool>,
-    /// Where the files' blocks lie; none where the filesystem does not tell (FIEMAP), or no file has two blocks.
+    /// Layout of the files' blocks; none if the filesystem does not report it (FIEMAP), or no file has two blocks.
     pub layout: Option<Layout>,
-    /// How the free space is split, or why that is not known.
+    /// Fragmentation of the free space, or the reason why it is unknown.
     pub free_space: FreeSpace,
-    /// Bytes that are saved of the device: what differs from zero.
+    /// Saved bytes of the device: those that differ from zero.
     pub saved: Bytes,
 }
 
-/// Where the blocks of files lie.
+/// Layout of the blocks of files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Layout {
-    /// Of the pairs of neighbouring blocks of a file, the share that are neighbours on the device too (Smith and
-    /// Seltzer's layout score, over all files looked at). 1: no file is split.
+    /// Share of the pairs of neighbouring blocks of a file that are neighbours on the device too (Smith and Seltzer's
+    /// layout score, over all files examined). 1: no file is split.
     pub score: f64,
     /// Extents of a file on average: stretches in one piece on the device.
     pub extents_per_file: f64,
@@ -563,7 +566,7 @@ pub struct Layout {
     pub files: u64,
 }
 
-/// How free space is split.
+/// Fragmentation of free space.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FreeSpace {
@@ -583,12 +586,12 @@ pub enum FreeSpace {
 }
 
 impl StateFigures {
-    /// One line for people.
+    /// A one-line description.
     pub fn describe(&self) -> String {
         if self.files == 0 {
             return format!(
-                "state {}: as mkfs leaves it, put back before each run as the others are",
-                self.asked
+                "state {}: as created by mkfs, and restored before each run like the others",
+                self.requested
             );
         }
         let mut parts =
@@ -601,7 +604,7 @@ impl StateFigures {
             parts.push(format!("{:.2} extents per file", layout.extents_per_file));
         }
         if self.layout_score_reached == Some(false) {
-            parts.push("the layout score asked for WAS NOT REACHED".into());
+            parts.push("THE REQUESTED LAYOUT SCORE WAS NOT REACHED".into());
         }
         parts.push(match &self.free_space {
             FreeSpace::Known { extents, mean, largest, .. } => format!(
@@ -611,7 +614,7 @@ impl StateFigures {
             ),
             FreeSpace::Unknown(why) => format!("fragmentation of free space unknown: {why}"),
         });
-        format!("state {}: {}", self.asked, parts.join(", "))
+        format!("state {}: {}", self.requested, parts.join(", "))
     }
 }
 
@@ -658,7 +661,7 @@ mod tests {
 
     #[test]
     fn refusals_name_the_remedy() {
-        for (text, said) in [
+        for (text, message) in [
             ("old", "write fresh"),
             ("old:50%", "there is no `old`; write fresh"),
             ("fresh:80%", "one too many"),
@@ -675,7 +678,7 @@ mod tests {
             ("loaded:0", "use 1 to 16"),
         ] {
             let error = text.parse::<State>().unwrap_err().to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 
@@ -699,7 +702,7 @@ mod tests {
     #[test]
     fn figures_say_what_was_not_reached() {
         let figures = StateFigures {
-            asked: "aged:70%:0.1".into(),
+            requested: "aged:70%:0.1".into(),
             files: 812,
             utilisation: 70.2,
             available: Bytes::mib(90),

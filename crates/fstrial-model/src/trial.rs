@@ -30,10 +30,10 @@ pub use files::{Files, NamedFileError};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// The statement that the trial is to decide, if it is there for one.
+    /// The statement that the trial is to decide, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Box<Claim>>,
-    /// How long, how sure, against what.
+    /// Duration, confidence, metrics and baseline.
     #[serde(default)]
     pub trial: Settings,
     /// The device every arm is built on.
@@ -42,76 +42,77 @@ pub struct Trial {
     /// The device for journals and logs of arms that put theirs on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_device: Option<LogDevice>,
-    /// Where arms are built in addition to the host where fstrial was started.
+    /// Places of arms in addition to the host that runs fstrial.
     #[serde(default, rename = "place", skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
     /// The storage configurations compared.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
-    /// What is done to them.
+    /// The workloads on them.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<Entry>,
 }
 
-/// How long, how sure, against what.
+/// Duration, confidence, metrics and baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What the trial is called.
+    /// Name of the trial.
     pub name: String,
     /// Wall time; the trial stops earlier when every contrast is decided.
     pub budget: Nanos,
     /// The band inside which a difference does not matter.
     pub practical: Percent,
     /// A verdict waits for the rounds that would show, with 95 %, that an arm loses time in this share of its runs (29 rounds
-    /// for 10%); left out: it waits for none.
+    /// for 10%); default: it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Percent>,
-    /// What is compared: `arms` under each workload (if left out), or `workloads` on each arm.
+    /// Subject of the comparison: `arms` under each workload (default), or `workloads` on each arm.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub compare: Compare,
-    /// Compare every arm (or workload) with this one only; left out: all pairs.
+    /// Compare every arm (or workload) with this one only; default: all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The metrics that keep the trial running until they are decided.
     pub decide_on: Vec<Metric>,
-    /// What is promised about many verdicts together.
+    /// The guarantee over all verdicts together.
     pub errors: ErrorControl,
-    /// Whether controls run along: the first arm (or the baseline) with a known slowdown of twice the band, without which
-    /// no "equivalent" is believed: `true` or `false` (if left out).
+    /// Controls: `true` adds the first arm (or the baseline) with a known slowdown of twice the band, required for
+    /// every "equivalent"; `false` (default).
     #[serde(skip_serializing_if = "crate::is_default")]
     pub control: bool,
-    /// Whether arms are compared at each place on their own, and what their ratios are there with what they are at the first
-    /// place ("xfs leads by more on the faster disk"): `true` or `false` (if left out). Every arm is at two places or more.
+    /// Leads: `true` compares arms at each place separately, and their ratios with those at the first place ("xfs
+    /// leads by more on the faster disk"); `false` (default). Every arm is at two places or more.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub leads: bool,
     /// The length of one more run in each arm before the first round, a pilot that looks for periods and slopes that the
-    /// runs themselves are too short to show; left out: none.
+    /// runs themselves are too short to show; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pilot: Option<Nanos>,
     /// At most this many rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Whether the trial stops when it is decided: `true` (if left out), or `false`: it runs all `rounds` and is decided once, after
-    /// the last.
+    /// Stopping rule: `true` (default) stops the trial when it is decided; `false` runs all `rounds` and decides once,
+    /// after the last.
     #[serde(skip_serializing_if = "is_true")]
     pub sequential: bool,
-    /// The seed everything random is drawn from; left out: drawn and printed.
+    /// The seed everything random is drawn from; default: drawn and printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     pub fsck: bool,
-    /// What the filesystems of arms that name no state hold when a load begins; left out: nothing.
+    /// Content of the filesystem when a load begins, for arms that name no state; default: empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// How a prepared state comes back before each run: `copy` (if left out) or `clone`.
+    /// Method of restoring a prepared state before each run: `copy` (default) or `clone`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub restore: Restoring,
-    /// The limit for the memory of the load and its page cache together, for arms that name none; left out: what the
-    /// machine has.
+    /// The limit for the memory of the load and its page cache together, for arms that name none; default: the
+    /// machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// How many clients make each run together, each with the threads of the level, started at once by MPI: 1 (if left out) to
+    /// Number of clients that make each run together, each with the threads of the level, started by MPI: 1 (default)
+    /// to
     /// 10000. All arms are directories that they share.
     #[serde(skip_serializing_if = "is_one")]
     pub clients: u16,
@@ -153,23 +154,23 @@ impl Default for Settings {
     }
 }
 
-/// What is compared with what.
+/// Subject of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
     /// Arms, under the same workload at the same level.
     #[default]
     Arms,
-    /// Workloads, on the same arm at the same level, by their results of the same name and unit: a workload of our own
-    /// and the tool it stands for, say.
+    /// Workloads, on the same arm at the same level, by their results of the same name and unit: for example a built-in
+    /// workload and the tool it models.
     Workloads,
 }
 
-/// What is promised about many verdicts together.
+/// The guarantee over all verdicts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorControl {
-    /// Of the differences reported, at most 5 % are wrong on average (Benjamini–Hochberg).
+    /// At most 5 % of the reported differences are wrong on average (Benjamini–Hochberg).
     #[default]
     Fdr,
     /// The chance of even one wrong difference is at most 5 % (Holm).
@@ -191,7 +192,7 @@ impl Settled {
         &self.trial
     }
 
-    /// The trial, what the entries of its workloads describe, and the processors that it was settled for.
+    /// The trial, the workloads its entries describe, and the number of processors it was settled for.
     pub fn into_parts(self) -> (Trial, Vec<Workload>, u16) {
         (self.trial, self.workloads, self.cpus)
     }
@@ -222,15 +223,18 @@ impl Trial {
             Box::new(TrialError { within, ..found.at(name, text) })
         })?;
         trial.fit(machine, &Rules::shipped()).map_err(|missing| {
-            let found =
-                problem(&["claim"], missing, "`fstrial claims check` says so of each claim, and goes on");
+            let found = problem(
+                &["claim"],
+                missing,
+                "`fstrial claims check` reports this for each claim and continues",
+            );
             Box::new(found.at(name, text))
         })?;
         trial.checked(name, text)
     }
 
-    /// Reads the file of a claim, as it was written: before it is scaled to a machine and what is gone is replaced, it
-    /// need not be a trial that can be run. [`checked`](Self::checked) looks at it afterwards.
+    /// Reads the file of a claim as written: before scaling and replacements it need not be a runnable trial.
+    /// [`checked`](Self::checked) validates it afterwards.
     ///
     /// # Errors
     /// The first thing wrong, with the place underlined.
@@ -248,7 +252,7 @@ impl Trial {
         read_toml(name, text, MAX_FILE_BYTES)
     }
 
-    /// Settles what is left out and checks the rest. `name` and `text` are of the file, for messages.
+    /// Settles defaults and validates the rest. `name` and `text` are of the file, for messages.
     ///
     /// # Errors
     /// The first thing impossible, with the place underlined.
@@ -260,9 +264,9 @@ impl Trial {
         }
     }
 
-    /// Settles what is left out: the names of arms, and the device of directories.
+    /// Settles defaults: the names of arms, and the device of directories.
     pub fn normalise(&mut self) {
-        // Directories are a device of their own; there is nothing else that could be meant.
+        // Directories are a kind of device; no other could be meant.
         if !self.arms.is_empty()
             && self.arms.iter().all(Arm::is_directory)
             && self.device == Device::default()
@@ -276,7 +280,7 @@ impl Trial {
         }
     }
 
-    /// The file that says the same.
+    /// The equivalent file.
     ///
     /// # Panics
     /// Never: every field can be written as TOML.
@@ -290,8 +294,8 @@ impl Trial {
         place.and_then(|place| place.device.as_ref()).unwrap_or(&self.device)
     }
 
-    /// An arm as it is built: with what its device says of itself, where the arm says nothing else. A model says whether it
-    /// rotates, and whether its cache is volatile.
+    /// An arm as built: with its device's properties, unless the arm overrides them. A model states whether it rotates,
+    /// and whether its cache is volatile.
     #[must_use]
     pub fn built(&self, arm: &Arm) -> Arm {
         let device = self.device_of(arm);
@@ -318,7 +322,7 @@ impl Trial {
     /// # Errors
     /// The first entry that describes no workload.
     pub fn settled(&self, cpus: u16) -> Result<Settled, Problem> {
-        // A guest in virtual time has one, whatever this machine has.
+        // A guest in virtual time has one, regardless of this machine.
         let cpus = if self.has_clock(Clock::Virtual) { 1 } else { cpus };
         let workloads = self.resolve_workloads(cpus)?;
         let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
@@ -363,7 +367,7 @@ impl Trial {
         arm.row().map(|_| arm.state.or(self.trial.state).unwrap_or_default())
     }
 
-    /// How often the data of workloads are loaded on an arm before the first round; none if every run loads them.
+    /// Number of loads of the workloads' data on an arm before the first round; none if every run loads them.
     pub fn loads(&self, arm: &Arm) -> Option<u32> {
         match self.state_of(arm)? {
             State::Loaded(loaded) => Some(loaded.loads),
@@ -381,7 +385,7 @@ impl Trial {
         self.arms.iter().filter_map(|arm| self.memory_of(arm)).min().or(self.trial.memory)
     }
 
-    /// Whether a place is on the host where fstrial was started: that of an arm that names none, or another device of it.
+    /// True if a place is on the host that runs fstrial: that of an arm that names none, or another device of it.
     pub fn is_here(&self, place: Option<&String>) -> bool {
         place.is_none_or(|name| self.places.iter().any(|place| place.name == *name && place.is_here()))
     }
@@ -391,27 +395,28 @@ impl Trial {
         self.places.iter().filter(|place| place.boot).map(|place| place.name.as_str())
     }
 
-    /// Whether its arms are at boots of this host: then all are.
+    /// True if its arms are on boots of this host: then all are.
     pub fn has_boots(&self) -> bool {
         self.boots().next().is_some()
     }
 
-    /// Whether a metric of an arm is a property of its configuration: some guests' times are the emulator's.
+    /// True if a metric of an arm describes its configuration: in some guests times are the emulator's.
     pub fn can_judge(&self, arm: &Arm, metric: Metric) -> bool {
         metric.is_counted() || self.clock_of(arm) != Clock::Emulator
     }
 
-    /// Whether this is the clock of any arm.
+    /// True if this is the clock of any arm.
     pub fn has_clock(&self, clock: Clock) -> bool {
         self.arms.iter().any(|arm| self.clock_of(arm) == clock)
     }
 
-    /// How time passes where an arm is built.
+    /// Passage of time at the place of an arm.
     pub fn clock_of(&self, arm: &Arm) -> Clock {
         self.guest_of(arm).map_or(Clock::Real, |place| self.clock_at(place))
     }
 
-    /// How time passes at a place. Virtual time does not wait for this host: everything that a load waits for must be in the guest.
+    /// Passage of time at a place. Virtual time does not wait for this host: everything that a load waits for must be
+    /// in the guest.
     pub fn clock_at(&self, place: &Place) -> Clock {
         let device = place.device.as_ref().unwrap_or(&self.device);
         let has_log = self.log_device.as_ref().is_some_and(|log| log.kind != LogKind::Ramdisk);
@@ -428,8 +433,8 @@ impl Trial {
         self.places.iter().find(is_its).filter(|place| place.kernel.is_some())
     }
 
-    /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every
-    /// run finds a device with the same writes behind it.
+    /// True if filesystems are prepared once and restored before each run. Then all are, fresh ones too, so that every
+    /// run finds a device with the same preceding writes.
     pub fn restores(&self) -> bool {
         let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
         self.trial.restore != Restoring::Copy || states.into_iter().any(|state| !state.is_fresh())
@@ -448,8 +453,8 @@ impl Trial {
         layers.map(|layer| layer.device_for(bare)).max().unwrap_or(bare)
     }
 
-    /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs, or what it
-    /// needs in addition to the arms' states.
+    /// The size of an image or ramdisk: the requested size, or 2GiB, or twice the need of the largest workload, or its
+    /// need in addition to the arms' states.
     pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
         let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
         let least = (needed * 2).max(Bytes::gib(2).0).max(self.device_for(Bytes(needed)).0);
@@ -457,7 +462,7 @@ impl Trial {
     }
 }
 
-/// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
+/// True if an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
 /// set of files.
 pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let is_raw_able = !arm.is_raw() || runs_on_bare_device(workload);
@@ -469,7 +474,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     is_raw_able && shows_its_control
 }
 
-/// Whether a slowdown of a load shows in a figure of a workload: not where a program does the work, nor where the rate is
+/// True if a slowdown of a load shows in a figure of a workload: not if a program does the work, nor if the rate is
 /// given.
 fn shows_a_handicap(workload: &Workload) -> bool {
     workload.is_load() && workload.results().any(|result| result.offered_rate.is_none())
@@ -543,10 +548,10 @@ file_size = "1GiB"
             let arm = trial.built(&trial.arms[0]);
             (arm.rotational.unwrap() == Switch::On, arm.cache.unwrap() == CacheMode::WriteBack)
         };
-        let said: Vec<(&str, (bool, bool))> =
+        let output: Vec<(&str, (bool, bool))> =
             crate::device_model::MODELS.iter().map(|(name, _)| (*name, of(name))).collect();
         assert_eq!(
-            said,
+            output,
             [
                 ("ideal", (false, false)),
                 ("nvme", (false, false)),
@@ -569,8 +574,8 @@ file_size = "1GiB"
         trial.built(&trial.arms[0]).checked().unwrap();
         let spinning = on("rotational = 'on'");
         let built = spinning.arms.iter().map(|arm| spinning.built(arm));
-        let said: Vec<_> = built.map(|arm| (arm.rotational.unwrap(), arm.cache)).collect();
-        assert_eq!(said, [(Switch::On, None), (Switch::Off, None)], "an arm's own word comes first");
+        let output: Vec<_> = built.map(|arm| (arm.rotational.unwrap(), arm.cache)).collect();
+        assert_eq!(output, [(Switch::On, None), (Switch::Off, None)], "an arm's own word comes first");
     }
 
     #[test]

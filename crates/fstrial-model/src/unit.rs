@@ -1,4 +1,4 @@
-//! The names of units in everything that machines read, and what people are shown instead. Programs may report in others.
+//! The names of units in all machine-readable data, and their display forms. Programs may report in others.
 
 /// Operations per second.
 pub const OPERATIONS: &str = "op/s";
@@ -13,7 +13,7 @@ pub const BYTES_PER_FILE: &str = "bytes/file";
 /// A count, or a share.
 pub const COUNT: &str = "1";
 
-/// What is above a column of figures in a unit: those that carry their own unit are named for what they are.
+/// The heading of a column of figures in a unit: those that carry their own unit are named for their kind.
 pub fn heading(unit: &str) -> &str {
     match unit {
         OPERATIONS => "operations/s",
@@ -32,7 +32,7 @@ pub fn beside(unit: &str) -> &str {
     }
 }
 
-/// The unit that figures are scaled to for people.
+/// The display unit of figures.
 fn scaled(unit: &str) -> &str {
     if unit == BYTES_PER_SECOND { "MiB/s" } else { unit }
 }

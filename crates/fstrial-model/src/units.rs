@@ -1,7 +1,7 @@
 //! Sizes, durations and percentages as people write them (`4GiB`, `10m`, `3%`), and back.
 //!
-//! One place for every unit in trial files and flags. A value that was read prints in a form that reads
-//! back to the same value; a wrong unit is an error that names the units there are.
+//! One place for every unit in trial files and flags. A value that was read prints in a form that reads back to the
+//! same value; a wrong unit is an error that names the units there are.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
@@ -10,11 +10,11 @@ use std::{borrow::Cow, fmt, str::FromStr};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}: {problem}")]
 pub struct UnitError {
-    /// What was written (at most 40 characters of it).
+    /// The input (at most 40 characters of it).
     pub text: String,
-    /// What was wanted, with an example.
+    /// The expected form, with an example.
     pub wanted: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -54,7 +54,7 @@ impl Bytes {
         Self(n << 30)
     }
 
-    /// For people, with at most one decimal: `12.5 GiB`. (`Display` is exact and reads back.)
+    /// For display, with at most one decimal: `12.5 GiB`. (`Display` is exact and parses back.)
     #[expect(clippy::cast_precision_loss, reason = "for display")]
     pub fn human(self) -> String {
         let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -229,7 +229,7 @@ pub struct Percent(pub f64);
 const PERCENT_WANTED: &str = "a percentage such as \"3%\"";
 
 impl Percent {
-    /// Whether it is nothing at all.
+    /// True for zero.
     pub fn is_zero(&self) -> bool {
         self.0 == 0.0
     }
@@ -248,7 +248,7 @@ impl FromStr for Percent {
             return Err(unit_error(text, PERCENT_WANTED, "the percent sign is missing"));
         }
         if !(0.0..=100.0).contains(&number) {
-            return Err(unit_error(text, PERCENT_WANTED, "it must lie between 0% and 100%"));
+            return Err(unit_error(text, PERCENT_WANTED, "it must be between 0% and 100%"));
         }
         Ok(Self(number))
     }
@@ -287,7 +287,7 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-/// Reads and writes a unit as its text, so that a wrong one is underlined where it is.
+/// Serialises a unit as its text, so that an invalid one is underlined in place.
 macro_rules! serde_as_text {
     ($type:ident, $pattern:literal, $description:literal) => {
         impl Serialize for $type {

@@ -1,4 +1,4 @@
-//! A stored trial judged again: what every form of its answer is made from, years later too.
+//! A stored trial judged again: the source of every form of its answer, at any later time.
 
 use super::{
     claim,
@@ -14,17 +14,17 @@ use fstrial_run::{
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
 
-/// How the warning of a session begins that an error ended.
+/// Prefix of the warning of a session that an error ended.
 pub const ENDED_BY: &str = "ended by an error: ";
 
-/// A trial with its answer and what led to it.
+/// A trial with its answer and its course.
 pub struct JudgedTrial<'a> {
     pub stored: &'a StoredTrial,
     /// Its rounds and verdicts.
     pub finished: &'a Finished<'a>,
-    /// How every contrast went, in the order of the plan; nothing before a first round.
+    /// The course of every contrast, in the order of the plan; empty before a first round.
     pub courses: &'a [Course],
-    /// What its runs say in addition to their results, by cell.
+    /// Data of its runs in addition to their results, by cell.
     pub besides: &'a [Besides],
     /// The commands that made each arm.
     pub commands: &'a [Vec<String>],
@@ -32,7 +32,7 @@ pub struct JudgedTrial<'a> {
     pub document: Document,
 }
 
-/// Judges a stored trial again and hands all that is known of it on.
+/// Judges a stored trial again and passes the result on.
 ///
 /// # Errors
 /// It cannot be read.
@@ -46,7 +46,7 @@ pub fn judged<T>(
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
     let (all, courses) = course::replay(&plan, rounds.rounds);
-    // Nothing was open any more: what has no verdict was given up.
+    // No contrast was open any more: those without a verdict were given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     let facts: Vec<_> = stored.arms.iter().map(|arm| arm.facts.clone()).collect();
     let known: Option<Vec<_>> = facts.iter().cloned().collect();
@@ -56,7 +56,7 @@ pub fn judged<T>(
         TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
     };
     let finished = Finished::of(all, &times, facts, audit, reason);
-    // The first session's command is the one that anybody can repeat from nothing.
+    // The first session's command is the one that can be repeated from scratch.
     let session = stored.sessions.first().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let machines = (&environment, places);
@@ -69,7 +69,7 @@ pub fn judged<T>(
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
     let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);
     for warning in warnings.filter(|line| !line.starts_with(ENDED_BY)) {
-        // Another session may have had the same to say, or the same with other shares: then the largest counts.
+        // Another session may have the same warning, or the same with other shares: then the largest counts.
         match document.warnings.iter_mut().find(|known| without_shares(known).0 == without_shares(warning).0)
         {
             Some(known) if without_shares(known).1 < without_shares(warning).1 => known.clone_from(warning),

@@ -1,8 +1,8 @@
-//! Whether the device took part: what a load reads from the page cache, or leaves in it, says nothing about a disk.
+//! Detects loads that bypass the device: reads from the page cache, and writes left in it, do not measure a disk.
 
 use super::{document::WorkloadReport, first_lap};
 
-/// Below this share of what the load read and wrote, the device hardly took part.
+/// Below this share of the bytes that the load read and wrote, the device hardly took part.
 const LITTLE: f64 = 0.05;
 
 /// The line below a workload's figures, where the device took part in a twentieth of it at most.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::document::CellReport;
 
-    fn said(shares: &[(&str, Option<f64>)]) -> Option<String> {
+    fn message(shares: &[(&str, Option<f64>)]) -> Option<String> {
         let cell = |(arm, device_share): &(&str, Option<f64>)| CellReport {
             arm: (*arm).into(),
             device_share: *device_share,
@@ -47,17 +47,17 @@ mod tests {
     #[test]
     fn a_load_that_stays_in_memory_is_told_and_one_that_reaches_the_device_is_not() {
         assert_eq!(
-            said(&[("ext4", Some(0.0004)), ("xfs", Some(0.0))]).unwrap(),
+            message(&[("ext4", Some(0.0004)), ("xfs", Some(0.0))]).unwrap(),
             "this compares memory and CPU, not disks: of the bytes read and written, less than 0.5 % went to the device or came \
              from it"
         );
         assert_eq!(
-            said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.024))]).unwrap(),
+            message(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.024))]).unwrap(),
             "this compares memory and CPU on xfs, not disks: of the bytes read and written, at most 3 % went to the device or \
              came from it"
         );
-        assert_eq!(said(&[("ext4", Some(1.2)), ("xfs", None)]), None);
-        assert_eq!(said(&[("a", None)]), None, "a directory has no counters");
+        assert_eq!(message(&[("ext4", Some(1.2)), ("xfs", None)]), None);
+        assert_eq!(message(&[("a", None)]), None, "a directory has no counters");
         let cell = |device_idle: bool| CellReport { device_idle, ..CellReport::default() };
         let of = |cells: Vec<CellReport>| note(&WorkloadReport { cells, ..WorkloadReport::default() });
         assert!(of(vec![cell(true), cell(true)]).unwrap().ends_with("came from it in most runs"));

@@ -24,7 +24,7 @@ impl Shown {
         Self { bar, json, quiet, last: Vec::new() }
     }
 
-    /// Shows what has changed.
+    /// Shows the changes.
     pub fn show(&mut self, rows: &[HostRow], rounds: u32) {
         self.last.resize(rows.len().max(self.last.len()), None);
         for (row, last) in rows.iter().zip(&mut self.last) {

@@ -1,4 +1,5 @@
-//! A claim with its answer: what was said then, what is measured here, and the verdict on each of its parts.
+//! A claim with its answer: the original statement and figures, the measurement here, and the verdict on each of its
+//! parts.
 
 use super::{numbers, plain, plain_lines, verdict};
 use anstyle::{AnsiColor, Style};
@@ -17,30 +18,30 @@ use jiff::civil::Date;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Failures told with a claim that they leave undecided, at most.
+/// Limit of the failures printed with a claim that they leave undecided.
 const MAX_FAILURES: usize = 3;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimReport {
     pub id: String,
     pub statement: String,
-    /// Who said so, when and where, in one line.
+    /// Author, date and publication, in one line.
     pub source: String,
-    /// What it was measured on then.
+    /// The original hardware and software.
     pub setup: String,
     /// The original figures in a few words.
     pub said: String,
-    /// The day on which what is expected was last changed.
+    /// The day of the last change of the expectations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Date>,
     pub verdict: ClaimVerdict,
-    /// The same in words; the claim's own where it has some.
+    /// The same as text; the claim's own words if it has some.
     pub answer: String,
-    /// What the verdict speaks for, and what it cannot.
+    /// Scope and limits of the verdict.
     pub notes: Vec<String>,
-    /// The replacements for what this kernel no longer has.
+    /// The replacements of features that this kernel lacks.
     pub substituted: Vec<String>,
-    /// How it was scaled to this machine.
+    /// The scaling to this machine.
     pub scaled: Vec<String>,
     pub parts: Vec<PartReport>,
     /// Tables and curves of the source.
@@ -51,38 +52,38 @@ pub struct ClaimReport {
 /// A part of a claim with its answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartReport {
-    /// What is looked at, in words: `xfs @ 4 / ext4 @ 4`.
+    /// Its subject, as text: `xfs @ 4 / ext4 @ 4`.
     pub subject: String,
-    /// What is expected of it, in words: `above 1.3`; none where a question expects nothing, or the subject says it.
+    /// Its expectation, as text: `above 1.3`; none for a question without one, or if the subject contains it.
     pub expected: Option<String>,
     /// The part in its author's words.
     pub says: Option<String>,
-    /// Whether it is about a cause that the trial has planted.
+    /// True if it is about a planted cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub planted: bool,
-    /// How the source's words were read.
+    /// Interpretation of the source's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<String>,
     /// The same figure then.
     pub then: Option<Number>,
-    /// What the figure is: `ratio`, `factor for each doubling`, or the unit of an amount; none where it is not one figure.
+    /// Kind of the figure: `ratio`, `factor for each doubling`, or the unit of an amount; none if it is not one figure.
     pub figure: Option<String>,
     pub measured: Option<f64>,
     pub interval: Option<(f64, f64)>,
-    /// What is found where it is not one figure: who leads where.
+    /// The result if it is not one figure: the leader in each place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaders: Option<String>,
     /// Rounds it rests on.
     pub rounds: usize,
-    /// Between which numbers of rounds in all a decision is likely, where there is none.
+    /// Range of total rounds within which a decision is likely, if there is none.
     pub rounds_needed: Option<(u64, u64)>,
-    /// What is known without a verdict: how near the two are to each other.
+    /// Knowledge without a verdict: the distance between the two.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub known: String,
     pub verdict: ClaimVerdict,
 }
 
-/// The report of the claim that a trial is there for, on a ground of kernel and device. `is_whole`: the trial came to its end.
+/// The report of a trial's claim, on its kernel and device. `is_whole`: the trial came to its end.
 pub fn report(
     plan: &Plan,
     judge: Option<&Judge<'_>>,
@@ -99,7 +100,7 @@ pub fn report(
     let found = judge.and_then(Judge::claim).unwrap_or(ClaimVerdict::Undecided);
     let found = if found == ClaimVerdict::Measured && !is_whole { ClaimVerdict::Undecided } else { found };
     let mut notes = judge
-        .filter(|_| found == ClaimVerdict::CannotRun)
+        .filter(|_| found == ClaimVerdict::NotTestable)
         .map(|judge| reasons(plan, judge))
         .unwrap_or_default();
     let is_short =
@@ -115,7 +116,7 @@ pub fn report(
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
     let others = judge.and_then(|judge| neighbours(plan, judge));
-    if found == ClaimVerdict::CannotTell {
+    if found == ClaimVerdict::Insensitive {
         match &others {
             Some(line) => notes.push(format!("{line}: levels can be compared on a quieter machine only")),
             None if is_short => {}
@@ -124,12 +125,12 @@ pub fn report(
     } else if found == ClaimVerdict::Undecided
         || judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
     {
-        // What could have been seen is said with everything that rests on seeing nothing, and with what is open.
+        // Controls are reported with all findings of no effect, and with open ones.
         notes.extend(verdict::control_lines(&states));
     }
-    let is_told = !matches!(found, ClaimVerdict::CannotTell | ClaimVerdict::Undecided);
+    let is_told = !matches!(found, ClaimVerdict::Insensitive | ClaimVerdict::Undecided);
     let others = others.filter(|_| is_told);
-    notes.extend(others.map(|line| format!("{line}; what is found is so even if all of it was on one side")));
+    notes.extend(others.map(|line| format!("{line}; the finding holds even if all of it was on one side")));
     notes.push(format!("this speaks for Linux {kernel}, {device}, {}", size_of(claim)));
     notes.extend(claim.caveat.clone());
     Some(counted(ClaimReport {
@@ -152,17 +153,17 @@ fn counted(report: ClaimReport) -> ClaimReport {
     }
 }
 
-/// How many parts are known, where a claim is known in part: `3 of 5`, `2 of 4 reversed`.
+/// Number of known parts, if a claim is known in part: `3 of 5`, `2 of 4 reversed`.
 fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
     let count = |verdict| parts.iter().filter(|found| **found == verdict).count();
     let (all, open) = (parts.len(), count(ClaimVerdict::Undecided));
     match verdict {
-        ClaimVerdict::InPart => {
+        ClaimVerdict::PartlyConfirmed => {
             let open = if open > 0 { format!(", {open} open") } else { String::new() };
-            Some(format!("{} of {all}{open}", count(ClaimVerdict::Holds)))
+            Some(format!("{} of {all}{open}", count(ClaimVerdict::Confirmed)))
         }
         ClaimVerdict::Undecided => {
-            let unknown = [ClaimVerdict::Undecided, ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+            let unknown = [ClaimVerdict::Undecided, ClaimVerdict::Insensitive, ClaimVerdict::NotTestable];
             let known: Vec<_> = parts.iter().filter(|found| !unknown.contains(found)).collect();
             let first = known.first().filter(|_| known.len() < all)?;
             let is_one = known.iter().all(|found| found == first);
@@ -172,8 +173,8 @@ fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
                 if is_one { first.words() } else { "not as claimed" }
             ))
         }
-        ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => {
-            let hidden = [ClaimVerdict::CannotTell, ClaimVerdict::CannotRun];
+        ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => {
+            let hidden = [ClaimVerdict::Insensitive, ClaimVerdict::NotTestable];
             let is_part = parts.iter().any(|found| hidden.contains(found));
             is_part
                 .then(|| format!("{} of {all}", parts.iter().filter(|found| !hidden.contains(found)).count()))
@@ -182,12 +183,12 @@ fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
     }
 }
 
-/// The report of a trial that failed: of what it had not decided until then nothing is known to be open.
+/// The report of a failed trial: its undecided parts are not reported as open.
 pub fn failed(report: ClaimReport) -> ClaimReport {
     if report.verdict != ClaimVerdict::Undecided {
         return report;
     }
-    let verdict = ClaimVerdict::CannotRun;
+    let verdict = ClaimVerdict::NotTestable;
     let mut notes = report.notes;
     notes.insert(0, "its trial failed before it was decided".into());
     ClaimReport { verdict, answer: verdict.words().into(), notes, ..report }
@@ -199,7 +200,7 @@ pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
     counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, verdict, Vec::new()) })
 }
 
-/// The report of a claim that was not tried, with what is said about that.
+/// The report of an untested claim, with notes on it.
 pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -> ClaimReport {
     ClaimReport {
         id: claim.id.clone(),
@@ -218,18 +219,18 @@ pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -
     }
 }
 
-/// Why arms cannot do what is asked of them.
+/// The reasons of arms for unsupported work.
 fn reasons(plan: &Plan, judge: &Judge<'_>) -> Vec<String> {
     let cells = plan.parts.iter().flat_map(|part| &part.contrasts).flat_map(|at| plan.contrasts[*at].cells());
     let mut reasons: Vec<String> = Vec::new();
     for cell in cells {
-        let reason = judge.cannot(cell).map(|reason| format!("{}: {reason}", plan.arm_name(cell)));
+        let reason = judge.unsupported(cell).map(|reason| format!("{}: {reason}", plan.arm_name(cell)));
         reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
     }
     reasons
 }
 
-/// What a trial's claim expects, a line for each part: `xfs @ 4 / xfs @ 1 above 2; 2.01 then`.
+/// The expectations of a trial's claim, a line for each part: `xfs @ 4 / xfs @ 1 above 2; 2.01 then`.
 pub fn expectations(plan: &Plan) -> Vec<String> {
     let line = |part: &Part| {
         let expected = expected(plan, part).map_or_else(String::new, |expected| format!(" {expected}"));
@@ -246,7 +247,7 @@ fn size_of(claim: &Claim) -> String {
     if scaled.is_empty() { "and the amounts of its workloads".into() } else { scaled }
 }
 
-/// Who, when and where: `Dave Chinner, 2012-03, MySQL Performance Blog`.
+/// Author, date and publication: `Dave Chinner, 2012-03, MySQL Performance Blog`.
 pub fn source(claim: &Claim) -> String {
     let parts = [&claim.author, &claim.date, &claim.place];
     parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -254,15 +255,15 @@ pub fn source(claim: &Claim) -> String {
 
 fn answer(claim: &Claim, verdict: ClaimVerdict) -> String {
     let own = match verdict {
-        ClaimVerdict::Holds => &claim.answers.holds,
+        ClaimVerdict::Confirmed => &claim.answers.confirmed,
         ClaimVerdict::Reversed => &claim.answers.reversed,
         ClaimVerdict::NoDifference => &claim.answers.no_difference,
-        ClaimVerdict::Less => &claim.answers.less,
+        ClaimVerdict::Smaller => &claim.answers.smaller,
         ClaimVerdict::Measured
         | ClaimVerdict::Undecided
-        | ClaimVerdict::InPart
-        | ClaimVerdict::CannotTell
-        | ClaimVerdict::CannotRun => &None,
+        | ClaimVerdict::PartlyConfirmed
+        | ClaimVerdict::Insensitive
+        | ClaimVerdict::NotTestable => &None,
     };
     own.clone().unwrap_or_else(|| verdict.words().into())
 }
@@ -292,9 +293,9 @@ fn of_question(state: &ContrastState) -> PartReport {
 fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState], index: usize) -> PartReport {
     let claimed = &plan.parts[index];
     // With several contrasts that are not of one figure there is no one ratio to show.
-    let is_one = !matches!(claimed.part.asked, ClaimQuestion::NoSingleWinner(_));
+    let is_one = !matches!(claimed.part.requested, ClaimQuestion::NoSingleWinner(_));
     let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
-    // What lies on the other side of 1, or at it, was decided by the question about the direction: its figures count.
+    // A figure on the other side of 1, or at it, was decided by the question about the direction: its figures count.
     let decided_by = usize::from(matches!(verdict, ClaimVerdict::Reversed | ClaimVerdict::NoDifference));
     let contrast = claimed.contrasts.get(decided_by).or_else(|| claimed.contrasts.first());
     let state = contrast.filter(|_| is_one).and_then(|index| states.get(*index));
@@ -304,8 +305,8 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
     };
     let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
     let is_open_ratio = is_one && verdict == ClaimVerdict::Undecided;
-    let asked = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
-    let known = asked.map(|state| verdict::known(state.within_percent)).find(|known| !known.is_empty());
+    let requested = claimed.contrasts.iter().filter_map(|index| states.get(*index)).filter(|_| is_open_ratio);
+    let known = requested.map(|state| verdict::known(state.within_percent)).find(|known| !known.is_empty());
     PartReport {
         subject: claim_words::subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),
@@ -326,10 +327,10 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
     }
 }
 
-/// Who is beaten by nobody, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
+/// The unbeaten arms, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
 fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String> {
     let claimed = &plan.parts[index];
-    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.asked else { return None };
+    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.requested else { return None };
     let mut pairs = claimed.contrasts.iter();
     let mut said = Vec::new();
     for group in groups {
@@ -342,10 +343,10 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
                 Outcome::Faster => leading.retain(|arm| *arm != state.b),
                 Outcome::Slower => leading.retain(|arm| *arm != state.a),
                 Outcome::Equivalent
-                | Outcome::CannotTell
+                | Outcome::Insensitive
                 | Outcome::Undecided
                 | Outcome::Failed
-                | Outcome::Cannot => {}
+                | Outcome::Unsupported => {}
             }
         }
         let name = claim_words::spot_name(plan, group.first()?);
@@ -355,7 +356,7 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
     Some(said.join("; "))
 }
 
-/// That levels were compared, or an amount was measured, next to other work.
+/// Note on levels compared, or an amount measured, under other programs' load.
 fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
     let taken = (0..plan.parts.len()).filter_map(|part| judge.lost_to_others(part));
     let share = taken.max_by(f64::total_cmp)?;
@@ -366,7 +367,7 @@ fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
     ))
 }
 
-/// Why nothing can be told, and what it would take.
+/// The reason why no verdict is possible, and the requirement for one.
 fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
     let found = |state: &ContrastState| state.control.map(|control| control.found);
     // With the other lever it may have been seen.
@@ -379,23 +380,23 @@ fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
     let unseen = states
         .iter()
         .filter(|state| matches!(found(state), Some(Assay::Unseen | Assay::Overdosed)) && !was_seen(state));
-    let planted = parts.iter().filter(|part| part.planted && part.verdict == ClaimVerdict::CannotTell);
+    let planted = parts.iter().filter(|part| part.planted && part.verdict == ClaimVerdict::Insensitive);
     let planted = planted.map(|part| {
         let what = part.says.as_ref().unwrap_or(&part.subject);
-        format!("planted here, and not seen: {what}")
+        format!("planted here and not detected: {what}")
     });
     let lines: Vec<String> = unseen.filter_map(verdict::control_line).chain(planted).collect();
     if lines.is_empty() {
-        let words = "the arms ran at the limit of the modelled device, so that being equal says nothing about them; it \
-                     takes a device with a higher limit, or less load";
+        let words = "the arms ran at the limit of the modelled device, so equality says nothing about them; use a \
+             device with a higher limit, or a lighter load";
         return vec![words.into()];
     }
     lines.into_iter().map(|line| format!("{line}; it takes another device, or another load")).collect()
 }
 
-/// What kind of figure a part has.
+/// Kind of a part's figure.
 fn figure(plan: &Plan, part: &Part) -> Option<String> {
-    match &part.asked {
+    match &part.requested {
         ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. } => Some("ratio".into()),
         ClaimQuestion::Slope { .. } => Some("factor for each doubling".into()),
         ClaimQuestion::Amount { cell, .. } => {
@@ -405,13 +406,13 @@ fn figure(plan: &Plan, part: &Part) -> Option<String> {
     }
 }
 
-/// What a part expects of it, in words.
+/// The expectation of a part, as text.
 fn expected(plan: &Plan, part: &Part) -> Option<String> {
-    let number = |value: f64| match (&part.asked, figure(plan, part)) {
+    let number = |value: f64| match (&part.requested, figure(plan, part)) {
         (ClaimQuestion::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
         _ => numbers::plain(value),
     };
-    let (bound, of) = match &part.asked {
+    let (bound, of) = match &part.requested {
         ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Amount { bound, .. } => (bound, ""),
         ClaimQuestion::Slope { bound, .. } => (bound, " for each doubling"),
         ClaimQuestion::Better { .. } => return Some("better".into()),
@@ -425,7 +426,7 @@ fn expected(plan: &Plan, part: &Part) -> Option<String> {
 }
 
 impl PartReport {
-    /// What is measured, with its interval: `1.42 [1.38, 1.47]`.
+    /// The measured figure, with its interval: `1.42 [1.38, 1.47]`.
     pub fn here(&self) -> String {
         let number = |value: f64| match self.figure.as_deref() {
             Some("ratio" | "factor for each doubling") => numbers::ratio_digits(value),
@@ -443,10 +444,10 @@ impl PartReport {
 }
 
 impl ClaimReport {
-    /// What is measured in a few words, for a cell of a table: the figures of its parts.
+    /// The measured figures of its parts, short, for a cell of a table.
     pub fn here(&self) -> String {
         match self.verdict {
-            ClaimVerdict::CannotRun => self.notes.first().cloned().unwrap_or_default(),
+            ClaimVerdict::NotTestable => self.notes.first().cloned().unwrap_or_default(),
             _ => match self.parts.as_slice() {
                 [one] => one.here(),
                 parts => {
@@ -460,17 +461,19 @@ impl ClaimReport {
 
 pub fn style(verdict: ClaimVerdict) -> Style {
     match verdict {
-        ClaimVerdict::Holds => AnsiColor::Green.on_default(),
-        ClaimVerdict::Reversed | ClaimVerdict::NoDifference | ClaimVerdict::Less => {
+        ClaimVerdict::Confirmed => AnsiColor::Green.on_default(),
+        ClaimVerdict::Reversed | ClaimVerdict::NoDifference | ClaimVerdict::Smaller => {
             AnsiColor::Red.on_default()
         }
-        ClaimVerdict::InPart => AnsiColor::Yellow.on_default(),
+        ClaimVerdict::PartlyConfirmed => AnsiColor::Yellow.on_default(),
         ClaimVerdict::Measured => Style::new(),
-        ClaimVerdict::Undecided | ClaimVerdict::CannotTell | ClaimVerdict::CannotRun => Style::new().dimmed(),
+        ClaimVerdict::Undecided | ClaimVerdict::Insensitive | ClaimVerdict::NotTestable => {
+            Style::new().dimmed()
+        }
     }
 }
 
-/// The claim and its answer, for people.
+/// The claim and its answer, as text.
 pub fn render(report: &ClaimReport) -> String {
     const BOLD: Style = Style::new().bold();
     const QUIET: Style = Style::new().dimmed();
@@ -496,19 +499,19 @@ pub fn render(report: &ClaimReport) -> String {
     out
 }
 
-/// The same for where there are no colours and no columns, a line for each thing that is said: the answer first.
+/// The same without colours and columns, one statement a line: the answer first.
 pub fn lines(report: &ClaimReport) -> Vec<String> {
     let text = anstream::adapter::strip_str(&render(report)).to_string();
-    let told = text.lines().skip(1).map(|line| line.trim().to_owned());
-    std::iter::once(plain(&format!("{}: {}", report.id, report.answer))).chain(told).collect()
+    let reported = text.lines().skip(1).map(|line| line.trim().to_owned());
+    std::iter::once(plain(&format!("{}: {}", report.id, report.answer))).chain(reported).collect()
 }
 
-/// A part in one or two lines; its verdict is said where there are others.
+/// A part in one or two lines; its verdict is included if there are others.
 fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> String {
     const QUIET: Style = Style::new().dimmed();
     let mut out = String::new();
     let lead = match part.says.as_ref().filter(|_| is_one_of_many) {
-        // What the source says, which need not be what is found.
+        // The source's statement, which may differ from the result.
         Some(says) => {
             let _ = writeln!(out, "  claimed: {}", plain(says));
             "here: "
@@ -549,16 +552,16 @@ mod tests {
     #[test]
     fn an_answer_says_how_many_parts_are_known() {
         for (whole, parts, said) in [
-            (InPart, vec![Holds, Reversed, Less], Some("1 of 3")),
-            (InPart, vec![Holds, Reversed, Undecided], Some("1 of 3, 1 open")),
-            (Undecided, vec![Reversed, Reversed, Undecided, CannotTell], Some("2 of 4 reversed")),
-            (Undecided, vec![Less, NoDifference, Undecided], Some("2 of 3 not as claimed")),
-            (Undecided, vec![Undecided, CannotTell], None),
-            // What was planted is open.
-            (Undecided, vec![Holds], None),
-            (Holds, vec![Holds, Holds], None),
-            (NoDifference, vec![NoDifference, CannotTell], Some("1 of 2")),
-            (Less, vec![Less, NoDifference, CannotRun], Some("2 of 3")),
+            (PartlyConfirmed, vec![Confirmed, Reversed, Smaller], Some("1 of 3")),
+            (PartlyConfirmed, vec![Confirmed, Reversed, Undecided], Some("1 of 3, 1 open")),
+            (Undecided, vec![Reversed, Reversed, Undecided, Insensitive], Some("2 of 4 reversed")),
+            (Undecided, vec![Smaller, NoDifference, Undecided], Some("2 of 3 not as claimed")),
+            (Undecided, vec![Undecided, Insensitive], None),
+            // The planted part is open.
+            (Undecided, vec![Confirmed], None),
+            (Confirmed, vec![Confirmed, Confirmed], None),
+            (NoDifference, vec![NoDifference, Insensitive], Some("1 of 2")),
+            (Smaller, vec![Smaller, NoDifference, NotTestable], Some("2 of 3")),
             (Reversed, vec![Reversed, Reversed], None),
         ] {
             assert_eq!(counts(whole, &parts).as_deref(), said, "{parts:?}");

@@ -1,7 +1,7 @@
-//! Two stored trials side by side: what was different about them, and what each of them found.
+//! Two stored trials side by side: their differences, and the results of each.
 //!
-//! Two trials were not interleaved: whatever changed between them is in every figure, so there is no verdict here, only
-//! what both say. Within each of the two a contrast was interleaved, so ratios are what can best be set side by side.
+//! Two trials were not interleaved: every change between them is in every figure, so there is no verdict here, only
+//! both results. Within each of the two a contrast was interleaved, so ratios are the most comparable figures.
 
 use super::{
     USUAL_COLUMNS,
@@ -18,22 +18,22 @@ use std::collections::BTreeMap;
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What must be said with every comparison of two trials.
-const NOTE: &str = "two trials were not interleaved: what changed between them (the machine, its load, its device) is in \
-                    these figures, so this is not a verdict; one trial with both decides";
+/// Caveat of every comparison of two trials.
+const NOTE: &str = "two trials were not interleaved: changes between them (machine, load, device) are in these figures, \
+     so this is not a verdict; one trial with both arms decides";
 
 /// Two trials side by side.
 #[derive(Debug, Clone, Serialize)]
 pub struct Diff {
     schema_version: u32,
     /// The trials, `a` and `b` below.
-    trials: [Side; 2],
+    trials: [TrialSide; 2],
     note: &'static str,
-    /// What was different about them.
+    /// Their differences.
     differences: Vec<Difference>,
     /// Cells of the same arm, workload, phase and level.
     cells: Vec<CellDiff>,
-    /// Cells that only one of them has, in words.
+    /// Cells that only one of them has, as text.
     only_in: [Vec<String>; 2],
     /// Contrasts that both have.
     contrasts: Vec<ContrastDiff>,
@@ -41,7 +41,7 @@ pub struct Diff {
 
 /// One of the trials.
 #[derive(Debug, Clone, Serialize)]
-pub struct Side {
+pub struct TrialSide {
     /// Its number.
     pub id: i64,
     /// Its name.
@@ -50,7 +50,7 @@ pub struct Side {
     pub started_at: String,
 }
 
-/// Something that was different, by its place in the document; none where it is not there.
+/// A difference, by its place in the document; none if it is missing there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Difference {
     what: String,
@@ -58,7 +58,7 @@ struct Difference {
     b: Option<String>,
 }
 
-/// What one trial says of a cell.
+/// One trial's result for a cell.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Typical {
     rate: f64,
@@ -82,7 +82,7 @@ struct CellDiff {
     ratio_range: Option<(f64, f64)>,
 }
 
-/// What one trial says of a contrast.
+/// One trial's result for a contrast.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct ContrastSummary {
     ratio: Option<f64>,
@@ -101,16 +101,16 @@ struct ContrastDiff {
     metric: Metric,
     a: ContrastSummary,
     b: ContrastSummary,
-    /// Whether the two intervals have a value in common; none where one is not known.
+    /// True if the two intervals overlap; none if one is unknown.
     overlap: Option<bool>,
 }
 
-/// Where a cell is: workload, phase, arm, threads.
-type Place<'a> = (&'a str, &'a str, &'a str, u16);
-type Cells<'a> = BTreeMap<Place<'a>, (&'a WorkloadReport, &'a CellReport)>;
+/// Key of a cell: workload, phase, arm, threads.
+type CellKey<'a> = (&'a str, &'a str, &'a str, u16);
+type Cells<'a> = BTreeMap<CellKey<'a>, (&'a WorkloadReport, &'a CellReport)>;
 
 /// Sets two trials side by side.
-pub fn diff(sides: [Side; 2], a: &Document, b: &Document) -> Diff {
+pub fn diff(sides: [TrialSide; 2], a: &Document, b: &Document) -> Diff {
     let (of_a, of_b) = (cells(a), cells(b));
     fn names<'a>(mine: &Cells<'a>, other: &'a Cells<'a>) -> Vec<String> {
         mine.iter()
@@ -133,7 +133,7 @@ pub fn diff(sides: [Side; 2], a: &Document, b: &Document) -> Diff {
 /// The cell that answers the same question: a highest rate under a promise is another one than a throughput.
 fn same<'a>(
     of: &'a Cells<'a>,
-    place: &Place<'a>,
+    place: &CellKey<'a>,
     (workload, _): &(&WorkloadReport, &CellReport),
 ) -> Option<&'a (&'a WorkloadReport, &'a CellReport)> {
     of.get(place).filter(|(other, _)| other.promise == workload.promise)
@@ -152,13 +152,13 @@ fn cells(document: &Document) -> Cells<'_> {
         .collect()
 }
 
-fn words((workload, phase, arm, threads): &Place<'_>) -> String {
+fn words((workload, phase, arm, threads): &CellKey<'_>) -> String {
     let phase = if phase.is_empty() { String::new() } else { format!(" · {phase}") };
     format!("{arm} · {workload}{phase} · {threads}")
 }
 
 fn cell(
-    (workload, phase, arm, threads): Place<'_>,
+    (workload, phase, arm, threads): CellKey<'_>,
     (report, a): (&WorkloadReport, &CellReport),
     (report_b, b): (&WorkloadReport, &CellReport),
 ) -> CellDiff {
@@ -191,7 +191,7 @@ fn contrasts(a: &Document, b: &Document) -> Vec<ContrastDiff> {
         all.map(|verdict| verdict.contrast.clone()).collect()
     };
     let others = of(b);
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for one in of(a) {
         let same = |two: &&fstrial_run::contrast::ContrastState| {
             (&two.a, &two.b, &two.workload, &two.phase, two.threads, two.metric)
@@ -199,7 +199,7 @@ fn contrasts(a: &Document, b: &Document) -> Vec<ContrastDiff> {
         };
         let Some(two) = others.iter().find(same) else { continue };
         let overlap = one.interval.zip(two.interval).map(|(x, y)| x.0 <= y.1 && y.0 <= x.1);
-        found.push(ContrastDiff {
+        result.push(ContrastDiff {
             a: ContrastSummary { ratio: one.ratio, interval: one.interval, verdict: one.verdict },
             b: ContrastSummary { ratio: two.ratio, interval: two.interval, verdict: two.verdict },
             of: one.a,
@@ -211,10 +211,10 @@ fn contrasts(a: &Document, b: &Document) -> Vec<ContrastDiff> {
             overlap,
         });
     }
-    found
+    result
 }
 
-/// What differs between the environments, the trial files and what the arms really were.
+/// Differences between the environments, the trial files and the actual settings of the arms.
 fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     let (one, two) = (facts(a), facts(b));
     let mut names: Vec<&String> = one.keys().chain(two.keys()).collect();
@@ -229,48 +229,48 @@ fn differences(a: &Document, b: &Document) -> Vec<Difference> {
 
 /// Everything that can differ, as lines with a name.
 fn facts(document: &Document) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut result = BTreeMap::new();
     for machine in document.machines() {
         let name = if machine.place.is_empty() { "environment" } else { &format!("place {}", machine.place) };
-        flatten(name, &json(machine), &mut found);
+        flatten(name, &json(machine), &mut result);
     }
     for arm in &document.arms {
-        flatten(&format!("arm {}", arm.name), &json(&arm.configuration), &mut found);
-        flatten(&format!("arm {}", arm.name), &json(&arm.facts), &mut found);
+        flatten(&format!("arm {}", arm.name), &json(&arm.configuration), &mut result);
+        flatten(&format!("arm {}", arm.name), &json(&arm.facts), &mut result);
     }
     if let Ok(trial) = toml::from_str::<Value>(&document.trial) {
         for (name, value) in trial.as_object().into_iter().flatten() {
             match (name.as_str(), value) {
-                // Told above, with what they really were.
+                // Listed above, with their actual settings.
                 ("arm", _) => {}
                 ("workload", Value::Array(workloads)) => workloads.iter().for_each(|workload| {
                     let name = workload["name"].as_str().or(workload["use"].as_str()).unwrap_or("?");
-                    flatten(&format!("workload {name}"), workload, &mut found);
+                    flatten(&format!("workload {name}"), workload, &mut result);
                 }),
-                _ => flatten(name, value, &mut found),
+                _ => flatten(name, value, &mut result),
             }
         }
     }
     // Every trial has another one.
-    found.remove("trial.seed");
-    found
+    result.remove("trial.seed");
+    result
 }
 
 fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("documents are plain data")
 }
 
-/// The leaves of a value, by their path; what is empty or unknown is not there.
-fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
+/// The leaves of a value, by their path; empty and unknown ones are left out.
+fn flatten(path: &str, value: &Value, result: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, found));
+            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, result));
         }
         Value::Null => {}
         Value::String(text) if text.is_empty() => {}
-        Value::String(text) => drop(found.insert(path.to_owned(), text.clone())),
+        Value::String(text) => drop(result.insert(path.to_owned(), text.clone())),
         Value::Array(list) if list.is_empty() => {}
-        other => drop(found.insert(path.to_owned(), other.to_string())),
+        other => drop(result.insert(path.to_owned(), other.to_string())),
     }
 }
 
@@ -278,7 +278,7 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
 const NAME: usize = 24;
 
 impl Diff {
-    /// The tables for people, in 80 columns.
+    /// The tables for display, in 80 columns.
     pub fn render(&self) -> String {
         let [a, b] = &self.trials;
         let mut text = String::new();
@@ -297,7 +297,7 @@ impl Diff {
         text + &self.contrasts_tables()
     }
 
-    /// What both have and is not the same, a paragraph each; of what only one has, how many there are of a kind.
+    /// Common entries that differ, a paragraph each; entries of only one trial as counts by kind.
     fn differences_in_words(&self) -> String {
         let mut text = String::new();
         let mut folded: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -343,7 +343,7 @@ impl Diff {
             ];
             add(&mut tables, title, ["", "a", "b", "b/a", "range"], row);
         }
-        told("Typical rates; the range is what both intervals allow", &tables)
+        reported("Typical rates; the range is the widest one that both intervals allow", &tables)
     }
 
     fn contrasts_tables(&self) -> String {
@@ -351,9 +351,9 @@ impl Diff {
         for contrast in &self.contrasts {
             let title =
                 format!("{}, {}", workload(&contrast.workload, &contrast.phase), contrast.metric.name());
-            let found = |found: ContrastSummary| {
-                let ratio = found.ratio.map_or_else(|| "-".into(), numbers::ratio);
-                let interval = found.interval.map(numbers::ratio_interval);
+            let result = |result: ContrastSummary| {
+                let ratio = result.ratio.map_or_else(|| "-".into(), numbers::ratio);
+                let interval = result.interval.map(numbers::ratio_interval);
                 format!("{ratio} {}", interval.unwrap_or_default()).trim_end().to_owned()
             };
             let overlap = match contrast.overlap {
@@ -362,10 +362,10 @@ impl Diff {
                 None => "not known",
             };
             let pair = name(&format!("{} / {}", contrast.of, contrast.over), contrast.threads);
-            let row = [pair, found(contrast.a), found(contrast.b), overlap.to_owned()];
+            let row = [pair, result(contrast.a), result(contrast.b), overlap.to_owned()];
             add(&mut tables, title, ["", "a", "b", "intervals"], row);
         }
-        told("Ratios within each trial", &tables)
+        reported("Ratios within each trial", &tables)
     }
 }
 
@@ -384,7 +384,7 @@ fn add<const N: usize>(
 }
 
 /// Tables below a heading, each with its title; nothing without any.
-fn told(heading: &str, tables: &[(String, Table)]) -> String {
+fn reported(heading: &str, tables: &[(String, Table)]) -> String {
     if tables.is_empty() {
         return String::new();
     }
@@ -396,7 +396,7 @@ fn told(heading: &str, tables: &[(String, Table)]) -> String {
     format!("\n{heading}\n{}", lines.collect::<String>())
 }
 
-/// What a fact is about: `arm btrfs`, `workload random-write`, `environment`. A name may have a version in it.
+/// The subject of a fact: `arm btrfs`, `workload random-write`, `environment`. A name may have a version in it.
 fn kind_of(what: &str) -> &str {
     let is_field = |at: &usize| what[at + 1..].starts_with(|c: char| c.is_ascii_lowercase());
     let end = what.match_indices('.').map(|(at, _)| at).find(is_field);
@@ -417,7 +417,7 @@ fn paragraph(text: &str, indent: usize) -> String {
     wrapped(&plain(text), USUAL_COLUMNS, indent, indent + 2) + "\n"
 }
 
-/// A table without lines whose columns behind the first are numbers.
+/// A table without lines whose columns after the first are numbers.
 fn empty<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -440,13 +440,13 @@ mod tests {
     fn everything_fits_eighty_columns_and_what_one_lacks_is_folded() {
         let long = "a device with a name of many words ".repeat(9) + &"x".repeat(200);
         let typical = Typical { rate: 12_345.0, interval: Some((1.0, 2.0)), runs: 9 };
-        let found =
+        let result =
             ContrastSummary { ratio: Some(0.031), interval: Some((0.012, 12.3)), verdict: Outcome::Slower };
         let arm = "xfs:-m reflink=0,rmapbt=0,bigtime=1";
         let only = |what: &str| Difference { what: what.into(), a: None, b: Some(long.clone()) };
         let diff = Diff {
             schema_version: SCHEMA_VERSION,
-            trials: [1, 2].map(|id| Side {
+            trials: [1, 2].map(|id| TrialSide {
                 id,
                 name: long.clone(),
                 started_at: "2026-01-02T03:04:05Z".into(),
@@ -482,8 +482,8 @@ mod tests {
                 phase: "rewrite".into(),
                 threads: 16,
                 metric: Metric::Throughput,
-                a: found,
-                b: found,
+                a: result,
+                b: result,
                 overlap: None,
             }],
         };
@@ -492,19 +492,20 @@ mod tests {
         let lines = text.lines().filter(|line| line.trim().contains(' '));
         let widest = lines.map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|columns| columns <= USUAL_COLUMNS), "{text}");
-        for said in ["only in b: arm btrfs@6.1 (2 facts)", "only in b: workload oltp.threads", "    b: image"]
+        for message in
+            ["only in b: arm btrfs@6.1 (2 facts)", "only in b: workload oltp.threads", "    b: image"]
         {
-            assert!(text.contains(said), "lacks `{said}`: {text}");
+            assert!(text.contains(message), "lacks `{message}`: {text}");
         }
         assert!(!text.contains("barriers"), "{text}");
     }
 
     #[test]
     fn leaves_have_their_path_and_nothing_is_left_out_but_nothing() {
-        let mut found = BTreeMap::new();
+        let mut result = BTreeMap::new();
         let value = serde_json::json!({"a": {"b": 1, "c": null, "d": ""}, "e": ["x", "y"], "f": []});
-        flatten("top", &value, &mut found);
+        flatten("top", &value, &mut result);
         let expected = [("top.a.b", "1"), ("top.e", r#"["x","y"]"#)];
-        assert_eq!(found, expected.map(|(path, text)| (path.to_owned(), text.to_owned())).into());
+        assert_eq!(result, expected.map(|(path, text)| (path.to_owned(), text.to_owned())).into());
     }
 }

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
-/// From this share of an operation on, in percent, the load generator's own loop is said with the result.
+/// From this share of an operation on, in percent, the load generator's own loop is reported with the result.
 const LOOP_SHARE: f64 = 3.0;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
@@ -50,30 +50,30 @@ pub struct Document {
     pub name: String,
     /// Its number in the store.
     pub trial_id: Option<i64>,
-    /// How it ended.
+    /// Its end.
     pub ended: &'static str,
     /// Rounds begun.
     pub rounds: u32,
-    /// Whether the last of them ended before all its runs were made.
+    /// True if the last of them ended before all its runs were made.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_short: bool,
-    /// Whether parts of a further round were run, and others need another boot.
+    /// True if parts of a further round were run, and others need another boot.
     #[serde(skip)]
     pub is_in_parts: bool,
-    /// Whether every cell was run once: before that there is no answer.
+    /// True if every cell was run once: before that there is no answer.
     #[serde(skip)]
     pub has_begun: bool,
     /// The seed everything random was drawn from.
     pub seed: String,
-    /// What is compared: `arms`, or `workloads` on each arm.
+    /// Subject of the comparison: `arms`, or `workloads` on each arm.
     pub compare: Compare,
     /// The band inside which a difference does not matter, in percent.
     pub practical_percent: f64,
-    /// What is promised of many comparisons: `fdr` or `fwer`.
+    /// Guarantee over many comparisons: `fdr` or `fwer`.
     pub errors: ErrorControl,
-    /// Time of a further round of what is open, in seconds.
+    /// Time of a further round of the open cells, in seconds.
     pub round_seconds: Option<f64>,
-    /// The claim that it was there to decide, with what is found.
+    /// The trial's claim, with its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimReport>,
     /// The host where fstrial was started.
@@ -84,13 +84,13 @@ pub struct Document {
     /// The flag that names the home, where the command line did: part of every command that is about the same store.
     #[serde(skip)]
     pub home_again: String,
-    /// What `fstrial resume` has to be told again: the commands of places, which are on the command line only.
+    /// Arguments to repeat for `fstrial resume`: the commands of places, which are on the command line only.
     #[serde(skip)]
     pub said_again: String,
     /// The boot of this host to continue in, if its arms are at boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_boot: Option<String>,
-    /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
+    /// True if it has all the requested rounds, so that there is nothing to resume.
     #[serde(skip)]
     pub rounds_are_done: bool,
     /// The error that ended its last session, if one did.
@@ -98,7 +98,7 @@ pub struct Document {
     pub ended_by: Option<String>,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
-    /// What differs between the arms in addition to what was asked for.
+    /// Unrequested differences between the arms.
     pub audit: Vec<String>,
     /// Every workload with its cells and verdicts.
     pub workloads: Vec<WorkloadReport>,
@@ -112,7 +112,7 @@ pub struct Document {
     pub repeat: String,
 }
 
-/// An arm with what it really was.
+/// An arm with its actual settings.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmReport {
     /// Its name.
@@ -122,7 +122,7 @@ pub struct ArmReport {
     /// The place it was built at; none: the host where fstrial was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What it really was.
+    /// Its actual settings.
     pub facts: Option<ArmFacts>,
 }
 
@@ -133,23 +133,23 @@ pub struct WorkloadReport {
     pub name: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
-    /// What it does, in words; none if its file says nothing.
+    /// A description of it; none if its file has none.
     pub about: Option<String>,
     /// Unit of its throughput: `op/s` or `bytes/s`, or that of a number another program printed.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
     /// The promise about latency of which the figure is the highest rate that keeps it, if one was looked for.
     pub promise: Option<String>,
-    /// How often it is done in a run, of which the median counts; none where it is done once.
+    /// Repetitions in a run, of which the median counts; none for a single one.
     pub repeated: Option<u16>,
     /// The server that its clients talked to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Served>,
-    /// Whether it is shown next to the result that decides, and decides nothing itself, such as a server's latencies.
+    /// True if it is shown next to the deciding result, and decides nothing itself, such as a server's latencies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secondary: bool,
-    /// Whether every arm is compared with one only: the second of each verdict.
+    /// True if every arm is compared with one only: the second of each verdict.
     #[serde(skip)]
     pub has_baseline: bool,
     /// Warm-up in seconds; none for work that ends when it is done.
@@ -161,7 +161,7 @@ pub struct WorkloadReport {
     pub cells: Vec<CellReport>,
     /// Its verdicts.
     pub verdicts: Vec<VerdictReport>,
-    /// What the ratios of arms at one place are to those at another.
+    /// Ratios of the arms' ratios at one place to those at another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leads: Vec<VerdictReport>,
     /// Its controls, each a slowed arm over the arm as it is.
@@ -172,17 +172,17 @@ pub struct WorkloadReport {
 /// A server whose clients timed the numbers, or an engine inside the load generator.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Served {
-    /// What is durable when it acknowledges, where that is said.
+    /// The durability of its acknowledgements, if it is declared.
     pub durable: Option<String>,
-    /// What an engine keeps, and what it keeps it in.
+    /// An engine's data, and their storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
 }
 
-/// A verdict with what must be said along with it.
+/// A verdict with its caveats.
 #[derive(Debug, Clone, Serialize)]
 pub struct VerdictReport {
-    /// The contrast and what is decided.
+    /// The contrast and its decision.
     #[serde(flatten)]
     pub contrast: ContrastState,
     /// Why the arms are of unequal durability, if they are.
@@ -206,7 +206,7 @@ pub struct CellReport {
     /// It failed and was not run again.
     pub failed: bool,
     /// Why the arm cannot do the workload, which is an answer and no failure.
-    pub cannot: Option<String>,
+    pub unsupported: Option<String>,
     /// The tool that did it with its version, for operations.
     pub tool: Option<String>,
     /// The throughput in the unit of its workload: typical (Hodges–Lehmann), and its interval.
@@ -222,8 +222,8 @@ pub struct CellReport {
     pub latency_of_kinds_ns: BTreeMap<String, [Option<f64>; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
-    /// CPU time of the load's own threads for one operation, in ns, median: what the kernel did for them in other threads is
-    /// in the machine's only.
+    /// CPU time of the load's own threads for one operation, in ns, median: the kernel's work for them in other threads
+    /// is in the machine's only.
     pub load_cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
     pub device_bytes_per_operation: Option<f64>,
@@ -233,36 +233,35 @@ pub struct CellReport {
     /// Compactions that an engine completed in a run, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compactions: Option<f64>,
-    /// How much its clients did together; none with one client.
+    /// Synchrony of its clients; none with one client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
     /// The throughput of the runs that began with each load of the data, typical, in the order of the loads; none of a load without a
     /// run, and empty where every run loads its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rate_by_load: Vec<Option<f64>>,
-    /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
-    /// not known.
+    /// Bytes between the device and the kernel for each byte that the load read or wrote, median; none if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_share: Option<f64>,
     /// Not a byte passed between the device and the kernel in most runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub device_idle: bool,
-    /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
+    /// Bytes of the filesystem's journal or log; none without a circular one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
-    /// How often a run went through it in the measured time, median.
+    /// Number of passes of a run through it in the measured time, median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_laps: Option<f64>,
     /// The same from the mount to the beginning of the measured time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_laps_before: Option<f64>,
-    /// Commits of the filesystem in the measured time of a run, of whatever cause, mean; none where they are not counted.
+    /// Commits of the filesystem in the measured time of a run, of any cause, mean; none if they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commits: Option<f64>,
-    /// Whether it ran at the limit of the modelled device.
+    /// True if it ran at the limit of the modelled device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_limit: bool,
-    /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
+    /// Share of a core that each thread of the load generator used outside the kernel, median; 0 if unknown.
     pub generator_share: f64,
 }
 
@@ -289,7 +288,7 @@ impl Document {
         Some(&self.environment).filter(|_| is_here).into_iter().chain(&self.places)
     }
 
-    /// What these machines are, in lines for people.
+    /// A description of these machines, in lines.
     pub fn machines_in_words(&self) -> Vec<String> {
         let lines = |there: &Environment| {
             let name = match there.place.as_str() {
@@ -302,7 +301,7 @@ impl Document {
         self.machines().flat_map(lines).collect()
     }
 
-    /// The command that shows everything; none where nothing is stored.
+    /// The command that shows everything; none without a store.
     pub fn report_command(&self) -> Option<String> {
         self.trial_id.map(|id| format!("fstrial report {id} --format text{}", self.home_again))
     }
@@ -318,16 +317,16 @@ impl Document {
         }
     }
 
-    /// That the trial is not at its end, in words; none of one that is.
+    /// Statement that the trial is not at its end; none otherwise.
     pub fn not_at_its_end(&self) -> Option<String> {
         let go_on = self
             .trial_id
             .map_or_else(String::new, |id| format!("; `fstrial resume {id}{}` resumes it", self.said_again));
         match self.ended {
-            "running" => Some("this trial still runs: what is here is what it has found so far".into()),
+            "running" => Some("this trial is still running: these are its findings so far".into()),
             "killed" => Some(format!("this trial was killed before its end{go_on}")),
             "failed" => {
-                let why = self.ended_by.as_deref().unwrap_or("a host or an arm refused what it takes");
+                let why = self.ended_by.as_deref().unwrap_or("a host or an arm does not support it");
                 Some(format!("this trial failed before its end: {why}"))
             }
             "interrupted" if let Some(name) = &self.next_boot => {
@@ -338,7 +337,7 @@ impl Document {
         }
     }
 
-    /// What one of their figures is, said once where they agree: `6.1.0 · 6.12.3`.
+    /// One of their figures, listed once if they agree: `6.1.0 · 6.12.3`.
     pub fn of_machines(&self, figure: impl Fn(&Environment) -> &str) -> String {
         let mut all: Vec<&str> = Vec::new();
         for machine in self.machines() {
@@ -430,18 +429,18 @@ pub fn document(
     document
 }
 
-/// What the figures of guests are worth.
+/// Caveat of guests' figures.
 fn emulation_warning(plan: &Plan) -> Option<String> {
     let guest = plan.trial.arms.iter().find_map(|arm| plan.trial.guest_of(arm))?;
     Some(match plan.trial.clock_at(guest) {
         Clock::Real => "ARMS RAN IN GUESTS: rates and latencies are those of virtual machines under QEMU, with its virtual disks".into(),
-        Clock::Virtual => "TIME IS VIRTUAL: guests had one emulated processor on which an instruction takes 1 ns, so times are path lengths and waits; \
-             what caches, memory and other processors do to a machine is not in them".into(),
+        Clock::Virtual => "TIME IS VIRTUAL: guests had one emulated processor on which an instruction takes 1 ns, so \
+            times are path lengths and waits; they leave out the effects of caches, memory and other processors".into(),
         Clock::Emulator => "PROCESSORS ARE EMULATED: rates, latencies and CPU time are the emulator's, not those of a machine; none is shown, and verdicts are on counts".into(),
     })
 }
 
-/// What verdicts are about where data were loaded before the first round.
+/// Caveat of verdicts if data were loaded before the first round.
 fn loads_warning(plan: &Plan, rounds: u32, document: &Document) -> Option<String> {
     let mut states = document.workloads.iter().flat_map(WorkloadReport::states);
     states.find(|state| state.near || state.verdict.is_decided())?;
@@ -449,12 +448,12 @@ fn loads_warning(plan: &Plan, rounds: u32, document: &Document) -> Option<String
     let used: BTreeSet<u32> = (1..=rounds).filter_map(|round| plan.load_of(arm, round)).collect();
     let loads = counted(used.len(), "load");
     Some(format!(
-        "verdicts are about the {loads} of the data that rounds began with: another one may lie elsewhere on the device; arms that are made \
-         alike share theirs, and so do an arm and its control"
+        "verdicts hold for the {loads} of the data that rounds began with: another load may be placed \
+             elsewhere on the device; arms made alike share their loads, as do an arm and its control"
     ))
 }
 
-/// That some arms find their data loaded, and others load it in every run.
+/// Caveat of trials in which some arms find their data loaded, and others load it in every run.
 fn mixed_loads_warning(plan: &Plan) -> Option<String> {
     let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none());
     let (with, without): (Vec<&Arm>, Vec<&Arm>) = arms.partition(|arm| plan.trial.loads(arm).is_some());
@@ -469,7 +468,7 @@ fn mixed_loads_warning(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Words that say again how places on other hosts are reached, and what this host is to be booted as.
+/// Arguments that repeat the commands of places on other hosts, and the name of this host's next boot.
 fn places_again(plan: &Plan, next_boot: Option<&str>) -> String {
     if let Some(name) = next_boot {
         return format!(" --as-arm {name}");
@@ -481,7 +480,7 @@ fn places_again(plan: &Plan, next_boot: Option<&str>) -> String {
 /// Percent of a machine's processors above which other work takes enough to be spoken of.
 const BUSY_PERCENT: u8 = 15;
 
-/// Says so where a machine had other work when the trial began.
+/// Reports other load of a machine when the trial began.
 fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
     let named = machines.filter_map(|machine| {
         let busy = machine.busy_percent.filter(|busy| *busy > BUSY_PERCENT)?;
@@ -498,21 +497,21 @@ fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<S
     })
 }
 
-/// Says so where the limit for the memory does to buffered writes what no machine does.
+/// Reports an effect of the memory limit on buffered writes that no machine has.
 fn memory_warning(plan: &Plan, document: &Document) -> Option<String> {
     let is_v1 = document.machines().any(|machine| machine.memory_limited_by == Some(LimitedBy::V1));
     let named = plan.workloads.iter().filter(|workload| workload.is_buffered_write());
     let named: Vec<&str> = named.map(|workload| workload.name.as_str()).collect();
     (is_v1 && !named.is_empty()).then(|| {
         format!(
-            "THE MEMORY LIMIT IS NOT A SMALL MACHINE for {}, whose buffered writers are not slowed down before it: it is cgroup v1; \
-             compare what reads, or use a kernel with the memory controller in cgroup v2",
+            "THE MEMORY LIMIT DOES NOT EMULATE A SMALL MACHINE for {}: under cgroup v1 buffered writers are not \
+             throttled before the limit; compare reads, or use a kernel with the memory controller in cgroup v2",
             named.join(", ")
         )
     })
 }
 
-/// Says so where the load generator's own loop is a noticeable part of an operation.
+/// Reports a load generator's loop that is a noticeable part of an operation.
 fn instrument_warning(document: &Document) -> Option<String> {
     let share = |workload: &WorkloadReport, cell: &CellReport| {
         // The arm, or the workload if workloads are compared: then the section has the arm's name.
@@ -529,7 +528,7 @@ fn instrument_warning(document: &Document) -> Option<String> {
     (share >= LOOP_SHARE).then(|| format!("differences are larger than they look, as {part}"))
 }
 
-/// What to do about a device that varies so much that the answer is not complete.
+/// Remedy for a device whose variation leaves the answer incomplete.
 fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
@@ -545,15 +544,15 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     // It is a spread of rates, which are the emulator's in a guest.
     (is_file && !plan.trial.has_clock(Clock::Emulator) && spread > NOISY).then(|| {
         format!(
-            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: {remedy}; \
-             where the device makes the noise, a quieter one finds them sooner (--device model:gp3-3000, or another of \
-             `fstrial device list`), but speaks for that device only",
+            "half of the runs differ from the median of their arm by more than {:.0} %, which hides differences: \
+             {remedy}; if the device is the source, a quieter one detects them sooner (--device model:gp3-3000, or \
+             another of `fstrial device list`), but the result then holds for that device only",
             spread.exp_m1() * 100.0
         )
     })
 }
 
-/// Says so where arms ran into the ceiling of a modelled device: that is the answer for this volume, and nothing beyond it.
+/// Reports arms at the ceiling of a modelled device: that is the answer for this volume only.
 fn ceiling_warning(workloads: &[WorkloadReport]) -> Option<String> {
     let named = workloads.iter().flat_map(|workload| {
         workload.levels().into_iter().filter_map(move |threads| {
@@ -565,13 +564,13 @@ fn ceiling_warning(workloads: &[WorkloadReport]) -> Option<String> {
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
         format!(
-            "several arms ran at the limit of the modelled device: what they could do beyond it is not seen here ({})",
+            "several arms ran at the limit of the modelled device, which hides differences beyond it ({})",
             named.join("; ")
         )
     })
 }
 
-/// Says so where a control was asked for and none can run.
+/// Reports a requested control that cannot run.
 fn control_warning(plan: &Plan) -> Option<String> {
     let workload = |contrast: &Contrast| plan.cells[contrast.a].workload;
     let has = |resting: &Contrast| {
@@ -602,7 +601,7 @@ fn section_report(
     let (first, result) = section[0];
     let index = plan.cells[first].workload;
     let kind = &plan.results[index][result];
-    // What a claim asks may be of other levels, workloads or results: it has a report of its own.
+    // A claim's questions may be about other levels, workloads or results: it has a separate report.
     let of_this = |n: usize| {
         plan.parts.is_empty() && plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)))
     };
@@ -664,12 +663,12 @@ impl WorkloadReport {
         levels
     }
 
-    /// What is known of its contrasts; of leads, which are between places, nothing.
+    /// States of its contrasts; without leads, which are between places.
     pub fn states(&self) -> impl Iterator<Item = &ContrastState> + Clone {
         self.verdicts.iter().map(|report| &report.contrast)
     }
 
-    /// The places that have comparisons of their own, as arms at different places are not compared; else one without a name.
+    /// The places with separate comparisons, as arms at different places are not compared; else one without a name.
     pub fn places(&self) -> Vec<Option<&str>> {
         let mut places: Vec<Option<&str>> = Vec::new();
         for cell in &self.cells {
@@ -681,7 +680,7 @@ impl WorkloadReport {
         places
     }
 
-    /// Its name with the phase, and with the promise where a rate was looked for, which is another question: `bonnie, rewrite`,
+    /// Its name with the phase, and with the promise of a rate search, which is another question: `bonnie, rewrite`,
     /// `oltp, highest rate with p99<5ms`.
     pub fn title(&self) -> String {
         let phase = Some(&self.phase).filter(|phase| !phase.is_empty()).cloned();
@@ -712,7 +711,7 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     let find = |name: &str| {
         let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
         let (arm, mut facts) = (&plan.trial.arms[index], finished.facts_of(index)?.clone());
-        // Where the device is known to have no volatile cache, nothing hangs on what the kernel takes it for.
+        // If the device is known to have no volatile cache, the kernel's view of it is irrelevant.
         let model = plan.trial.device_of(arm).modelled();
         facts.durability.volatile_cache |= model.is_some_and(|model| !model.has_volatile_cache());
         Some((arm, facts))
@@ -721,12 +720,13 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     audit::unequal_durability((a, &of_a), (b, &of_b))
 }
 
-/// Why two workloads are: what they write is durable at other moments, or their servers promise something else.
+/// The reason why two workloads are unequal: their writes become durable at other moments, or their servers promise
+/// other things.
 fn unequal_workloads(plan: &Plan, a: &str, b: &str) -> Option<String> {
     let find = |name: &str| plan.workloads.iter().find(|workload| workload.name == name);
     let promised = |name: &str| {
-        let said = find(name)?.program()?.program.durable()?;
-        (said != Durability::ReadsOnly.to_string()).then_some(said)
+        let message = find(name)?.program()?.program.durable()?;
+        (message != Durability::ReadsOnly.to_string()).then_some(message)
     };
     if let (Some(of_a), Some(of_b)) = (promised(a), promised(b)) {
         return (of_a != of_b).then(|| format!("durable in {a}: {of_a}; in {b}: {of_b}"));
@@ -777,7 +777,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         runs: samples.len(),
         operations: median(&|load| Some(load.latencies.len() as f64)),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
-        cannot: judge.and_then(|judge| judge.cannot(at)).map(str::to_owned),
+        unsupported: judge.and_then(|judge| judge.unsupported(at)).map(str::to_owned),
         tool: samples.last().and_then(|sample| sample.tool.clone()),
         rate: typical,
         rate_interval: interval,
@@ -798,7 +798,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         log_bytes: counted(Counter::LogSize).next_back(),
         log_laps: lap(|(_, within)| *within),
         log_laps_before: lap(|(before, _)| *before),
-        // Of a few commits, or none in most runs, the mean says how many runs have one.
+        // For few commits, or none in most runs, the mean tells the share of runs with one.
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     };
@@ -829,7 +829,7 @@ fn rate_by_load(plan: &Plan, cell: usize, samples: &[Sample]) -> Vec<Option<f64>
     (0..plan.trial.loads(&plan.trial.arms[arm]).unwrap_or(0)).map(of_load).collect()
 }
 
-/// Whether the device did nothing in most of the runs in which that was counted.
+/// True if the device was idle in most of the runs in which that was counted.
 fn is_idle(samples: &[Sample]) -> bool {
     let passed = samples.iter().filter_map(|sample| {
         let of = |counter| sample.counters.get(counter);
@@ -839,8 +839,8 @@ fn is_idle(samples: &[Sample]) -> bool {
     passed.iter().filter(|bytes| **bytes == 0).count() * 2 > passed.len()
 }
 
-/// Bytes written to the device for an operation of a server's clients, median: of its main result, where that is a rate over the
-/// time that they are told. The whole command takes longer.
+/// Bytes written to the device for an operation of a server's clients, median: of its main result, if that is a rate
+/// over their requested duration. The whole command takes longer.
 fn written_each(plan: &Plan, (at, result): (usize, usize), samples: &[Sample]) -> Option<f64> {
     let workload = plan.cells[at].workload;
     let timed = plan.workloads[workload].program().filter(|timed| timed.program.server.is_some())?;
@@ -858,13 +858,13 @@ fn mean(counts: &[u64]) -> Option<f64> {
     (!counts.is_empty()).then(|| counts.iter().sum::<u64>() as f64 / counts.len() as f64)
 }
 
-/// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or where one is not positive.
+/// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or if one is not positive.
 fn robust_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let positive = values.map(|value| (value > 0.0).then_some(value)).collect::<Option<Vec<f64>>>()?;
     positive.into_iter().collect::<Typical>().value()
 }
 
-/// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.
+/// Flags for showing and storing a trial, without a value and with one: a repetition sets them again.
 const NOT_REPEATED: [&str; 8] =
     ["--quiet", "-q", "-qq", "--ok-undecided", "--watch", "--no-page", "--json", "--force"];
 const NOT_REPEATED_VALUES: [&str; 4] = ["--seed", "--save", "--tag", "--home"];
@@ -933,8 +933,8 @@ mod tests {
             let workloads = vec![WorkloadReport { verdicts, ..WorkloadReport::default() }];
             loads_warning(&plan, rounds, &Document { workloads, ..Document::default() })
         };
-        assert!(warned(Outcome::Faster, 2).unwrap().starts_with("verdicts are about the 2 loads"));
-        assert!(warned(Outcome::Equivalent, 9).unwrap().starts_with("verdicts are about the 3 loads"));
+        assert!(warned(Outcome::Faster, 2).unwrap().starts_with("verdicts hold for the 2 loads"));
+        assert!(warned(Outcome::Equivalent, 9).unwrap().starts_with("verdicts hold for the 3 loads"));
         assert_eq!(warned(Outcome::Undecided, 9), None);
         assert_eq!(mixed_loads_warning(&plan), None);
         let mixed = mixed_loads_warning(&planned(&["ext4:state=loaded:3", "b=ext4"])).unwrap();
@@ -977,9 +977,9 @@ mod tests {
             use = 'postgresql-select'
         ";
         let plan = Plan::new(Trial::parse("trial", text).unwrap().settled(4).unwrap(), 1).unwrap();
-        let said = unequal_workloads(&plan, "off", "on").unwrap();
-        assert!(said.starts_with("durable in off: each commit"), "{said}");
-        assert!(said.contains("synchronous_commit = off); in on: each commit"), "{said}");
+        let message = unequal_workloads(&plan, "off", "on").unwrap();
+        assert!(message.starts_with("durable in off: each commit"), "{message}");
+        assert!(message.contains("synchronous_commit = off); in on: each commit"), "{message}");
         assert_eq!(unequal_workloads(&plan, "on", "on"), None);
         assert_eq!(
             unequal_workloads(&plan, "postgresql-select", "on"),

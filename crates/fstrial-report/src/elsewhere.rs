@@ -1,4 +1,4 @@
-//! Verdicts on measurements made elsewhere, for people and as JSON.
+//! Verdicts on measurements of other tools, as text and as JSON.
 
 use super::{
     numbers, plain,
@@ -6,24 +6,24 @@ use super::{
 };
 use fstrial_run::{
     contrast::Outcome,
-    elsewhere::{Finding, Method, Order, Quantity},
+    elsewhere::{ArmOrder, Finding, Method, Quantity},
 };
 use serde_json::{Value, json};
 
-/// What is known of the files.
+/// Properties of the files.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Their names, in words.
+    /// Their names, as text.
     pub files: String,
     /// The word for their format.
     pub format: &'static str,
     /// The arms, in the order of the file.
     pub arms: Vec<String>,
-    /// How many rounds there are; none of unpaired data.
+    /// Number of rounds; none of unpaired data.
     pub rounds: Option<usize>,
-    /// Whether the sequential rule was asked for.
+    /// True if the sequential rule was requested.
     pub is_sequential: bool,
-    /// What was left out.
+    /// Omissions.
     pub notes: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn json(facts: &Facts, found: &[Finding]) -> Value {
     })
 }
 
-/// The answer for people. `practical` is the band in percent.
+/// The answer as text. `practical` is the band in percent.
 pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
     let mut text = format!("{}: {}\n", plain(&facts.files), how(facts));
     for line in warnings(found).iter().chain(&facts.notes) {
@@ -51,23 +51,23 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
     }
     let mut last: Option<&Quantity> = None;
     for found in found {
-        let heading = heading(&found.asked);
-        if !heading.is_empty() && last != Some(&found.asked) {
+        let heading = heading(&found.requested);
+        if !heading.is_empty() && last != Some(&found.requested) {
             text += &format!("\n{}\n", plain(&heading));
         } else if last.is_none() {
-            text += match found.asked.less_is_better {
+            text += match found.requested.less_is_better {
                 true => "\nless is better\n",
                 false => "\nmore is better; of times and costs: --less-is-better\n",
             };
         }
-        last = Some(&found.asked);
+        last = Some(&found.requested);
         let indent = if heading.is_empty() { "" } else { "  " };
         text += &format!("{indent}{}\n", plain(&line(found, practical)));
     }
     text
 }
 
-/// What there is and how it was judged.
+/// The data and the method of judging.
 fn how(facts: &Facts) -> String {
     match (facts.rounds, facts.is_sequential) {
         (None, _) => "values without rounds, which are not paired: judged once, by ranks".into(),
@@ -76,24 +76,24 @@ fn how(facts: &Facts) -> String {
     }
 }
 
-/// What was measured: `random-write, threads 4: throughput (op/s, more is better)`.
-fn heading(asked: &Quantity) -> String {
-    let parts = [&asked.workload, &asked.metric].into_iter().filter(|part| !part.is_empty());
+/// The quantity: `random-write, threads 4: throughput (op/s, more is better)`.
+fn heading(requested: &Quantity) -> String {
+    let parts = [&requested.workload, &requested.metric].into_iter().filter(|part| !part.is_empty());
     let name = parts.map(String::as_str).collect::<Vec<_>>().join(": ");
     if name.is_empty() {
         return name;
     }
-    let way = if asked.less_is_better { "less is better" } else { "more is better" };
-    let is_named = !asked.unit.is_empty() && asked.unit != asked.metric;
-    if is_named { format!("{name} ({}, {way})", asked.unit) } else { format!("{name} ({way})") }
+    let way = if requested.less_is_better { "less is better" } else { "more is better" };
+    let is_named = !requested.unit.is_empty() && requested.unit != requested.metric;
+    if is_named { format!("{name} ({}, {way})", requested.unit) } else { format!("{name} ({way})") }
 }
 
-/// What the order of the values means, each kind once: with the first pair of arms that has it.
+/// Consequences of the values' order, each kind once: with the first pair of arms that has it.
 fn warnings(found: &[Finding]) -> Vec<String> {
-    let mut orders: Vec<Order> = found.iter().map(|found| found.order).collect();
+    let mut orders: Vec<ArmOrder> = found.iter().map(|found| found.order).collect();
     orders.sort_unstable();
     orders.dedup();
-    let of_order = |order: Order| {
+    let of_order = |order: ArmOrder| {
         let of: Vec<&Finding> = found.iter().filter(|found| found.order == order).collect();
         let first = *of.first()?;
         let mut pairs: Vec<(&str, &str)> = of.iter().map(|found| (&*found.a, &*found.b)).collect();
@@ -109,7 +109,7 @@ fn warnings(found: &[Finding]) -> Vec<String> {
     orders.into_iter().filter_map(of_order).collect()
 }
 
-/// What the order of one comparison means.
+/// Consequence of one comparison's order.
 fn warning(found: &Finding, others: &str) -> Option<String> {
     let (a, b) = (&found.a, &found.b);
     let drift = "a drift of the machine would look the same";
@@ -118,25 +118,25 @@ fn warning(found: &Finding, others: &str) -> Option<String> {
     };
     let first = |first: &str, second: &str| {
         format!(
-            "NOT RANDOMISED: {first} comes before {second} in every round, or nearly so{others}; {drift}, and so would \
-             whatever the first leaves behind for the second"
+            "NOT RANDOMISED: {first} precedes {second} in every round, or nearly every one{others}; \
+                 {drift}, and so would any after-effect of the first on the second"
         )
     };
     match found.order {
-        Order::Varied => None,
-        Order::Unknown => Some(format!(
-            "ORDER UNKNOWN: no column says in which order the arms of a round were measured. If it was not drawn at random, \
-             {drift}"
+        ArmOrder::Varied => None,
+        ArmOrder::Unknown => Some(format!(
+            "ORDER UNKNOWN: no column gives the order in which the arms of a round were measured. If \
+                 it was not random, {drift}"
         )),
-        Order::Alternating => Some(format!(
+        ArmOrder::Alternating => Some(format!(
             "NOT RANDOMISED: {a} and {b} take turns at coming first{others}; a machine that changes at the same pace would \
              look the same"
         )),
-        Order::AFirst => Some(first(a, b)),
-        Order::BFirst => Some(first(b, a)),
-        Order::AllOfAFirst => Some(block(a, b)),
-        Order::AllOfBFirst => Some(block(b, a)),
-        Order::Unpaired => Some(format!(
+        ArmOrder::AFirst => Some(first(a, b)),
+        ArmOrder::BFirst => Some(first(b, a)),
+        ArmOrder::AllOfAFirst => Some(block(a, b)),
+        ArmOrder::AllOfBFirst => Some(block(b, a)),
+        ArmOrder::Unpaired => Some(format!(
             "NOT RANDOMISED: there are no rounds in which an order was drawn; if one arm was measured after the other, {drift}"
         )),
     }
@@ -149,15 +149,15 @@ fn line(found: &Finding, practical: f64) -> String {
     };
     let interval = interval(found.interval, found.interval_level);
     let ratio = numbers::ratio(ratio);
-    let comparison = match found.asked.less_is_better {
-        true if is_time(&found.asked) => {
-            format!("{} takes {ratio} what {} takes{interval}", found.a, found.b)
+    let comparison = match found.requested.less_is_better {
+        true if is_time(&found.requested) => {
+            format!("{} takes {ratio} as much as {}{interval}", found.a, found.b)
         }
         true => format!("{} has {ratio} that of {}{interval}", found.a, found.b),
         false => format!("{} is {ratio} {}{interval}", found.a, found.b),
     };
     let mark = match found.order {
-        Order::Unknown => "; order unknown",
+        ArmOrder::Unknown => "; order unknown",
         order if order.is_not_random() => "; not randomised",
         _ => "",
     };
@@ -174,15 +174,15 @@ fn interval(ends: Option<(f64, f64)>, level: f64) -> String {
         .unwrap_or_default()
 }
 
-/// Whether less of it is less time, as far as the file says.
-fn is_time(asked: &Quantity) -> bool {
-    let unit = asked.unit.as_str();
+/// True if less is less time, as far as the file shows.
+fn is_time(requested: &Quantity) -> bool {
+    let unit = requested.unit.as_str();
     unit.is_empty() || ["s", "ms", "us", "µs", "ns", "seconds"].contains(&unit) || unit.ends_with("ns/op")
 }
 
 /// The word for a verdict, and why there is none.
 fn judgement(found: &Finding, practical: f64) -> String {
-    let word = in_a_word(found.verdict, found.asked.less_is_better, practical);
+    let word = in_a_word(found.verdict, found.requested.less_is_better, practical);
     if found.verdict != Outcome::Undecided {
         return word;
     }
@@ -218,7 +218,7 @@ fn in_a_word(verdict: Outcome, less_is_better: bool, practical: f64) -> String {
     }
 }
 
-/// How many values it takes at least (at 5 %: 2/2⁶ and 2/70).
+/// Minimum of values (at 5 %: 2/2⁶ and 2/70).
 fn fewest(method: Method) -> &'static str {
     match method {
         Method::RankSum => "at least 4 values a side are needed",
@@ -226,7 +226,7 @@ fn fewest(method: Method) -> &'static str {
     }
 }
 
-/// What it rests on.
+/// Its basis.
 fn basis(found: &Finding) -> String {
     match (found.rounds, found.values) {
         (Some(rounds), _) => {
@@ -237,7 +237,7 @@ fn basis(found: &Finding) -> String {
     }
 }
 
-/// What a measurement that decides would take.
+/// Requirements of a deciding measurement.
 fn outlook(found: &Finding) -> String {
     if found.verdict != Outcome::Undecided || found.interval.is_none() {
         return String::new();
@@ -248,11 +248,11 @@ fn outlook(found: &Finding) -> String {
     }
 }
 
-/// What all rounds say where the sequential rule stopped before, or where sums say something else.
+/// Result of all rounds if the sequential rule stopped before, or if sums differ.
 fn over_all(found: &Finding, practical: f64) -> String {
     if let Some(all) = found.over_all {
         let ratio = all.ratio.map(numbers::ratio).unwrap_or_default();
-        let word = in_a_word(all.verdict, found.asked.less_is_better, practical);
+        let word = in_a_word(all.verdict, found.requested.less_is_better, practical);
         let disagree = if all.verdict == found.verdict { "" } else { ", THE ROUNDS DISAGREE" };
         return format!(
             "; over all {} it is {ratio}{}: {word}{disagree}",
@@ -272,7 +272,7 @@ mod tests {
         Finding {
             a: "new".into(),
             b: "old".into(),
-            asked: Quantity {
+            requested: Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
@@ -283,7 +283,7 @@ mod tests {
             interval: Some((1.085, 1.12)),
             interval_level: 0.95,
             method: Method::SignedRank,
-            order: Order::Varied,
+            order: ArmOrder::Varied,
             rounds: Some(40),
             values: [40, 40],
             suggestive: false,
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn lines_read_as_sentences() {
-        let times = Quantity { unit: "s".into(), less_is_better: true, ..found().asked };
+        let times = Quantity { unit: "s".into(), less_is_better: true, ..found().requested };
         let undecided = Finding {
             verdict: Outcome::Undecided,
             ratio: Some(1.04),
@@ -308,7 +308,7 @@ mod tests {
         };
         let unpaired = Finding {
             method: Method::RankSum,
-            order: Order::Unpaired,
+            order: ArmOrder::Unpaired,
             rounds: None,
             values: [10, 12],
             total_ratio: None,
@@ -324,11 +324,16 @@ mod tests {
         };
         let lines = [
             found(),
-            Finding { order: Order::Unknown, ..found() },
-            Finding { order: Order::BFirst, ..found() },
-            Finding { asked: times.clone(), verdict: Outcome::Faster, ratio: Some(0.9), ..unpaired.clone() },
+            Finding { order: ArmOrder::Unknown, ..found() },
+            Finding { order: ArmOrder::BFirst, ..found() },
             Finding {
-                asked: Quantity { unit: "B/op".into(), ..times },
+                requested: times.clone(),
+                verdict: Outcome::Faster,
+                ratio: Some(0.9),
+                ..unpaired.clone()
+            },
+            Finding {
+                requested: Quantity { unit: "B/op".into(), ..times },
                 verdict: Outcome::Slower,
                 ..unpaired.clone()
             },
@@ -354,14 +359,14 @@ mod tests {
     fn each_kind_of_order_is_said_once() {
         let of = |order, a: &str| Finding { order, a: a.into(), ..found() };
         let all = [
-            of(Order::Unknown, "x"),
-            of(Order::Unknown, "y"),
-            of(Order::Varied, "x"),
-            of(Order::BFirst, "x"),
-            of(Order::BFirst, "y"),
-            of(Order::AllOfAFirst, "x"),
-            of(Order::Alternating, "x"),
-            of(Order::Unpaired, "x"),
+            of(ArmOrder::Unknown, "x"),
+            of(ArmOrder::Unknown, "y"),
+            of(ArmOrder::Varied, "x"),
+            of(ArmOrder::BFirst, "x"),
+            of(ArmOrder::BFirst, "y"),
+            of(ArmOrder::AllOfAFirst, "x"),
+            of(ArmOrder::Alternating, "x"),
+            of(ArmOrder::Unpaired, "x"),
         ];
         insta::assert_snapshot!(warnings(&all).join("\n"));
     }

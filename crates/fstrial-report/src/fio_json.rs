@@ -1,10 +1,10 @@
 //! A run in the form of `fio --output-format=json`, for tools that read that: fio-plot, dashboards, scripts.
 //!
 //! Key by key the object of fio 3.33, which a test compares with a real one. Numbers are ours: percentiles and tables
-//! come from the whole distribution, samples from the series. What a run does not know is null, never a made-up zero:
-//! context switches, page faults, how deep a queue of more than one request was, and the bytes of each direction where
-//! requests have many sizes. Steps over files other than reads, writes and syncs have no place in fio's form and are left
-//! out. What is not a pattern of fio's says so in its `desc`.
+//! come from the whole distribution, samples from the series. Unknown values are null, never a made-up zero: context
+//! switches, page faults, the queue depth of more than one request, and the bytes of each direction if requests have
+//! many sizes. Steps over files other than reads, writes and syncs have no place in fio's form and are left out. A
+//! pattern that fio lacks is noted in its `desc`.
 
 use fstrial_model::{
     measurement::{LoadResult, OperationKind},
@@ -22,7 +22,7 @@ const PERCENTILES: [f64; 17] =
 /// Upper bounds of fio's latency tables, in the table's unit; milliseconds have two more.
 const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// What is known of a run in addition to its loads.
+/// Data of a run in addition to its loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunMetadata<'a> {
     /// Version of fstrial that made the run.
@@ -31,12 +31,12 @@ pub struct RunMetadata<'a> {
     pub ended: jiff::Timestamp,
 }
 
-/// One load of a run, with what was asked of it.
+/// One load of a run, with its request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadMetadata<'a> {
-    /// What fio would call the job.
+    /// Job name for fio.
     pub job: String,
-    /// What every thread did.
+    /// Work of every thread.
     pub pattern: &'a Pattern,
     pub threads: u16,
     pub until: Until,
@@ -47,7 +47,7 @@ pub struct LoadMetadata<'a> {
 
 /// The top of fio's answer.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct FioDocument {
     #[serde(rename = "fio version")]
     version: String,
     timestamp: i64,
@@ -140,9 +140,9 @@ struct Sync {
 ///
 /// # Errors
 /// A histogram does not decode: a fault in the store.
-pub fn answer(run: &RunMetadata<'_>, loads: &[LoadMetadata<'_>]) -> Result<Answer, String> {
+pub fn answer(run: &RunMetadata<'_>, loads: &[LoadMetadata<'_>]) -> Result<FioDocument, String> {
     let jobs = loads.iter().enumerate().map(|(group, load)| job(run, load, group));
-    Ok(Answer {
+    Ok(FioDocument {
         version: format!("fstrial-{}", run.fstrial),
         timestamp: run.ended.as_second(),
         timestamp_ms: run.ended.as_millisecond(),
@@ -182,7 +182,7 @@ fn job(run: &RunMetadata<'_>, of: &LoadMetadata<'_>, group: usize) -> Result<Job
         trim: Direction::idle(),
         sync: Sync {
             total_ios: count(&syncs),
-            lat_ns: syncs.as_ref().map_or_else(Latency::default, |found| latency(found, true)),
+            lat_ns: syncs.as_ref().map_or_else(Latency::default, |result| latency(result, true)),
         },
         job_runtime: load.duration.0 / 1_000_000,
         usr_cpu: load.cpu_user.0 as f64 * 100.0 / threads_time,
@@ -221,7 +221,7 @@ fn both(
     }
 }
 
-/// Bytes read and written. None where requests have sizes of their own and went both ways.
+/// Bytes read and written. None if requests have various sizes and both directions.
 fn bytes(of: &LoadMetadata<'_>, counts: [u64; 2]) -> [Option<u64>; 2] {
     match (of.pattern.request_size(), counts) {
         (Some(size), _) => counts.map(|count| Some(count.saturating_mul(size.0))),
@@ -231,7 +231,7 @@ fn bytes(of: &LoadMetadata<'_>, counts: [u64; 2]) -> [Option<u64>; 2] {
     }
 }
 
-/// What to say where a job file could not do the same.
+/// Note if a job file could not do the same.
 fn description(pattern: &Pattern) -> Option<String> {
     let is_foreign = !matches!(pattern, Pattern::Io(_));
     is_foreign.then(|| format!("{}, which is not a pattern of fio's", pattern.words()))
@@ -322,7 +322,7 @@ fn seconds(time: Nanos) -> String {
     }
 }
 
-/// Operations a second in each whole window of the series that lies in the measured time.
+/// Operations a second in each whole window of the series within the measured time.
 fn samples(load: &LoadResult, warmup: Nanos) -> Vec<f64> {
     let step = load.series_step.0.max(1);
     let first = usize::try_from(warmup.0.div_ceil(step)).unwrap_or(usize::MAX);
@@ -338,7 +338,7 @@ fn direction(
     bytes: Option<u64>,
     samples: &[f64],
 ) -> Direction {
-    let Some(histogram) = histogram.filter(|found| !found.is_empty()) else { return Direction::idle() };
+    let Some(histogram) = histogram.filter(|result| !result.is_empty()) else { return Direction::idle() };
     let total_ios = histogram.len();
     let duration = load.duration.as_secs_f64().max(1e-9);
     let bandwidth = bytes.map(|bytes| bytes as f64 / duration);
@@ -430,7 +430,7 @@ fn latency(histogram: &Histogram<u64>, with_percentiles: bool) -> Latency {
 /// Percent of requests whose latency is below each bound and not below the one before: ns, us and ms.
 fn tables(histograms: [&Option<Histogram<u64>>; 2]) -> [BTreeMap<String, f64>; 3] {
     const UNITS: [u64; 3] = [1, 1000, 1_000_000];
-    let total: u64 = histograms.iter().filter_map(|found| found.as_ref()).map(Histogram::len).sum();
+    let total: u64 = histograms.iter().filter_map(|result| result.as_ref()).map(Histogram::len).sum();
     let bounds = |unit: u64| {
         let more: &[u64] = if unit == 1_000_000 { &[2000] } else { &[] };
         BOUNDS.into_iter().chain(more.iter().copied())
@@ -638,7 +638,7 @@ mod tests {
         assert_eq!(appends["groupid"], 1);
     }
 
-    /// Every path of keys in a value; where an object's keys depend on there being values, they are there.
+    /// Every path of keys in a value; keys of an object that depend on values are included.
     fn paths(value: &Value, at: &str, out: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
@@ -649,7 +649,7 @@ mod tests {
         }
     }
 
-    /// `fixtures/fio/output-randrw.txt` is what fio 3.33 wrote; `tests/it/fio.rs` compares with the fio that is installed.
+    /// `fixtures/fio/output-randrw.txt` was written by fio 3.33; `tests/it/fio.rs` compares with the installed fio.
     #[test]
     fn the_structure_is_fios_key_by_key() {
         let real = include_str!("../../../fixtures/fio/output-randrw.txt");

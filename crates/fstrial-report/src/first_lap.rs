@@ -1,7 +1,7 @@
-//! What runs were too short for: a ratio of their counts, a log that was full for the first time, a commit.
+//! Limits of short runs: the ratio of their counts, a log filled for the first time, a commit.
 //!
-//! Every run begins on a new filesystem. What the log of one costs when it is full (writing home what is in it to make
-//! room), and what another puts off to its next commit, comes later than the end of a short run.
+//! Every run begins on a new filesystem. The cost of a full log (writing its content back to make room), and work
+//! deferred to the next commit, come after the end of a short run.
 
 use super::{
     claim::ClaimReport,
@@ -11,21 +11,22 @@ use super::{
 use fstrial_model::units::Bytes;
 use fstrial_run::plan::threads_in_words;
 
-/// Laps below which nothing is said: what a load hardly logs hardly matters when it comes home.
+/// Laps below which nothing is reported: little logged data hardly matters when it is written back.
 const FEW: f64 = 0.01;
 /// Operations of a run below which one more or less changes a rate by more than is small: 1 of 30 is 3 %.
 const OPERATIONS: f64 = 30.0;
-/// Operations that a longer run is asked to have.
+/// Operations required of a longer run.
 const ENOUGH: f64 = 100.0;
 
 /// The lines below a workload's figures.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let arms = arms(&workload.cells);
-    // What wrote nothing on one arm may still be in memory there, or on all of them: what moves no bytes works on metadata.
+    // Work without device writes on one arm may still be in memory there, or on all of them: work without bytes is on
+    // metadata.
     let cells = || workload.cells.iter();
     let writes = cells().any(|cell| cell.device_bytes_per_operation.is_some())
         || cells().all(|cell| cell.device_share.is_none());
-    // Work with an end of its own has no warm-up.
+    // Work with a natural end has no warm-up.
     let timed =
         workload.duration_seconds.filter(|_| workload.warmup_seconds.is_some_and(|warmup| warmup > 0.0));
     let few = workload.duration_seconds.and_then(|seconds| few(&arms, seconds));
@@ -36,7 +37,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
 pub fn claim_of(document: Document) -> Option<ClaimReport> {
     let mut claim = document.claim?;
     for line in document.workloads.iter().flat_map(notes) {
-        // Several workloads may have the same to say.
+        // Several workloads may have the same remark.
         if !claim.notes.contains(&line) {
             claim.notes.push(line);
         }
@@ -62,22 +63,22 @@ fn few(arms: &[Vec<&CellReport>], seconds: f64) -> Option<String> {
     let of = |cells: &Vec<&CellReport>| {
         let counts = || cells.iter().filter_map(|cell| cell.operations);
         let least = counts().reduce(f64::min).filter(|least| *least < OPERATIONS)?;
-        let said = range(counts(), |count| format!("{count:.0}"))?;
-        Some((least, format!("{said} on {}", cells[0].arm)))
+        let message = range(counts(), |count| format!("{count:.0}"))?;
+        Some((least, format!("{message} on {}", cells[0].arm)))
     };
-    let (counts, said): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
+    let (counts, message): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
     let least = counts.into_iter().reduce(f64::min)?.max(1.0);
     Some(format!(
         "a run has too few operations for an exact ratio ({}): one more or less is {:.0} %; runs of about {:.0} s would \
          have enough",
-        said.join(", "),
+        message.join(", "),
         100.0 / least,
         (seconds * ENOUGH / least).ceil(),
     ))
 }
 
-/// How far runs came in the log, of all arms that have one, if any run ended in its first lap; with the warm-up that leaves it behind
-/// where a run measures that many seconds.
+/// Progress of runs in the log, of all arms that have one, if any run ended in its first lap; with the warm-up that
+/// passes it if a run measures that many seconds.
 fn laps(arms: &[Vec<&CellReport>], seconds: Option<f64>) -> Option<String> {
     let is_first = |cell: &CellReport| {
         cell.log_laps.map(|within| within + cell.log_laps_before.unwrap_or_default() < 1.0)
@@ -88,29 +89,31 @@ fn laps(arms: &[Vec<&CellReport>], seconds: Option<f64>) -> Option<String> {
     let remedy = seconds.map_or_else(String::new, |seconds| {
         format!("; a warm-up of about {} leaves that behind", numbers::wait(seconds / least))
     });
-    // Of the levels that are in their first lap, or past it; which levels, where an arm has both.
+    // For levels in their first lap, or past it; with the levels, if an arm has both.
     let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
-        let said = arms.iter().filter_map(|cells| {
-            let found = || cells.iter().filter(|cell| is_first(cell) == Some(first));
-            let size = Bytes(found().next()?.log_bytes?).human();
-            let laps = range(found().filter_map(|cell| cell.log_laps), in_words)?;
+        let message = arms.iter().filter_map(|cells| {
+            let result = || cells.iter().filter(|cell| is_first(cell) == Some(first));
+            let size = Bytes(result().next()?.log_bytes?).human();
+            let laps = range(result().filter_map(|cell| cell.log_laps), in_words)?;
             let is_split = cells.iter().any(|cell| is_first(cell) == Some(!first));
-            let levels: Vec<String> = found().map(|cell| threads_in_words(cell.threads)).collect();
+            let levels: Vec<String> = result().map(|cell| threads_in_words(cell.threads)).collect();
             let at = if is_split { format!(" at {}", levels.join(", ")) } else { String::new() };
             Some(format!("{laps} on {}{at} ({size})", cells[0].arm))
         });
-        said.collect()
+        message.collect()
     };
     let first = of(true, |within| format!("{:.0} %", within * 100.0));
     let past = of(false, |within| format!("{} times", count(within)));
     let filled = format!("a run fills {}", first.join(", "));
     Some(if past.is_empty() {
         format!(
-            "runs are too short to fill the journal, and what a full one costs is not in their figures: {filled}{remedy}"
+            "runs are too short to fill the journal, so their figures leave out the cost of a full \
+                 one: {filled}{remedy}"
         )
     } else {
         format!(
-            "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: {filled}, but past the first lap it goes round {}{remedy}",
+            "only some runs are long enough to fill the journal and to include the cost of a full \
+                 one: {filled}, but after the first lap it wraps {}{remedy}",
             past.join(", ")
         )
     })
@@ -124,12 +127,12 @@ fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
         Some((least, format!("{} on {}", range(counts(), count)?, cells[0].arm)))
     };
     let few = arms.iter().filter_map(of).filter(|(least, _)| *least < 0.5);
-    let said: Vec<String> = few.map(|(_, said)| said).collect();
-    (!said.is_empty()).then(|| {
+    let message: Vec<String> = few.map(|(_, message)| message).collect();
+    (!message.is_empty()).then(|| {
         format!(
-            "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a longer \
-             --duration has it): in a run there are {}",
-            said.join(", ")
+            "runs are too short for the filesystem's own commits, and work deferred to a commit is \
+                 not in their figures (a longer --duration includes it): a run has {}",
+            message.join(", ")
         )
     })
 }
@@ -172,7 +175,7 @@ mod tests {
         }
     }
 
-    fn told(cells: Vec<CellReport>) -> Vec<String> {
+    fn reported(cells: Vec<CellReport>) -> Vec<String> {
         notes(&WorkloadReport {
             name: "append-fsync".into(),
             unit: "op/s".into(),
@@ -189,18 +192,21 @@ mod tests {
             cell("ext4", 4, Some((0.0, 0.31)), Some(3000.0)),
             cell("xfs", 4, Some((0.7, 0.4)), None),
         ];
-        let line = "only some runs are long enough to fill the journal, and to have in their figures what a full one costs: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on \
-                    xfs at 1 thread (64 MiB), but past the first lap it goes round 0.4 times on xfs at 4 threads (64 MiB)";
-        assert_eq!(told(levels.to_vec()), [line]);
-        let line = "runs are too short to fill the journal, and what a full one costs is not in their figures: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
-        assert_eq!(told(levels[..3].to_vec()), [line]);
+        let line = "only some runs are long enough to fill the journal and to include the cost of a full one: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on \
+                    xfs at 1 thread (64 MiB), but after the first lap it wraps 0.4 times on xfs at 4 threads (64 MiB)";
+        assert_eq!(reported(levels.to_vec()), [line]);
+        let line = "runs are too short to fill the journal, so their figures leave out the cost of a full one: a run fills 4 % to 31 % on ext4 (64 MiB), 40 % on xfs (64 MiB)";
+        assert_eq!(reported(levels[..3].to_vec()), [line]);
         let timed = WorkloadReport { cells: levels[..3].to_vec(), ..WorkloadReport::default() };
         let timed = WorkloadReport { warmup_seconds: Some(0.25), duration_seconds: Some(1.0), ..timed };
         // A lap of ext4 with one thread takes 25 times as long as a run.
         assert_eq!(notes(&timed), [format!("{line}; a warm-up of about 25 s leaves that behind")]);
         let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
-        assert_eq!(told(past.to_vec()), Vec::<String>::new());
-        assert_eq!(told(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]), [""; 0]);
+        assert_eq!(reported(past.to_vec()), Vec::<String>::new());
+        assert_eq!(
+            reported(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -236,16 +242,16 @@ mod tests {
     fn runs_without_a_commit_are_told_if_they_wrote() {
         let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
-        let line = "runs are too short for commits of the filesystem itself, and what is put off until one is not in their figures (a \
-                    longer --duration has it): in a run there are 0 on btrfs, 0.2 on ext4";
-        assert_eq!(told(rarely), [line]);
-        assert_eq!(told(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
+        let line = "runs are too short for the filesystem's own commits, and work deferred to a commit is not in their figures (a \
+                    longer --duration includes it): a run has 0 on btrfs, 0.2 on ext4";
+        assert_eq!(reported(rarely), [line]);
+        assert_eq!(reported(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
         let nothing = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         assert_eq!(
-            told(vec![CellReport { device_share: Some(0.0), ..nothing.clone() }]),
+            reported(vec![CellReport { device_share: Some(0.0), ..nothing.clone() }]),
             [""; 0],
             "it reads"
         );
-        assert_eq!(told(vec![nothing]).len(), 1, "it deletes, say");
+        assert_eq!(reported(vec![nothing]).len(), 1, "it deletes, say");
     }
 }

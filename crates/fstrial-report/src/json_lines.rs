@@ -23,7 +23,7 @@ pub fn print(value: &impl Serialize) {
     stdout::write(line(value).as_bytes());
 }
 
-/// What is said, with the moment at which it is.
+/// An event, with its moment.
 #[derive(Serialize)]
 struct Timed<'a, T: Serialize> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! What people and programs are shown: functions of what was measured, without clock and host. Progress and `watch` have both.
+//! Output for readers and programs: functions of measurements, without clock and host. Progress and `watch` use both.
 
 #![expect(
     missing_docs,

@@ -1,5 +1,5 @@
-//! A trial as a post for a kernel mailing list: plain text, 80 columns, what was measured on which kernel, the figures,
-//! and how to reproduce it.
+//! A trial as a post for a kernel mailing list: plain text, 80 columns, the workload and kernel, the figures, and how
+//! to reproduce it.
 
 use super::{
     USUAL_COLUMNS, claim,
@@ -55,7 +55,7 @@ pub fn render(document: &Document) -> String {
     }
     part(&mut out, "Failed", &document.failures);
     part(&mut out, "Caveats", &document.warnings);
-    part(&mut out, "What else differs between the arms", &document.audit);
+    part(&mut out, "Other differences between the arms", &document.audit);
     let _ = writeln!(out, "\nReproducer\n");
     let _ = writeln!(
         out,
@@ -68,20 +68,20 @@ pub fn render(document: &Document) -> String {
     out
 }
 
-/// What was found; of arms with names of their own also what they are, where that fits into a subject.
+/// The result; for named arms also their configurations, if they fit into a subject.
 fn subject(document: &Document, arms: &[String]) -> String {
-    let found = summary::headline(document).unwrap_or_else(|| markdown::title(document));
+    let result = summary::headline(document).unwrap_or_else(|| markdown::title(document));
     let own = document.arms.iter().zip(arms).filter(|(arm, _)| arm.name != arm.configuration);
     let own: Vec<&str> = own.map(|(_, words)| words.as_str()).collect();
     let what = format!(" ({})", own.join(", "));
-    let fits = !own.is_empty() && found.len() + what.len() <= LONGEST_SUBJECT;
-    format!("{found}{}", if fits { &what } else { "" })
+    let fits = !own.is_empty() && result.len() + what.len() <= LONGEST_SUBJECT;
+    format!("{result}{}", if fits { &what } else { "" })
 }
 
 /// The versions of the tools that made the filesystems.
 fn tools(document: &Document) -> String {
     let facts = document.arms.iter().filter_map(|arm| arm.facts.as_ref());
-    // Most tools say their name with their version.
+    // Most tools include their name in the version.
     let named = |(tool, version): (&String, &String)| match version.starts_with(tool.as_str()) {
         true => version.clone(),
         false => format!("{tool} {version}"),
@@ -115,11 +115,11 @@ fn section(out: &mut String, document: &Document, workload: &WorkloadReport, not
     for line in figures(document, workload).lines() {
         let _ = writeln!(out, "{}", line.trim_end());
     }
-    let told = table::told(document, workload, notes);
-    if !told.is_empty() {
+    let reported = table::reported(document, workload, notes);
+    if !reported.is_empty() {
         *out += "\n";
     }
-    items(out, &told);
+    items(out, &reported);
 }
 
 /// The figures that matter on a list, in 80 columns: more does not fit.

@@ -1,4 +1,4 @@
-//! A trial for a ticket: the answer, a table for each workload, what differs, how to repeat it. `GitHub`'s Markdown.
+//! A trial for a ticket: the answer, a table for each workload, the differences, how to repeat it. `GitHub`'s Markdown.
 
 use super::{
     claim,
@@ -23,7 +23,7 @@ pub fn render(document: &Document) -> String {
     }
     lines(&mut out, Some("Failed"), &document.failures);
     lines(&mut out, Some("Warnings"), &document.warnings);
-    lines(&mut out, Some("What else differs between the arms"), &document.audit);
+    lines(&mut out, Some("Other differences between the arms"), &document.audit);
     let mut conditions: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
     conditions.extend(document.machines_in_words());
@@ -40,7 +40,7 @@ pub fn render(document: &Document) -> String {
     out
 }
 
-/// What a trial is called, or what it compares.
+/// Name of a trial, or its comparison.
 pub(super) fn title(document: &Document) -> String {
     if !document.name.is_empty() {
         return document.name.clone();
@@ -64,7 +64,7 @@ fn section(out: &mut String, document: &Document, workload: &WorkloadReport, not
         *out += &row(&mut cells.iter().map(|cell| text(cell)));
     }
     *out += "\n";
-    lines(out, None, &table::told(document, workload, notes));
+    lines(out, None, &table::reported(document, workload, notes));
 }
 
 /// Lines as a list, under a heading.
@@ -81,8 +81,8 @@ fn lines(out: &mut String, heading: Option<&str>, lines: &[String]) {
     *out += "\n";
 }
 
-/// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere. What is
-/// between backquotes stays code.
+/// Text escaped for Markdown: names come from trial files, and figures from any tool. Text between backquotes stays
+/// code.
 fn text(raw: &str) -> String {
     let raw = plain(raw);
     let parts: Vec<&str> = raw.split('`').collect();
@@ -99,7 +99,7 @@ fn escaped(raw: &str) -> String {
     let mut letters = raw.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            // Of brackets only what would make a link: intervals are to be read as they are.
+            // Only brackets that would make a link: intervals stay readable.
             ']' if matches!(letters.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
             '\\' | '`' | '*' | '_' | '<' | '>' | '|' | '#' | '~' => out.extend(['\\', letter]),
             // A name that begins with it would be notified.
@@ -110,7 +110,7 @@ fn escaped(raw: &str) -> String {
     out
 }
 
-/// A block of code that cannot be left by what is in it.
+/// A block of code that its content cannot close.
 fn fenced(code: &str) -> String {
     let code = plain_lines(code, 0);
     let longest = code.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The trials of many hosts together: a question for each contrast that they share, its pooled ratio, the spread between
-//! hosts, and what to expect on the next one.
+//! The trials of many hosts together: a question for each contrast that they share, its pooled ratio, the spread
+//! between hosts, and a prediction for the next one.
 
 mod claims;
 mod text;
@@ -10,7 +10,7 @@ pub(crate) use text::{answer, prediction, remarks, spread, title};
 use claims::{ClaimOfHosts, PartOfHosts};
 use fstrial_model::{metric::Metric, units::Bytes};
 use fstrial_run::{
-    answers::{self as asked, Answer, Answers, Expected, Host, Stop, Subject},
+    answers::{self, Answer, Answers, Expected, Host, Stop, Subject},
     contrast::Outcome,
     panels::ALPHA,
 };
@@ -30,7 +30,7 @@ const MIN_REGRESSION: usize = 10;
 /// Hosts above which none is left out in turn: none of them matters, and the work grows with their square.
 const MAX_LEFT_OUT: usize = 200;
 
-/// What the trials of many hosts say together.
+/// The pooled result of many hosts' trials.
 #[derive(Debug, Clone, Serialize)]
 pub struct MetaDocument {
     pub schema_version: u32,
@@ -43,7 +43,7 @@ pub struct MetaDocument {
     pub questions: Vec<QuestionReport>,
     /// The claims that questions are parts of.
     pub claims: Vec<ClaimOfHosts>,
-    /// How many trials do not count, by the reason.
+    /// Number of excluded trials, by the reason.
     pub left_out: BTreeMap<String, Vec<String>>,
     pub warnings: Vec<String>,
 }
@@ -67,13 +67,14 @@ pub struct QuestionReport {
     pub pooled: Pooled,
     /// The verdict on the mean of hosts like these.
     pub verdict: Outcome,
-    /// What a claim expects of it.
+    /// The expectation of a claim.
     pub part: Option<PartOfHosts>,
-    /// The same without the hosts whose trials stopped at their own verdict; none without such hosts, and without others.
+    /// The same without the hosts whose trials stopped at their own verdict; none without such hosts, and without
+    /// others.
     pub without_stopped: Option<Pooled>,
-    /// What the pooled ratio is without each host in turn: the least and the greatest, each with the host that is left out.
+    /// The pooled ratio without each host in turn: the least and the greatest, each with the host left out.
     pub left_out_in_turn: Option<[(String, f64); 2]>,
-    /// How the ratio changes with properties of the hosts.
+    /// Dependence of the ratio on properties of the hosts.
     pub slopes: Vec<SlopeReport>,
 }
 
@@ -94,7 +95,7 @@ pub struct HostReport {
     pub interval: (f64, f64),
     /// Its weight in the pooled ratio, in percent.
     pub weight_percent: f64,
-    /// How its trials ended; the worst, where they did not end alike.
+    /// The end of its trials; the worst, if they differ.
     pub stop: Stop,
 }
 
@@ -154,13 +155,13 @@ struct Question {
     b: String,
     metric: Metric,
     subject: Subject,
-    settings: asked::Question,
+    settings: answers::Question,
     practical: f64,
     expected: Option<Expected>,
     members: Vec<Member>,
 }
 
-/// What is known about a host.
+/// Data of a host.
 struct Known {
     host: Host,
     kernel: String,
@@ -170,10 +171,10 @@ struct Known {
     is_virtual: bool,
 }
 
-/// What makes answers one question, in either order of the arms.
-type Key = (String, String, Metric, Subject, asked::Question);
+/// Key of answers to one question, in either order of the arms.
+type Key = (String, String, Metric, Subject, answers::Question);
 
-/// Collects trials, one after the other: what is kept of each is a few numbers.
+/// Collects trials, one after the other: only a few numbers of each are kept.
 #[derive(Default)]
 pub struct Collection {
     questions: Vec<Question>,
@@ -185,19 +186,19 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Adds the answers of a trial, under what it is called: `lab.db #3`.
-    pub fn add(&mut self, trial: &str, found: Answers, is_wanted: impl Fn(&Answer) -> bool) {
-        let host = self.host_of(&found);
+    /// Adds the answers of a trial, under its name: `lab.db #3`.
+    pub fn add(&mut self, trial: &str, result: Answers, is_wanted: impl Fn(&Answer) -> bool) {
+        let host = self.host_of(&result);
         let mut has_few = true;
-        for metric in &found.decides {
-            if !found.answers.iter().any(|answer| answer.metric == *metric) {
+        for metric in &result.decides {
+            if !result.answers.iter().any(|answer| answer.metric == *metric) {
                 self.leave_out(
                     trial,
                     &format!("it has no ratio of {}: too few operations or rounds", metric.name()),
                 );
             }
         }
-        for answer in found.answers.iter().filter(|answer| is_wanted(answer)) {
+        for answer in result.answers.iter().filter(|answer| is_wanted(answer)) {
             let is_sound = answer.ratio.value > 0.0
                 && answer.ratio.value.is_finite()
                 && answer.standard_error.is_finite();
@@ -205,10 +206,10 @@ impl Collection {
                 continue;
             }
             has_few = false;
-            let practical = answer.metric.band(found.practical);
-            let asked = found.questions.get(answer.question).cloned().unwrap_or_default();
-            let (question, is_inverse) = self.question_of(answer, asked, practical);
-            // What one host could not show is not shown by all.
+            let practical = answer.metric.band(result.practical);
+            let requested = result.questions.get(answer.question).cloned().unwrap_or_default();
+            let (question, is_inverse) = self.question_of(answer, requested, practical);
+            // A limit of one host is a limit of all.
             if let (Some(known), Some(expected)) = (&mut self.questions[question].expected, &answer.expected)
             {
                 known.blind.join(&expected.blind);
@@ -239,27 +240,33 @@ impl Collection {
         self.left_out.entry(reason.to_owned()).or_default().push(what.to_owned());
     }
 
-    fn host_of(&mut self, found: &Answers) -> usize {
-        *self.by_host.entry(found.host.clone()).or_insert_with(|| {
+    fn host_of(&mut self, result: &Answers) -> usize {
+        *self.by_host.entry(result.host.clone()).or_insert_with(|| {
             self.hosts.push(Known {
-                host: found.host.clone(),
-                kernel: found.kernel.clone(),
-                processor: found.processor.clone(),
-                cpus: found.cpus,
-                memory: found.memory,
-                is_virtual: found.virtual_machine,
+                host: result.host.clone(),
+                kernel: result.kernel.clone(),
+                processor: result.processor.clone(),
+                cpus: result.cpus,
+                memory: result.memory,
+                is_virtual: result.virtual_machine,
             });
             self.hosts.len() - 1
         })
     }
 
     /// The question of an answer, and whether it has the arms the other way round.
-    fn question_of(&mut self, answer: &Answer, asked: asked::Question, practical: f64) -> (usize, bool) {
-        let mut key: Key = (answer.a.clone(), answer.b.clone(), answer.metric, answer.subject.clone(), asked);
+    fn question_of(
+        &mut self,
+        answer: &Answer,
+        requested: answers::Question,
+        practical: f64,
+    ) -> (usize, bool) {
+        let mut key: Key =
+            (answer.a.clone(), answer.b.clone(), answer.metric, answer.subject.clone(), requested);
         if let Some(known) = self.by_key.get(&key) {
             return (*known, false);
         }
-        // A claim says which of the two is divided, and the two may be one arm at two levels.
+        // A claim fixes the numerator, and the two may be one arm at two levels.
         if answer.expected.is_none() {
             std::mem::swap(&mut key.0, &mut key.1);
             if let Some(known) = self.by_key.get(&key) {
@@ -282,7 +289,7 @@ impl Collection {
         (number, false)
     }
 
-    /// What they say together. `practical`: the band as a fraction, instead of the trials' own.
+    /// Their pooled result. `practical`: the band as a fraction, instead of the trials' own.
     pub fn document(mut self, stores: usize, practical: Option<f64>) -> MetaDocument {
         if let Some(fraction) = practical {
             self.questions.iter_mut().for_each(|question| question.practical = fraction);
@@ -291,7 +298,7 @@ impl Collection {
         let reports = self.questions.iter().zip(differing);
         let (mut questions, evidence): (Vec<_>, Vec<Evidence>) =
             reports.map(|(question, differs)| self.report(question, differs)).unzip();
-        for (report, is_found) in questions.iter_mut().zip(found(&evidence)) {
+        for (report, is_found) in questions.iter_mut().zip(result(&evidence)) {
             report.verdict = is_found;
         }
         let claim = |report: &QuestionReport| {
@@ -337,7 +344,7 @@ impl Collection {
             .collect()
     }
 
-    /// The report on a question, its verdict still open, and what decides that.
+    /// The report on a question, its verdict still open, and the deciding evidence.
     fn report(
         &self,
         question: &Question,
@@ -391,7 +398,7 @@ impl Collection {
             let sum: f64 = members.iter().map(|member| weight(member) * member.effect.log_ratio).sum();
             let effect = Effect { log_ratio: sum / all, variance: all.recip() };
             let rounds: usize = members.iter().map(|member| member.rounds).sum();
-            // Its own, where it has one trial with an interval.
+            // Its own, if it has one trial with an interval.
             let own = if members.len() == 1 { members[0].interval } else { None };
             let half = student::two_sided_quantile(ALPHA, rounds - members.len()) * effect.variance.sqrt();
             let around = ((effect.log_ratio - half).exp(), (effect.log_ratio + half).exp());
@@ -477,11 +484,11 @@ fn left_out_in_turn(hosts: &[HostReport], effects: &[Effect]) -> Option<[(String
     Some([least, greatest])
 }
 
-/// What decides on the mean of hosts.
+/// Evidence for the decision on the mean of hosts.
 struct Evidence {
     /// The two-sided p of a ratio of 1; none below three hosts.
     p: Option<f64>,
-    /// Whether it is within the band, by two one-sided tests.
+    /// True if it is within the band, by two one-sided tests.
     is_within: bool,
     is_better: bool,
 }
@@ -502,7 +509,7 @@ impl Evidence {
 }
 
 /// The verdicts: differences by Benjamini and Hochberg over all questions.
-fn found(evidence: &[Evidence]) -> Vec<Outcome> {
+fn result(evidence: &[Evidence]) -> Vec<Outcome> {
     let mut sorted: Vec<f64> = evidence.iter().filter_map(|of| of.p).collect();
     sorted.sort_by(f64::total_cmp);
     #[expect(clippy::cast_precision_loss, reason = "a few questions")]
@@ -523,8 +530,8 @@ mod tests {
     use fstrial_model::claim::Bound;
     use fstrial_run::{answers::Blind, judge::Estimate};
 
-    /// What a host finds of one arm at two levels.
-    fn found(host: &str, ratio: f64) -> Answers {
+    /// A host's result for one arm at two levels.
+    fn result(host: &str, ratio: f64) -> Answers {
         let subject = Subject {
             workload: "w".into(),
             phase: String::new(),
@@ -569,11 +576,11 @@ mod tests {
     fn an_arm_at_two_levels_has_one_direction_on_all_hosts() {
         let mut collection = Collection::default();
         for (host, ratio) in [("x", 1.9), ("y", 1.8), ("z", 2.1)] {
-            collection.add(host, found(host, ratio), |_| true);
+            collection.add(host, result(host, ratio), |_| true);
         }
         let document = collection.document(3, None);
         let ratios: Vec<f64> = document.questions[0].hosts.iter().map(|host| host.ratio).collect();
         assert!(ratios.iter().zip([1.8, 1.9, 2.1]).all(|(a, b)| (a / b - 1.0).abs() < 1e-9), "{ratios:?}");
-        assert_eq!(document.claims[0].verdict, fstrial_run::claim::ClaimVerdict::Holds);
+        assert_eq!(document.claims[0].verdict, fstrial_run::claim::ClaimVerdict::Confirmed);
     }
 }

@@ -51,19 +51,19 @@ const ASCII: Signs = Signs {
 pub(crate) struct Plot<'a> {
     /// The points, in order.
     pub dots: &'a [Dot],
-    /// Levels: index of the first point, index behind the last one, and the segment itself as a logarithm.
+    /// Levels: index of the first point, index after the last one, and the segment itself as a logarithm.
     pub segments: &'a [(usize, usize, f64)],
     /// Indexes of points with which a segment changed.
     pub changes: &'a [usize],
-    /// A value in words, from its logarithm.
+    /// A value as text, from its logarithm.
     pub label: &'a dyn Fn(f64) -> String,
-    /// Whether the terminal shows more than ASCII.
+    /// True if the terminal shows more than ASCII.
     pub unicode: bool,
 }
 
 impl Plot<'_> {
-    /// Its lines, each at most `width` columns. Points that do not fit next to each other share a column: it shows the one
-    /// in the middle of them, and no intervals. An arrow says where an interval goes on beyond the picture.
+    /// Its lines, each at most `width` columns. Points that do not fit next to each other share a column: it shows the
+    /// one in the middle of them, and no intervals. An arrow marks an interval that extends beyond the picture.
     pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let signs = if self.unicode { &UNICODE } else { &ASCII };
         let room = width.saturating_sub(MARGIN).max(1);
@@ -138,8 +138,8 @@ impl Plot<'_> {
     }
 }
 
-/// What a picture of these points shows, from the lowest to the highest: all points, and their intervals unless a few are
-/// so wide that they would hide how the points move. Never nothing.
+/// Range of a picture of these points, from the lowest to the highest: all points, and their intervals unless a few are
+/// so wide that they would hide the movement of the points. Never empty.
 pub(crate) fn range(dots: &[Dot]) -> (f64, f64) {
     let least = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::INFINITY, f64::min);
     let most = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::NEG_INFINITY, f64::max);
@@ -152,7 +152,7 @@ pub(crate) fn range(dots: &[Dot]) -> (f64, f64) {
     let reach = (high - low).max(1.5 * usual);
     let from = least(&mut intervals().map(|(from, _)| from)).max(low - reach).min(low);
     let to = most(&mut intervals().map(|(_, to)| to)).min(high + reach).max(high);
-    // Below 4 % in all the ticks would be the same in words.
+    // Below 4 % in all the tick labels would be identical.
     let room = ((to - from) * 0.05).max((0.04 - (to - from)) / 2.0);
     (from - room, to + room)
 }

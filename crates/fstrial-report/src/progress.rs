@@ -1,4 +1,5 @@
-//! While it runs, on standard error: what is running, rounds done, the intervals narrowing, honest time left.
+//! Progress during a trial, on standard error: the current run, rounds done, the intervals narrowing, the remaining
+//! time.
 //!
 //! On a terminal a few lines that are drawn over; elsewhere a line when something was decided, and ten in the budget.
 
@@ -21,9 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Rounds that most decisions take at least: before the eighth, only what is plain in few rounds is decided.
+/// Minimum of rounds for most decisions: before the eighth, only obvious differences are decided.
 const ROUNDS_OF_A_DECISION: u32 = 8;
-/// Where lines stay, one is said when a comparison was decided, and at most this many times in the budget otherwise.
+/// Without a terminal, a line is printed for each decided comparison, and at most this many times in the budget
+/// otherwise.
 const LINES: u32 = 10;
 /// Open contrasts shown at a time.
 const SHOWN: usize = 6;
@@ -40,15 +42,15 @@ pub struct Progress {
     /// When the stage that runs began.
     stage_began: Instant,
     counts: Counts,
-    /// The number of rounds that was asked for, if any was.
+    /// The requested number of rounds, if any.
     most: Option<u32>,
     /// The first round of this session, and when it had ended.
     first_ended: Option<(u32, Instant)>,
-    /// When a line about rounds was last said, where there is no terminal.
+    /// Time of the last line about rounds, without a terminal.
     said: Option<Instant>,
 }
 
-/// How many comparisons have a verdict, how many are near enough for either to do, and how many were given up.
+/// Numbers of comparisons with a verdict, of those close enough for either to do, and of those given up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     decided: usize,
@@ -58,7 +60,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Whether a line is worth saying: what is near comes and goes until it is decided, or the budget ends.
+    /// True if a line is worth printing: closeness comes and goes until it is decided, or the budget ends.
     fn are_news_after(self, before: Self) -> bool {
         before != Self { near: before.near, ..self }
     }
@@ -103,12 +105,12 @@ impl Progress {
         }
     }
 
-    /// Progress that hears everything and says nothing until it is to show itself.
+    /// Progress that receives everything and prints nothing until it is shown.
     pub fn hidden(budget: Nanos) -> Self {
         Self::new(budget, true)
     }
 
-    /// Shows what was hidden so far.
+    /// Shows the hidden progress so far.
     pub fn show(&mut self) {
         self.quiet = false;
         self.terminal = std::io::stderr().is_terminal().then(Drawn::new);
@@ -150,14 +152,14 @@ impl Progress {
         self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64()
     }
 
-    /// How many more rounds there is time for, if they take as long as those since the first.
+    /// Number of further rounds that fit, if they take as long as those since the first.
     fn rounds_left(&self) -> String {
         let Some((first, ended)) = self.first_ended else { return String::new() };
         let more @ 1.. = self.round.saturating_sub(first) else { return String::new() };
         let each = ended.elapsed().as_secs_f64() / f64::from(more);
-        // What is decided meanwhile makes rounds shorter: there may be room for one although this says none.
-        let asked = self.most.map_or(f64::INFINITY, |most| f64::from(most.saturating_sub(self.round)));
-        match (self.seconds_left() / each).floor().min(asked) {
+        // Intermediate decisions shorten rounds: one may fit although this prints none.
+        let requested = self.most.map_or(f64::INFINITY, |most| f64::from(most.saturating_sub(self.round)));
+        match (self.seconds_left() / each).floor().min(requested) {
             more if more >= 1.0 => format!(", room for {more:.0} more"),
             _ => String::new(),
         }
@@ -178,7 +180,7 @@ impl Progress {
     fn run_ended(&mut self, run: &RunEnded<'_>) {
         if let Some(failure) = run.failure {
             let level = threads_in_words(run.threads);
-            let what = if failure.kind == FailureKind::Cannot { "cannot" } else { "failed" };
+            let what = if failure.kind == FailureKind::Unsupported { "unsupported" } else { "failed" };
             self.say(&format!(
                 "round {}: {} · {} · {level} {what}: {failure}",
                 run.round, run.arm, run.workload
@@ -242,8 +244,8 @@ impl Drawn {
     }
 }
 
-/// What the budget has room for, once a round has shown how long it takes; and what to give where that is too little.
-fn budget_lines(fit: u32, asked: Option<u32>, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
+/// Capacity of the budget, after the first round was timed; and the remedy if it is too little.
+fn budget_lines(fit: u32, requested: Option<u32>, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
     let takes = format!("a round takes about {}", numbers::wait(round_seconds));
     if let Some(warning) = warning {
         return vec![format!("{takes}; {warning}")];
@@ -253,7 +255,7 @@ fn budget_lines(fit: u32, asked: Option<u32>, round_seconds: f64, warning: Optio
             "{takes}: {fit} rounds fit into the budget, or somewhat more as comparisons are decided"
         )];
     }
-    if asked.is_some_and(|asked| fit >= asked) {
+    if requested.is_some_and(|requested| fit >= requested) {
         return vec![format!(
             "{takes}: {fit} rounds, as requested, decide plain differences only; most take {ROUNDS_OF_A_DECISION} or more (--rounds)"
         )];
@@ -265,17 +267,17 @@ fn budget_lines(fit: u32, asked: Option<u32>, round_seconds: f64, warning: Optio
             "{takes}: {rounds} into the budget. Only plain differences are decided in so few; most take {ROUNDS_OF_A_DECISION} or more"
         ),
         format!(
-            "give it --budget {needed}, or fewer arms, workloads or thread counts; what is measured by then can be resumed"
+            "use --budget {needed}, or fewer arms, workloads or thread counts; a trial cut short can be resumed"
         ),
     ]
 }
 
-/// How far a stage is, and how long the rest takes if it goes on as so far: `43 %, at most 20 s more`.
+/// Progress of a stage, and the extrapolated remaining time: `43 %, at most 20 s more`.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn how_far(took: Duration, done: Bytes, total: Bytes) -> String {
     let share = (done.0 as f64 / total.0.max(1) as f64).clamp(0.0, 1.0);
     let percent = format!("{:.0} %", share * 100.0);
-    // The first hundredth says nothing about the rest.
+    // The first hundredth does not predict the rest.
     if share < 0.01 {
         return percent;
     }
@@ -290,7 +292,7 @@ fn narrowing(state: &ContrastState) -> String {
         (None, _) => "no round yet".into(),
     };
     debug_assert!(
-        !matches!(state.verdict, Outcome::Failed | Outcome::Cannot),
+        !matches!(state.verdict, Outcome::Failed | Outcome::Unsupported),
         "contrasts without a ratio are not open"
     );
     let metric = if state.metric == Metric::Throughput { "" } else { state.metric.name() };
@@ -321,10 +323,12 @@ impl Listener for Progress {
                     self.say(&format!("  {line}"));
                 }
             }
-            Event::FirstRoundTimed { asked, fit, round_seconds, left, warning, .. } => {
+            Event::FirstRoundTimed { requested, fit, round_seconds, left, warning, .. } => {
                 self.set_left(*left);
-                self.most = *asked;
-                budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
+                self.most = *requested;
+                budget_lines(*fit, *requested, *round_seconds, *warning)
+                    .iter()
+                    .for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, left } => {
                 self.set_left(*left);
@@ -395,7 +399,7 @@ mod tests {
 
     #[test]
     fn too_little_is_met_with_what_was_too_little() {
-        let said = |fit, asked| budget_lines(fit, asked, 1.0, None).join("\n");
+        let said = |fit, requested| budget_lines(fit, requested, 1.0, None).join("\n");
         assert!(said(6, None).contains("--budget"), "{}", said(6, None));
         let few = said(6, Some(6));
         assert!(few.contains("6 rounds, as requested") && few.contains("--rounds"), "{few}");

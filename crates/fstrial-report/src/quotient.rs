@@ -1,5 +1,5 @@
-//! What to say where a ratio is not the quotient of the figures above it. Verdicts compare arms within each round; figures are
-//! typical of each arm on its own. Where rounds differ much, a reader who divides finds another number.
+//! Note on a ratio that differs from the quotient of the figures above it. Verdicts compare arms within each round;
+//! figures are typical of each arm alone. If rounds differ much, a reader who divides gets another number.
 
 use super::{
     document::{CellReport, WorkloadReport},
@@ -8,7 +8,7 @@ use super::{
 use fstrial_model::metric::Metric;
 use fstrial_run::{contrast::ContrastState, plan::threads_in_words};
 
-/// Quotients that are nearer to the ratio than this are what a reader expects.
+/// Quotients closer to the ratio than this match the reader's expectation.
 const FAR: f64 = 1.1;
 
 /// The line below a workload's figures; none where quotients and ratios agree.
@@ -62,14 +62,14 @@ mod tests {
             },
             unequal_durability: None,
         };
-        let said = |ratio| {
+        let message = |ratio| {
             note(&WorkloadReport {
                 cells: vec![cell("ext4", 140.0), cell("xfs", 474.0)],
                 verdicts: vec![verdict(ratio)],
                 ..WorkloadReport::default()
             })
         };
-        assert!(said(1.88).unwrap().ends_with("the quotient is 3.39× for xfs / ext4 at 4 threads"));
-        assert_eq!(said(3.3), None);
+        assert!(message(1.88).unwrap().ends_with("the quotient is 3.39× for xfs / ext4 at 4 threads"));
+        assert_eq!(message(3.3), None);
     }
 }

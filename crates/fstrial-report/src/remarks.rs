@@ -1,5 +1,5 @@
-//! What is to be taken with care, for a screen: of each remark its finding, which ends at its first colon or semicolon. What is the
-//! same of several workloads is said once. The report has the remarks whole.
+//! Caveats for a screen: the finding of each remark, which ends at its first colon or semicolon. Remarks common to
+//! several workloads are merged. The report has the remarks in full.
 
 use super::{
     at_device,
@@ -14,7 +14,7 @@ const MOST: usize = 6;
 /// A finding is longer than that.
 const LEAST_FINDING: usize = 20;
 
-/// How much of each remark is shown.
+/// Displayed part of each remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remarked {
     /// Its finding, of the gravest.
@@ -75,8 +75,7 @@ fn cannot(document: &Document) -> Vec<String> {
     lines
 }
 
-/// What runs were too short to see, and where the device took no part; with the workloads that it is true of, where it is
-/// not true of all.
+/// Effects that runs were too short for, and idle devices; with their workloads, unless it is true of all.
 fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<String> {
     let notes = |workload: &WorkloadReport| {
         let lap = first_lap::notes(workload).into_iter();
@@ -84,13 +83,13 @@ fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<St
         let quotient = workload.promise.as_ref().and_then(|_| quotient::note(workload));
         at_device::note(workload).into_iter().chain(lap).chain(quotient).collect::<Vec<_>>()
     };
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let mut reported: Vec<(String, Vec<String>)> = Vec::new();
     let main = || document.workloads.iter().filter(|workload| !workload.secondary);
     for workload in main() {
         for line in notes(workload).into_iter().map(short) {
-            match told.iter_mut().find(|(known, _)| *known == line) {
+            match reported.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, titles)) => titles.push(workload.title()),
-                None => told.push((line, vec![workload.title()])),
+                None => reported.push((line, vec![workload.title()])),
             }
         }
     }
@@ -99,10 +98,10 @@ fn of_workloads(document: &Document, short: &dyn Fn(String) -> String) -> Vec<St
         true => line,
         false => format!("{}: {line}", titles.join(", ")),
     };
-    told.into_iter().map(words).collect()
+    reported.into_iter().map(words).collect()
 }
 
-/// Controls that deny what rests on them, each in full.
+/// Controls that void dependent findings, each in full.
 fn blind_controls(document: &Document) -> Vec<String> {
     let is_blind = |state: &&ContrastState| {
         state.control.is_some_and(|control| matches!(control.found, Assay::Unseen | Assay::Overdosed))
@@ -111,7 +110,7 @@ fn blind_controls(document: &Document) -> Vec<String> {
     all.filter(is_blind).filter_map(verdict::control_line).collect()
 }
 
-/// How many of the slowdowns that were planted were seen; nothing where none was.
+/// Number of detected planted slowdowns; nothing without any.
 pub(super) fn controls_in_short(document: &Document) -> Option<String> {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
     let seen =
@@ -119,7 +118,7 @@ pub(super) fn controls_in_short(document: &Document) -> Option<String> {
     (all().count() > 0).then(|| format!("{seen} of {} planted slowdowns seen", all().count()))
 }
 
-/// Where p99 is decidedly higher, which nobody asked about: `p99 of xfs is higher than that of ext4 in 2 cases`.
+/// Unrequested findings of a decidedly higher p99: `p99 of xfs is higher than that of ext4 in 2 cases`.
 fn slow_tails(document: &Document) -> Option<String> {
     let mut found: Vec<((&str, &str), usize)> = Vec::new();
     for state in document.workloads.iter().flat_map(WorkloadReport::states) {
@@ -140,7 +139,7 @@ fn slow_tails(document: &Document) -> Option<String> {
     (!words.is_empty()).then(|| format!("p99 of {}", words.join(", of ")))
 }
 
-/// What else differs between the arms; in short only in what.
+/// Other differences between the arms; in the short form only their names.
 fn audit(document: &Document, is_short: bool) -> Vec<String> {
     if !is_short {
         return document.audit.clone();

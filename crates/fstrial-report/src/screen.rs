@@ -1,5 +1,5 @@
-//! The answer on one screen: figures, what to take with care, who won, and what to type next. The answer comes last, where the
-//! eye is when a trial ends; the report has everything else.
+//! The answer on one screen: figures, caveats, winners, and the next commands. The answer comes last, where the eye is
+//! when a trial ends; the report has everything else.
 
 use super::{
     USUAL_COLUMNS, claim,
@@ -30,8 +30,9 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
-    let mut said = BTreeSet::new();
-    for line in document.workloads.iter().flat_map(served::notes).filter(|line| said.insert(line.clone())) {
+    let mut message = BTreeSet::new();
+    for line in document.workloads.iter().flat_map(served::notes).filter(|line| message.insert(line.clone()))
+    {
         out += &fold(&format!("{}\n", plain(&line)));
     }
     for (n, line) in remarks(document, remarked).iter().enumerate() {
@@ -52,7 +53,7 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
     out
 }
 
-/// What was measured, in a line: `8 rounds; runs of 1 s; Linux 6.18.44, image file; seed 0x7`.
+/// Conditions of the measurement, in a line: `8 rounds; runs of 1 s; Linux 6.18.44, image file; seed 0x7`.
 fn conditions(document: &Document) -> String {
     let rounds = document.rounds_in_words();
     // Of a rate that is looked for it is the time of each that is offered.
@@ -78,22 +79,22 @@ fn conditions(document: &Document) -> String {
     format!("{rounds}{runs}{on}{controls}; seed {}", document.seed)
 }
 
-/// What to type next: how the trial goes on, where something is open, and how to see the rest, if this is not all.
+/// The next commands: resuming the trial, if something is open, and showing the rest, if this is not all.
 fn next(document: &Document, is_whole: bool) -> Vec<String> {
     let Some(all) = document.report_command() else { return Vec::new() };
     let why = match document.ended {
         ended if let Some(name) = &document.next_boot => {
             let why = if ended == "killed" { "Killed; to" } else { "To" };
-            &format!("{why} go on, boot this host as {name} (a boot runs one part), and type:")
+            &format!("{why} continue, boot this host as {name} (a boot runs one part), and type:")
         }
-        "interrupted" => "Interrupted; to go on:",
-        "killed" => "Killed; to go on:",
-        _ => "To go on:",
+        "interrupted" => "Interrupted; to resume:",
+        "killed" => "Killed; to resume:",
+        _ => "To resume:",
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
     let is_open = document.ended == "budget-ended" && document.has_begun && summary::is_open(document);
     let in_vain = || match document.rounds_are_done {
-        true => "All rounds that were asked for were run; without that limit it goes on until it is decided."
+        true => "All requested rounds were run; without that limit the trial continues until it is decided."
             .into(),
         false => format!(
             "More rounds would hardly decide it; a quieter machine or longer runs{} may.",

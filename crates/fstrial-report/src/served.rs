@@ -9,23 +9,23 @@ use super::{
 use fstrial_run::plan::threads_in_words;
 use std::collections::BTreeSet;
 
-/// From this share of the measured time on it is said that clients began apart.
+/// From this share of the measured time on, the spread of the clients' start is reported.
 const SPREAD: f64 = 0.05;
 
-/// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level; none where
-/// nothing is known.
+/// `written to the device while the clients ran, for each operation: ext4 11.2 KiB, xfs 9.79 KiB; …`, for each level;
+/// none if unknown.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let Some(served) = workload.served.as_ref().filter(|_| !workload.secondary) else {
         return of_clients(workload);
     };
-    // Of an engine its settings are fstrial's to say.
+    // An engine's settings are determined by fstrial.
     let kept = served.data.as_ref().zip(served.durable.as_ref());
     let kept = kept.map(|(data, durable)| format!("{data}; durable: {durable}"));
     let levels = workload.levels();
     let of_level = |threads: u16| {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let written = |cell: &CellReport| cell.device_bytes_per_operation.map(numbers::bytes);
-        let said = [
+        let message = [
             of_arms("written to the device while the clients ran, for each operation", cells(), written),
             match cells().all(|cell| cell.checkpoints == Some(0.0)) {
                 true => Some("no run held a checkpoint".into()),
@@ -34,12 +34,12 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
             of_arms("compactions in a run", cells(), |cell| cell.compactions.map(count)),
         ];
         let kinds = of_kinds(cells());
-        let said = said.into_iter().flatten().chain(kinds).collect::<Vec<_>>().join("; ");
+        let message = message.into_iter().flatten().chain(kinds).collect::<Vec<_>>().join("; ");
         let level = (levels.len() > 1).then(|| threads_in_words(threads));
         let phase = served.data.as_ref().map(|_| workload.phase.clone()).filter(|phase| !phase.is_empty());
         let of: Vec<String> = phase.into_iter().chain(level).collect();
         let level = if of.is_empty() { String::new() } else { format!("{}: ", of.join(", ")) };
-        let lines = [Some(said).filter(|said| !said.is_empty()), by_load(cells())];
+        let lines = [Some(message).filter(|message| !message.is_empty()), by_load(cells())];
         lines.into_iter().flatten().map(|line| format!("{level}{line}")).collect::<Vec<_>>()
     };
     kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
@@ -51,7 +51,7 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let known = || cells().filter_map(|cell| cell.together.as_ref());
         let doubt = known().map(|together| together.start_doubt_ns).fold(0.0, f64::max);
-        let told = |figure: &dyn Fn(&Together) -> String| {
+        let reported = |figure: &dyn Fn(&Together) -> String| {
             let of = |cell: &CellReport| Some(format!("{} {}", cell.arm, figure(cell.together.as_ref()?)));
             cells().filter_map(of).collect::<Vec<_>>().join(", ")
         };
@@ -69,9 +69,9 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
             known().next()?.clients,
             hosts_of(known()),
             threads_in_words(threads),
-            told(&|together| numbers::nanos(together.start_spread_ns)),
+            reported(&|together| numbers::nanos(together.start_spread_ns)),
             numbers::nanos(doubt),
-            told(&|together| format!("{:.0} %", 100.0 * together.slowest_share)),
+            reported(&|together| format!("{:.0} %", 100.0 * together.slowest_share)),
         ))
     };
     workload.levels().into_iter().filter_map(of_level).collect()
@@ -99,26 +99,26 @@ fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String
         let ratios: Vec<Option<f64>> = two.map(|(a, b)| Some((*a)? / (*b)?)).collect();
         let known = || ratios.iter().copied().flatten();
         known().next()?;
-        let told = ratios.iter().map(|ratio| ratio.map_or("–".into(), |ratio| format!("{ratio:.2}")));
+        let reported = ratios.iter().map(|ratio| ratio.map_or("–".into(), |ratio| format!("{ratio:.2}")));
         let is_split = known().any(|ratio| ratio < 1.0) && known().any(|ratio| ratio > 1.0);
         let split = if is_split { " (not on one side)" } else { "" };
-        Some(format!("{} / {} {}{split}", cell.arm, base.arm, told.collect::<Vec<_>>().join(", ")))
+        Some(format!("{} / {} {}{split}", cell.arm, base.arm, reported.collect::<Vec<_>>().join(", ")))
     };
-    let told: Vec<String> = cells.filter_map(over_base).collect();
-    (!told.is_empty()).then(|| format!("throughput on each load: {}", told.join("; ")))
+    let reported: Vec<String> = cells.filter_map(over_base).collect();
+    (!reported.is_empty()).then(|| format!("throughput on each load: {}", reported.join("; ")))
 }
 
 /// `p50 and p99 of read: ext4 3.1 µs, 9.2 µs · xfs …`, for each kind of operation; none of a workload that has only one.
 fn of_kinds<'a>(cells: impl Iterator<Item = &'a CellReport> + Clone) -> Vec<String> {
     let kinds: BTreeSet<&String> = cells.clone().flat_map(|cell| cell.latency_of_kinds_ns.keys()).collect();
     let of = |kind: &String| {
-        let told = |cell: &CellReport| {
+        let reported = |cell: &CellReport| {
             let [p50, p99, _] = *cell.latency_of_kinds_ns.get(kind)?;
             let known = |ns: Option<f64>| ns.map_or("–".into(), numbers::nanos);
             Some(format!("{} {}, {}", cell.arm, known(p50), known(p99)))
         };
-        let told: Vec<String> = cells.clone().filter_map(told).collect();
-        format!("p50 and p99 of {kind}: {}", told.join(" · "))
+        let reported: Vec<String> = cells.clone().filter_map(reported).collect();
+        format!("p50 and p99 of {kind}: {}", reported.join(" · "))
     };
     kinds.iter().filter(|_| kinds.len() > 1).map(|kind| of(kind)).collect()
 }
@@ -128,9 +128,9 @@ fn of_arms<'a>(
     cells: impl Iterator<Item = &'a CellReport>,
     figure: impl Fn(&CellReport) -> Option<String>,
 ) -> Option<String> {
-    let told = cells.filter_map(|cell| Some(format!("{} {}", cell.arm, figure(cell)?)));
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("{what}: {}", told.join(", ")))
+    let reported = cells.filter_map(|cell| Some(format!("{} {}", cell.arm, figure(cell)?)));
+    let reported: Vec<String> = reported.collect();
+    (!reported.is_empty()).then(|| format!("{what}: {}", reported.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Standard output: the one way an answer goes there. What could not be written is remembered and decides how the
-//! command ends; nothing more is written after it.
+//! Standard output: the only path of an answer to it. A failed write is remembered and decides the exit status of the
+//! command; nothing more is written after it.
 
 mod at_start;
 
@@ -9,10 +9,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The first write that failed, until it is asked for.
+/// The first write that failed, until it is taken.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Writes text for people, without colours where there is no terminal.
+/// Writes display text, without colours if there is no terminal.
 pub fn print(text: &str) {
     remember(|| {
         let mut out = anstream::stdout().lock();
@@ -21,7 +21,7 @@ pub fn print(text: &str) {
     });
 }
 
-/// Writes lists and sentences for people: where there is a terminal, with lines that fit. Nobody copies commands from them.
+/// Writes lists and sentences for display: on a terminal with folded lines. They contain no commands to copy.
 pub fn print_folded(text: &str) {
     match columns() {
         Some(columns) => print(&folded(text, columns)),
@@ -29,7 +29,7 @@ pub fn print_folded(text: &str) {
     }
 }
 
-/// How many columns the terminal has that standard output is; none where it is something else.
+/// Number of columns of standard output's terminal; none if it is not one.
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= LEAST_COLUMNS)
@@ -38,8 +38,8 @@ pub fn columns() -> Option<usize> {
 /// Narrower terminals fold for themselves.
 const LEAST_COLUMNS: usize = 30;
 
-/// Text whose lines have that many columns at most, broken between words. What comes after the first line of a list is
-/// indented to its last column; everything else by two more than the line.
+/// Text folded to at most that many columns, broken between words. Continuation lines of a list item are indented to
+/// its last column; others by two more than the line.
 pub(crate) fn folded(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
         let words = line.trim_end_matches('\n');
@@ -79,8 +79,8 @@ fn remember(write: impl FnOnce() -> io::Result<()>) {
     }
 }
 
-/// For writers that want to know: the error is remembered and told.
-fn told<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// For writers that need the result: the error is remembered and returned.
+fn reported<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     is_open().and_then(|()| write()).inspect_err(|error| {
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
         failed.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
@@ -94,17 +94,17 @@ fn is_open() -> io::Result<()> {
     }
 }
 
-/// Standard output for what is written piece by piece.
+/// Standard output for piecewise writing.
 #[derive(Debug)]
 pub struct Pieces;
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        told(|| io::stdout().write(bytes))
+        reported(|| io::stdout().write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        told(|| io::stdout().flush())
+        reported(|| io::stdout().flush())
     }
 }
 

@@ -26,10 +26,10 @@ use fstrial_run::{
 use fstrial_stack::command::quoted;
 use std::fmt::Write;
 
-/// The log device where it has no name yet.
+/// Placeholder for the log device before it has a name.
 const LOG_NODE: &str = "LOG";
 
-/// All steps: the device, each arm, the first round, what repeats.
+/// All steps: the device, each arm, the first round, the repetitions.
 pub fn render(
     plan: &Plan,
     reaches: &[Reach],
@@ -64,7 +64,7 @@ pub fn render(
         }
     }
     out += &programs(plan);
-    let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round in an order of its own)", plan.seed);
+    let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round has another order)", plan.seed);
     for (position, cell) in plan.order(1).into_iter().enumerate() {
         let at = plan.cells[cell];
         let workload = &plan.workloads[at.workload];
@@ -105,7 +105,7 @@ pub fn render(
     out
 }
 
-/// What the budget can show, before anything is known of the device.
+/// The power of the budget, before the device is known.
 fn budget(forecast: &Forecast) -> String {
     let (rounds, wait) = (forecast.rounds, numbers::wait);
     let loading = match forecast.loading_seconds {
@@ -126,24 +126,24 @@ fn budget(forecast: &Forecast) -> String {
         return out;
     }
     let _ = writeln!(out, "With {:.0} % power they find a difference of", POWER * 100.0);
-    for found in &forecast.differences {
+    for result in &forecast.differences {
         let percent = |percent: f64| match percent < 9.95 {
             true => format!("{percent:.1} %"),
             false => format!("{percent:.0} %"),
         };
-        let difference = found
+        let difference = result
             .difference_percent
-            .map_or_else(|| "no size".into(), |found| format!("{} or more", percent(found)));
+            .map_or_else(|| "no size".into(), |result| format!("{} or more", percent(result)));
         let _ = writeln!(
             out,
             "  {difference}, where equal arms differ by {:.0} % from round to round",
-            found.noise_percent
+            result.noise_percent
         );
     }
     out
 }
 
-/// What is prepared once, before the first round; what is loaded in several ways on the same arms is told once.
+/// Preparations before the first round; several loads on the same arms are listed once.
 fn states(plan: &Plan) -> String {
     let trial = &plan.trial;
     let mut out = String::new();
@@ -151,7 +151,7 @@ fn states(plan: &Plan) -> String {
     for alike in all.chunk_by(|a, b| a.arms == b.arms) {
         let arms: Vec<&str> = alike[0].arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
         let (blank, save) = match trial.trial.restore {
-            Restoring::Copy => ("write zeros over the whole device", "copy what is not zero into the file"),
+            Restoring::Copy => ("write zeros over the whole device", "copy all nonzero data into the file"),
             Restoring::Clone => {
                 ("share the image's blocks with the file, to see that it can", "share them again")
             }
@@ -164,7 +164,7 @@ fn states(plan: &Plan) -> String {
                 "Once".to_owned(),
                 format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
                 match alike[0].state.is_fresh() {
-                    true => "leave it as it is, because the others are put back too".into(),
+                    true => "leave it as it is, like the other restored states".into(),
                     false => format!("make the state {} in the folder `state`, sync", alike[0].state),
                 },
             ),
@@ -178,7 +178,7 @@ fn states(plan: &Plan) -> String {
         let steps = [
             (
                 "make a nameless file for the prepared filesystem".to_owned(),
-                "it goes with the last process that holds it",
+                "it is freed with its last holder",
             ),
             (build, "as below"),
             (format!("{state}; unmount, ask the filesystem's tool about the free space"), "as below"),
@@ -191,7 +191,7 @@ fn states(plan: &Plan) -> String {
     out
 }
 
-/// How long the phases of a workload run: `1s after 250ms of warm-up`, `write until done, then read until done`.
+/// Durations of a workload's phases: `1s after 250ms of warm-up`, `write until done, then read until done`.
 fn phases(workload: &Workload) -> String {
     let one = |phase: &Phase| {
         let time = match phase.until {
@@ -228,7 +228,7 @@ fn programs(plan: &Plan) -> String {
     let mut out = String::new();
     for workload in &plan.workloads {
         let Some(program) = workload.program().map(|timed| &timed.program) else { continue };
-        let _ = writeln!(out, "\nThe commands of {}, in a folder of their own on the arm", workload.name);
+        let _ = writeln!(out, "\nThe commands of {}, in a separate folder on the arm", workload.name);
         let is_loaded = plan.trial.arms.iter().any(|arm| plan.trial.loads(arm).is_some());
         for (index, step) in program_steps(program, is_loaded).iter().enumerate() {
             let _ = writeln!(out, "  {:2}. {step}", index + 1);
@@ -243,7 +243,7 @@ fn programs(plan: &Plan) -> String {
     out
 }
 
-/// `is_loaded`: what loads is done once for each load, and not in every run.
+/// `is_loaded`: the loading steps are done once for each load, and not in every run.
 fn program_steps(program: &Program, is_loaded: bool) -> Vec<String> {
     let all =
         |commands: &[Vec<String>]| commands.iter().map(|words| typed(program, words)).collect::<Vec<_>>();
@@ -285,11 +285,11 @@ fn looked_at(looks: &Looks) -> String {
     out
 }
 
-/// How a place is opened.
+/// Opening of a place.
 fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     let device = place.device.is_some().then(|| device(&plan.at(place), place.is_here()));
     if place.boot {
-        return "   1. nothing: you boot this host so, and say it with --as-arm; each round takes one boot for each such place".into();
+        return "   1. nothing: you boot this host that way and pass --as-arm; each round takes one boot per such place".into();
     }
     if place.is_here() {
         return device.unwrap_or_default();
@@ -319,7 +319,7 @@ fn device(plan: &Plan, is_here: bool) -> String {
     format!("   1. {what}{undo}")
 }
 
-/// How a run comes to its filesystem: by mkfs, or by what was prepared with it.
+/// Origin of a run's filesystem: mkfs, or a prepared state.
 fn making(plan: &Plan, mkfs: &str, node: &str) -> String {
     match (plan.trial.restores(), plan.trial.trial.restore) {
         (false, _) => format!("{mkfs} {node}"),
@@ -348,7 +348,7 @@ fn log_device(log: &LogDevice) -> String {
     }
 }
 
-/// What is done to an arm in every run, each step with its undo.
+/// Steps on an arm in every run, each with its undo.
 #[derive(Default)]
 struct Steps(Vec<(String, String)>);
 
@@ -372,13 +372,13 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
     }
     if let Some(limit) = plan.trial.memory_of(arm) {
         steps.add(
-            format!("make a control group with {limit} of memory; what follows is done in it"),
+            format!("make a control group with {limit} of memory; the following runs in it"),
             "out of the group, which is removed (in the ledger)",
         );
     }
     if plan.workloads.iter().any(|workload| workload.program().is_none()) {
         let files = match plan.trial.loads(arm) {
-            Some(_) => "with what was loaded",
+            Some(_) => "with the loaded data",
             None => "lay out the workload's files",
         };
         let clients = plan.trial.trial.clients;
@@ -416,7 +416,7 @@ fn folders_of(plan: &Plan) -> &'static str {
     }
 }
 
-/// How an arm has its log on the log device, if it has.
+/// The options of an arm's external log, if it has one.
 fn external_log(arm: &Arm) -> Option<ExternalLog> {
     arm.row().and_then(|row| row.external_log.ok()).filter(|_| arm.log.is_some())
 }
@@ -425,8 +425,8 @@ fn external_log(arm: &Arm) -> Option<ExternalLog> {
 fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     let arm = &plan.trial.built(arm);
     steps.add(
-        "start a worker in mount and process namespaces of its own",
-        "it ends; the kernel unmounts and detaches what is left",
+        "start a worker in private mount and process namespaces",
+        "the worker ends; the kernel unmounts and detaches the leftovers",
     );
     if plan.trial.device.kind.is_looped() {
         steps.add(
@@ -446,8 +446,8 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     if arm.discard == Some(Switch::On) {
         steps.add(format!("make sure that {node} takes discards"), "none needed");
     }
-    for QueueSetting { words, asked, .. } in arm.queue_settings() {
-        steps.add(format!("set the {words} of {node} to {asked}"), "the value before (in the ledger)");
+    for QueueSetting { words, requested, .. } in arm.queue_settings() {
+        steps.add(format!("set the {words} of {node} to {requested}"), "the value before (in the ledger)");
     }
 }
 

@@ -1,5 +1,6 @@
-//! The answer in a few lines: a bottom line, then who leads each workload and level, who is behind, and what is not decided
-//! and why. A pair of arms is named only by its verdict: what is not decided is never told as found.
+//! The answer in a few lines: a bottom line, then the leader of each workload and level, those behind, and open
+//! questions with their reasons. A pair of arms is named only by its verdict: an undecided comparison is never reported
+//! as a result.
 
 mod bottom;
 
@@ -19,37 +20,38 @@ use fstrial_stats::panel::LADDER;
 const NARROW: f64 = 0.15;
 /// Rounds after which most questions that can be decided are.
 const ROUNDS_OF_A_DECISION: u64 = 12;
-/// Pairs that are not decided, told one by one at most.
+/// Limit of undecided pairs listed one by one.
 pub const MAX_OPEN: usize = 3;
 
-/// Who won a workload at a level.
+/// Result of a workload at a level.
 #[derive(Debug, Clone)]
-pub struct Standing<'a> {
+pub struct Ranking<'a> {
     /// The workload, or one of its phases.
     pub workload: &'a WorkloadReport,
     pub threads: u16,
-    /// Arms that none was found to be ahead of, in their order; never empty.
+    /// Arms without another one shown to be ahead of them, in their order; never empty.
     pub leading: Vec<&'a str>,
-    /// How those compare with each other.
+    /// Comparison of those with each other.
     pub among: Among,
-    /// The others, each with an arm that was found to be ahead of it.
+    /// The others, each with an arm shown to be ahead of it.
     pub behind: Vec<Behind<'a>>,
-    /// Pairs with an arm that leads of which neither was found to be ahead, nor that they are the same.
+    /// Pairs with a leading arm that are neither decided nor equivalent.
     pub open: Vec<Open<'a>>,
     /// Arms that failed, or cannot do it.
     pub out: Vec<&'a str>,
-    /// Whether any two of its arms are of unequal durability.
+    /// True if any two of its arms are of unequal durability.
     pub unequal: bool,
-    /// With a baseline: the other arm against it, where one of them is ahead. Neither leads all arms by that.
+    /// With a baseline: the other arm against it, if one of them is ahead. That alone makes neither the leader of all
+    /// arms.
     pub against: Option<Behind<'a>>,
 }
 
-/// How the arms that lead compare with each other.
+/// Comparison of the leading arms with each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Among {
     /// There is one.
     Alone,
-    /// Every two were found to be the same within the band.
+    /// Every two were found equivalent within the band.
     Equivalent,
     /// The same, and they all ran at the limit of the modelled device.
     AtLimit,
@@ -60,15 +62,15 @@ pub enum Among {
     Open,
 }
 
-/// An arm that was found to be behind another.
+/// An arm shown to be behind another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Behind<'a> {
     pub arm: &'a str,
-    /// One that was found to be ahead of it: one that leads, if there is such a verdict.
+    /// One shown to be ahead of it: a leading one, if there is such a verdict.
     pub of: &'a str,
-    /// What it has of the other's figure, and the interval of its verdict.
+    /// Its share of the other's figure, and the interval of its verdict.
     pub ratio: Option<Ratio>,
-    /// Whether tables and verdicts have this ratio the other way round.
+    /// True if tables and verdicts have this ratio inverted.
     pub is_inverted: bool,
 }
 
@@ -77,24 +79,24 @@ pub struct Behind<'a> {
 pub struct Open<'a> {
     pub a: &'a str,
     pub b: &'a str,
-    /// What `a` has of `b`'s figure so far.
+    /// `a`'s share of `b`'s figure so far.
     pub ratio: Option<Ratio>,
     pub less_is_better: bool,
     pub why: Why,
 }
 
-/// Why two arms are not told apart.
+/// Why two arms are indistinguishable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Why {
     /// There is no interval after these rounds.
     Few(usize),
     /// The interval rules out a difference of more than this share.
     Narrow(f64),
-    /// It was shown to lie within this many percent.
+    /// It was shown to be within this many percent.
     Within(f64),
-    /// Its interval excludes 1, but not at the level that many questions together ask for. With what a decision would take.
+    /// Its interval excludes 1, but not at the level required for this many questions. With the rounds for a decision.
     Likely(Option<(u64, u64)>),
-    /// One is ahead in a typical round, which what both did in all does not bear out.
+    /// One is ahead in a typical round, which the ratio of totals does not confirm.
     NotInAll,
     /// A decision is likely after this many rounds more.
     Rounds((u64, u64)),
@@ -107,17 +109,17 @@ pub enum Why {
 /// A ratio with its interval, if there is one yet.
 pub type Ratio = (f64, Option<(f64, f64)>);
 
-/// The bottom line, then one line for each workload and level, and what no verdict could see.
+/// The bottom line, then one line for each workload and level, and the limits of the verdicts.
 pub fn lines(document: &Document) -> Vec<String> {
-    let standings = standings(document);
-    let all = standings.iter().map(Standing::line).chain(asked(document));
-    // A claim says the last one itself.
+    let rankings = rankings(document);
+    let all = rankings.iter().map(Ranking::line).chain(requested(document));
+    // A claim includes the last one.
     let limits = if document.claim.is_none() { limits(document) } else { Vec::new() };
     bottom_line(document).into_iter().chain(all).chain(limits).collect()
 }
 
-/// Verdicts on what was asked for in addition to throughput.
-fn asked(document: &Document) -> Vec<String> {
+/// Verdicts on metrics requested in addition to throughput.
+fn requested(document: &Document) -> Vec<String> {
     let is_told = |report: &&VerdictReport| {
         let state = &report.contrast;
         state.holds_open && state.metric != Metric::Throughput && state.verdict.is_decided()
@@ -139,27 +141,27 @@ fn in_full<'a>(
     document.workloads.iter().flat_map(words).collect()
 }
 
-/// What was found, in a line: of a single workload with its name. None if nothing was found.
+/// The result, in a line: for a single workload with its name. None without a result.
 pub fn headline(document: &Document) -> Option<String> {
-    let found = in_short(document, MAX_OPEN).into_iter().next()?;
+    let result = in_short(document, MAX_OPEN).into_iter().next()?;
     let main: Vec<&WorkloadReport> =
         document.workloads.iter().filter(|workload| !workload.secondary).collect();
     Some(match main.as_slice() {
         [workload] => match workload.levels().as_slice() {
-            [level] if *level > 0 => format!("{}, {}: {found}", workload.title(), threads_in_words(*level)),
-            _ => format!("{}: {found}", workload.title()),
+            [level] if *level > 0 => format!("{}, {}: {result}", workload.title(), threads_in_words(*level)),
+            _ => format!("{}: {result}", workload.title()),
         },
-        _ => found,
+        _ => result,
     })
 }
 
-/// What most people want to know, where a table says the rest: the bottom line, or who won; what is open, and rates that keep
-/// a promise. Of what is open at most this many lines.
+/// The short answer, next to a table with the rest: the bottom line, or the winner; open questions, and rates that keep
+/// a promise. Of the open ones at most this many lines.
 pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
-    let standings = standings(document);
+    let rankings = rankings(document);
     let mut further = leads_in_words(document);
     further.extend(told_along(document));
-    // What the trial is to decide may be something else alone.
+    // The trial may have to decide something else alone.
     let held = |report: &&VerdictReport| report.contrast.holds_open;
     let is_other = |report: &VerdictReport| report.contrast.metric != Metric::Throughput;
     let all = in_full(document, |workload| workload.verdicts.iter().filter(held).collect());
@@ -167,22 +169,22 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     if !all.is_empty() && states.all(is_other) {
         return all.into_iter().chain(further).collect();
     }
-    if standings.is_empty() && document.has_begun && document.claim.is_none() {
+    if rankings.is_empty() && document.has_begun && document.claim.is_none() {
         let failed =
             document.workloads.iter().flat_map(|workload| &workload.cells).all(|cell| cell.runs == 0);
         further.push(if failed { "no run has succeeded" } else { "there is nothing to compare" }.into());
     }
     let Some(bottom) = bottom_line(document) else {
-        let place = |one: &Standing<'_>| (one.workload.title(), one.threads);
-        let is_one = standings.windows(2).all(|two| place(&two[0]) == place(&two[1]));
-        return standings
+        let place = |one: &Ranking<'_>| (one.workload.title(), one.threads);
+        let is_one = rankings.windows(2).all(|two| place(&two[0]) == place(&two[1]));
+        return rankings
             .iter()
-            .map(|one| if is_one && !one.workload.less_is_better { one.told() } else { one.line() })
+            .map(|one| if is_one && !one.workload.less_is_better { one.reported() } else { one.line() })
             .chain(further)
             .collect();
     };
-    let is_of_interest = |one: &&Standing<'_>| one.among == Among::Open || one.workload.promise.is_some();
-    let mut open: Vec<String> = standings.iter().filter(is_of_interest).map(Standing::line).collect();
+    let is_of_interest = |one: &&Ranking<'_>| one.among == Among::Open || one.workload.promise.is_some();
+    let mut open: Vec<String> = rankings.iter().filter(is_of_interest).map(Ranking::line).collect();
     if open.len() > most_open {
         open.truncate(most_open);
         open.push("…".into());
@@ -190,7 +192,7 @@ pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
     std::iter::once(bottom).chain(open).chain(further).collect()
 }
 
-/// Findings on the figures next to those that decide, where these are open: else nobody would read of them.
+/// Findings on the accompanying figures, if the deciding ones are open: else they would go unread.
 fn told_along(document: &Document) -> Vec<String> {
     let is_found = |report: &&VerdictReport| {
         report.contrast.metric == Metric::Throughput
@@ -215,18 +217,18 @@ fn spaced(interval: Option<(f64, f64)>) -> String {
     interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)))
 }
 
-/// Whether an arm leads by more at one place than at another, where that was asked.
+/// Differences between an arm's leads at two places, if requested.
 fn leads_in_words(document: &Document) -> Vec<String> {
     let is_main = |report: &&VerdictReport| report.contrast.metric == Metric::Throughput;
     in_full(document, |workload| workload.leads.iter().filter(is_main).collect())
 }
 
-/// Whether every arm was compared with one only.
+/// True if every arm was compared with one only.
 pub fn has_baseline(document: &Document) -> bool {
     document.workloads.iter().any(|workload| workload.has_baseline)
 }
 
-/// What no verdict could see: rare stalls, and without a control whether a difference would have shown.
+/// Limits of all verdicts: rare stalls, and without a control the detectability of a difference.
 pub fn limits(document: &Document) -> Vec<String> {
     let states = || document.workloads.iter().flat_map(WorkloadReport::states);
     let is_equivalent = |state: &ContrastState| state.near || state.verdict == Outcome::Equivalent;
@@ -238,14 +240,14 @@ pub fn limits(document: &Document) -> Vec<String> {
     verdict::unseen_stalls(states()).into_iter().chain(untried).collect()
 }
 
-/// Who won each workload at each level, where anything is known.
-pub fn standings(document: &Document) -> Vec<Standing<'_>> {
-    document.workloads.iter().flat_map(standings_of).collect()
+/// Results of each workload at each level, if anything is known.
+pub fn rankings(document: &Document) -> Vec<Ranking<'_>> {
+    document.workloads.iter().flat_map(rankings_of).collect()
 }
 
-/// Who won a workload at each of its levels, where anything is known; nobody where it is told with another result that
-/// decides.
-pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
+/// Results of a workload at each of its levels, if anything is known; empty if it is reported along with another,
+/// deciding result.
+pub fn rankings_of(workload: &WorkloadReport) -> Vec<Ranking<'_>> {
     if workload.secondary {
         return Vec::new();
     }
@@ -254,11 +256,11 @@ pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
 
 /// One; with leads one for each place, as arms at different places are not compared; with a baseline one for each arm against
 /// it.
-fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Standing<'_>> {
+fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Ranking<'_>> {
     workload.places().into_iter().flat_map(|place| of_level_at(workload, threads, place)).collect()
 }
 
-fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Vec<Standing<'a>> {
+fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Vec<Ranking<'a>> {
     let is_there = |cell: &&CellReport| place.is_none() || cell.place.as_deref() == place;
     let cells: Vec<&CellReport> =
         workload.cells.iter().filter(|cell| cell.threads == threads).filter(is_there).collect();
@@ -270,34 +272,34 @@ fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&st
     };
     let reports: Vec<&VerdictReport> = workload.verdicts.iter().filter(is_of_these).collect();
     if !workload.has_baseline {
-        return standing(workload, threads, cells, &reports).into_iter().collect();
+        return ranking(workload, threads, cells, &reports).into_iter().collect();
     }
     let against = |report: &&'a VerdictReport| {
         let is_of_it = |cell: &&&CellReport| [&report.contrast.a, &report.contrast.b].contains(&&cell.arm);
-        let standing =
-            standing(workload, threads, cells.iter().filter(is_of_it).copied().collect(), &[report])?;
-        Some(standing.against(&report.contrast))
+        let ranking =
+            ranking(workload, threads, cells.iter().filter(is_of_it).copied().collect(), &[report])?;
+        Some(ranking.against(&report.contrast))
     };
     reports.iter().filter_map(against).collect()
 }
 
-fn standing<'a>(
+fn ranking<'a>(
     workload: &'a WorkloadReport,
     threads: u16,
     cells: Vec<&'a CellReport>,
     reports: &[&'a VerdictReport],
-) -> Option<Standing<'a>> {
+) -> Option<Ranking<'a>> {
     let verdicts: Vec<&ContrastState> = reports.iter().map(|report| &report.contrast).collect();
     if verdicts.iter().all(|state| state.ratio.is_none()) {
         return None;
     }
     let (able, out): (Vec<_>, Vec<_>) =
-        cells.into_iter().partition(|cell| !cell.failed && cell.cannot.is_none());
+        cells.into_iter().partition(|cell| !cell.failed && cell.unsupported.is_none());
     let (behind, leading): (Vec<&str>, Vec<&str>) =
         able.iter().map(|cell| cell.arm.as_str()).partition(|arm| ahead_of(arm, &verdicts).next().is_some());
     let is_at_limit = |arm: &str| able.iter().any(|cell| cell.arm == arm && cell.at_limit);
     leading.first()?;
-    Some(Standing {
+    Some(Ranking {
         workload,
         threads,
         among: among(&leading, &verdicts, &is_at_limit),
@@ -310,13 +312,13 @@ fn standing<'a>(
     })
 }
 
-/// Whether a verdict is that this arm is ahead of another.
+/// True for a verdict that this arm is ahead of another.
 fn is_ahead(arm: &str, state: &ContrastState) -> bool {
     (state.a == arm && state.verdict == Outcome::Faster)
         || (state.b == arm && state.verdict == Outcome::Slower)
 }
 
-/// The arms that were found to be ahead of this one.
+/// The arms shown to be ahead of this one.
 fn ahead_of<'a>(arm: &str, verdicts: &[&'a ContrastState]) -> impl Iterator<Item = &'a str> {
     verdicts.iter().filter_map(move |state| match state.verdict {
         Outcome::Slower if state.a == arm => Some(state.b.as_str()),
@@ -339,7 +341,7 @@ fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&st
     let all = leading.len() * (leading.len() - 1) / 2;
     let is_same = |state: &ContrastState| state.verdict == Outcome::Equivalent;
     let are_at_limit = || leading.iter().all(|arm| is_at_limit(arm));
-    // Verdicts of some rounds may contradict each other; one that was found ahead of nobody leads nothing.
+    // Verdicts of few rounds may contradict each other; an arm ahead of none leads nothing.
     if leading.len() == 1 && verdicts.iter().any(|state| is_ahead(leading[0], state)) {
         Among::Alone
     } else if pairs.is_empty() || pairs.len() < all {
@@ -355,7 +357,7 @@ fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&st
     }
 }
 
-/// Within how many percent two arms lie of which it is not decided which is faster, where that is so near that either will do.
+/// Distance in percent of two undecided arms, if they are close enough for either to do.
 fn near_percent(state: &ContrastState) -> Option<f64> {
     state.within_percent.filter(|_| state.near && state.verdict == Outcome::Undecided)
 }
@@ -367,22 +369,22 @@ fn open<'a>(
     is_at_limit: &dyn Fn(&str) -> bool,
 ) -> Vec<Open<'a>> {
     let is_open = |state: &&&ContrastState| {
-        matches!(state.verdict, Outcome::Undecided | Outcome::CannotTell)
+        matches!(state.verdict, Outcome::Undecided | Outcome::Insensitive)
             && (leading.contains(&state.a.as_str()) || leading.contains(&state.b.as_str()))
     };
-    let told = |state: &&'a ContrastState| Open {
+    let reported = |state: &&'a ContrastState| Open {
         a: &state.a,
         b: &state.b,
         ratio: state.ratio.map(|ratio| (ratio, state.interval)),
         less_is_better: state.less_is_better,
         why: why(state, is_at_limit(&state.a) && is_at_limit(&state.b)),
     };
-    verdicts.iter().filter(is_open).map(told).collect()
+    verdicts.iter().filter(is_open).map(reported).collect()
 }
 
 fn why(state: &ContrastState, at_limit: bool) -> Why {
     let Some((low, high)) = state.interval else { return Why::Few(state.rounds) };
-    if state.verdict == Outcome::CannotTell {
+    if state.verdict == Outcome::Insensitive {
         return Why::Blind(at_limit);
     }
     let more = verdict::rounds_more(state);
@@ -404,12 +406,12 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
 }
 
 impl Open<'_> {
-    /// Whether `a` looks better so far.
+    /// True if `a` looks better so far.
     fn is_ahead(&self) -> bool {
         self.ratio.is_some_and(|(ratio, _)| ratio > 1.0) != self.less_is_better
     }
 
-    /// What `a` probably is.
+    /// Probable state of `a`.
     fn likely(&self) -> &'static str {
         match (self.is_ahead(), self.less_is_better) {
             (true, false) => "faster",
@@ -419,7 +421,8 @@ impl Open<'_> {
         }
     }
 
-    /// `xfs / ext4 1.61× [0.93, 2.80], open: a decision would take 14 rounds more`; `is_said`: without what names who leads.
+    /// `xfs / ext4 1.61× [0.93, 2.80], open: a decision would take 14 rounds more`; `is_said`: without the leader's
+    /// name.
     fn words(&self, is_said: bool) -> String {
         match self.why {
             Why::Within(_) if is_said => self.figures(),
@@ -444,19 +447,19 @@ impl Open<'_> {
                 format!("probably {}{}", self.likely(), would_take(more, "; "))
             }
             Why::Narrow(share) => {
-                let found =
+                let result =
                     format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil());
-                // The interval alone would say that either will do.
+                // The interval alone would suggest that either will do.
                 let typical =
                     if share <= LADDER[0] { " in typical rounds, nor shown of all together" } else { "" };
-                format!("{found}{typical}")
+                format!("{result}{typical}")
             }
             Why::Rounds(more) => {
                 format!("open: a decision would take {}", verdict::more_in_words(more, None))
             }
-            Why::NotInAll => "open: what both did in all does not bear it out".into(),
+            Why::NotInAll => "open: the ratio of totals does not confirm it".into(),
             Why::Hopeless => "open: a decision is out of reach at this noise".into(),
-            Why::Blind(false) => "cannot tell here: a planted slowdown was not seen either".into(),
+            Why::Blind(false) => "insensitive: the planted slowdown was not detected either".into(),
             Why::Blind(true) => {
                 "both at the device's limit: on this volume the choice does not matter".into()
             }
@@ -464,8 +467,8 @@ impl Open<'_> {
     }
 }
 
-impl<'a> Standing<'a> {
-    /// The same told about one arm against the baseline, which is the second of the contrast.
+impl<'a> Ranking<'a> {
+    /// The same for one arm against the baseline, which is the second of the contrast.
     fn against(self, state: &'a ContrastState) -> Self {
         if self.among != Among::Alone {
             return self;
@@ -475,7 +478,7 @@ impl<'a> Standing<'a> {
         Self { against, behind: Vec::new(), ..self }
     }
 
-    /// Who leads, in words.
+    /// The leaders, as text.
     pub fn leaders(&self) -> String {
         if let Some(against) = &self.against {
             return self.behind_words(against);
@@ -494,7 +497,7 @@ impl<'a> Standing<'a> {
                 format!("{} will do: at most {percent:.0} % apart{limit}", either(&self.leading))
             }
             Among::Open => match self.open.iter().find(|pair| self.is_within(pair)) {
-                Some(Open { why: Why::Blind(_), .. }) => format!("cannot tell {names} apart"),
+                Some(Open { why: Why::Blind(_), .. }) => format!("cannot distinguish {names}"),
                 Some(pair) if self.leading.len() == 2 && matches!(pair.why, Why::Likely(_)) => {
                     let (first, second) = if pair.is_ahead() { (pair.a, pair.b) } else { (pair.b, pair.a) };
                     format!("{first} is probably ahead of {second}")
@@ -505,29 +508,29 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Whether both arms of a pair lead.
+    /// True if both arms of a pair lead.
     fn is_within(&self, pair: &Open<'_>) -> bool {
         self.leading.contains(&pair.a) && self.leading.contains(&pair.b)
     }
 
-    /// What is not decided, in words: pairs that lead first, those of too few rounds together.
+    /// The undecided pairs, as text: leading ones first, those of too few rounds together.
     pub fn open_words(&self) -> Vec<String> {
         let mut pairs: Vec<&Open<'_>> = self.open.iter().collect();
         pairs.sort_by_key(|pair| !self.is_within(pair));
         let (few, known): (Vec<&Open<'_>>, Vec<_>) =
             pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
-        // Of two arms that lead, the first words of the line say it.
+        // Of two leading arms, the first words of the line name them.
         let is_said = |pair: &Open<'_>| match pair.why {
             Why::Within(_) => matches!(self.among, Among::Near(..)) && self.is_within(pair),
             _ => self.leading.len() == 2 && self.is_within(pair),
         };
-        let said = |pair: &&Open<'_>| pair.words(is_said(pair));
-        // Of many that are near each other no pair is told.
+        let message = |pair: &&Open<'_>| pair.words(is_said(pair));
+        // Of many close ones no pair is listed.
         let known: Vec<&Open<'_>> = match self.leading.len() {
             0..=2 => known,
             _ => known.into_iter().filter(|pair| !is_said(pair)).collect(),
         };
-        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(said).collect();
+        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(message).collect();
         if known.len() > MAX_OPEN {
             words.push(format!("{} more pairs not decided", known.len() - MAX_OPEN));
         }
@@ -541,10 +544,10 @@ impl<'a> Standing<'a> {
 
     /// All of it in a line.
     fn line(&self) -> String {
-        format!("{}, {}: {}", self.workload.title(), threads_in_words(self.threads), self.told())
+        format!("{}, {}: {}", self.workload.title(), threads_in_words(self.threads), self.reported())
     }
 
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let mut parts: Vec<String> = self.kept().into_iter().collect();
         match self.leads_with() {
             Some(words) => parts.push(words),
@@ -562,7 +565,8 @@ impl<'a> Standing<'a> {
         format!("{}{unequal}", parts.join("; "))
     }
 
-    /// Of a rate that was looked for, how far each arm keeps the promise: `ext4 keeps p99<5ms up to 1461 op/s, xfs up to 1359`.
+    /// For a rate search, each arm's highest rate that keeps the promise: `ext4 keeps p99<5ms up to 1461 op/s, xfs up
+    /// to 1359`.
     fn kept(&self) -> Option<String> {
         let promise = self.workload.promise.as_ref()?;
         let is_here =
@@ -606,14 +610,14 @@ impl<'a> Standing<'a> {
         self.workload.states().filter(is_here).collect()
     }
 
-    /// Of two arms that are behind, what the last one has of the other: no table has that ratio.
+    /// For two arms that are behind, the ratio of the last one to the other: no table has it.
     fn last_but_one(&self) -> Option<String> {
         let [one, other] = self.behind[..] else { return None };
         let verdicts = self.verdicts();
         let is_last =
             |(last, of): &(Behind<'_>, Behind<'_>)| ahead_of(last.arm, &verdicts).any(|arm| arm == of.arm);
         let (last, of) = [(one, other), (other, one)].into_iter().find(is_last)?;
-        // Else its ratio to the other is told already.
+        // Else its ratio to the other is listed already.
         self.leading.contains(&last.of).then(|| {
             let ratio = ratio_to(&verdicts, last.arm, of.arm);
             self.behind_words(&Behind { of: of.arm, ratio, ..last })
@@ -635,17 +639,17 @@ impl<'a> Standing<'a> {
         if self.workload.less_is_better { "takes" } else { "has" }
     }
 
-    /// What a ratio is a ratio to.
+    /// Object of a ratio.
     pub fn of_whom(&self, arm: &str) -> String {
         match self.workload.less_is_better {
-            true => format!("what {arm} takes"),
+            true => format!("as much as {arm}"),
             false => format!("the throughput of {arm}"),
         }
     }
 }
 
-/// How to resume a trial that is not at its end, or in which more rounds would decide what is awaited: for as long as half of that is
-/// likely to need.
+/// The command that resumes an unfinished trial, or one in which more rounds would decide an awaited contrast: with the
+/// budget that half of those probably need.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     if document.rounds_are_done {
@@ -671,14 +675,14 @@ pub fn go_on(document: &Document) -> Option<String> {
     Some(format!("fstrial resume {id}{again} --budget {}", numbers::budget(seconds)))
 }
 
-/// What a trial was to decide, without pairs of which either will do; a claim asks for more than that.
+/// Contrasts that a trial was to decide, without pairs of which either will do; a claim requires more than that.
 fn awaited(document: &Document) -> impl Iterator<Item = &ContrastState> {
     let all = document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
     let will_do = |state: &ContrastState| state.near && document.claim.is_none();
     all.map(|report| &report.contrast).filter(move |state| state.holds_open && !will_do(state))
 }
 
-/// Whether anything of that is open.
+/// True if any of them is open.
 pub fn is_open(document: &Document) -> bool {
     awaited(document).any(|state| state.verdict == Outcome::Undecided)
 }
@@ -693,7 +697,7 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// `; a decision would take 1 round more`, where that is known.
+/// `; a decision would take 1 round more`, if that is known.
 fn would_take(more: Option<(u64, u64)>, before: &str) -> String {
     more.map_or_else(String::new, |more| {
         format!("{before}a decision would take {}", verdict::more_in_words(more, None))

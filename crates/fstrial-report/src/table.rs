@@ -1,4 +1,4 @@
-//! The figures of a workload as rows of text, and what is said below them: in a ticket, a post and a page.
+//! The figures of a workload as rows of text, and the notes below them: in a ticket, a post and a page.
 
 use super::{
     at_device,
@@ -8,7 +8,7 @@ use super::{
 use fstrial_model::{metric::Metric, trial::Compare, unit};
 use fstrial_run::contrast::{ContrastState, Outcome};
 
-/// What a reader should know about the arms, each with its name.
+/// Notes on the arms for the reader, each with its name.
 pub fn fact_notes(document: &Document) -> Vec<String> {
     let notes = |arm: &super::document::ArmReport| {
         let name = arm.name.clone();
@@ -22,7 +22,7 @@ pub fn fact_notes(document: &Document) -> Vec<String> {
     document.arms.iter().flat_map(notes).collect()
 }
 
-/// How a run of a workload goes, in words.
+/// Course of a workload's run, as text.
 pub fn how(workload: &WorkloadReport) -> String {
     match (workload.duration_seconds, workload.warmup_seconds) {
         (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
@@ -39,35 +39,35 @@ pub fn how(workload: &WorkloadReport) -> String {
     }
 }
 
-/// Every workload with its notes. The results of one operation are made by the same tools: said once.
+/// Every workload with its notes. The results of one operation share their tools: listed once.
 pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let once = |workload| {
         let notes = notes(workload);
-        let is_told = std::mem::replace(&mut told, notes.clone()) == notes;
+        let is_told = std::mem::replace(&mut reported, notes.clone()) == notes;
         (workload, if is_told { Vec::new() } else { notes })
     };
     document.workloads.iter().map(once).collect()
 }
 
-/// What a run was too short to see, which arms cannot do an operation, and what did it on which others:
-/// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
+/// Effects that a run was too short for, arms without the operation, and the tools of the others: `ext4 by e4defrag
+/// 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let mut lines = cannot(workload);
     let durable = workload.served.as_ref().filter(|served| served.data.is_none());
     let durable = durable.and_then(|served| served.durable.as_ref());
-    lines.extend(durable.map(|said| format!("durable: {said}")));
-    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    lines.extend(durable.map(|message| format!("durable: {message}")));
+    let mut message: Vec<(Vec<&str>, &str)> = Vec::new();
     for cell in &workload.cells {
         let Some(tool) = cell.tool.as_deref() else { continue };
-        match said.iter_mut().find(|(_, known)| *known == tool) {
+        match message.iter_mut().find(|(_, known)| *known == tool) {
             Some((arms, _)) if arms.contains(&cell.arm.as_str()) => {}
             Some((arms, _)) => arms.push(&cell.arm),
-            None => said.push((vec![&cell.arm], tool)),
+            None => message.push((vec![&cell.arm], tool)),
         }
     }
     let words: Vec<String> =
-        said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
+        message.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
     lines.extend(served::notes(workload));
     lines.extend(at_device::note(workload));
@@ -77,54 +77,54 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     lines
 }
 
-/// Which arms cannot do it, each once: `ext4 cannot: ext4 has no snapshots`.
+/// The arms without support for it, each once: `unsupported on ext4: ext4 has no snapshots`.
 pub fn cannot(workload: &WorkloadReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for cell in &workload.cells {
-        let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
+        let line = cell.unsupported.as_ref().map(|reason| format!("unsupported on {}: {reason}", cell.arm));
         lines.extend(line.filter(|line| !lines.contains(line)));
     }
     lines
 }
 
-/// A verdict in words, with what must be said along with it.
+/// A verdict as text, with its caveats.
 pub fn verdict_line(document: &Document, report: &VerdictReport) -> String {
     let unequal = report.unequal_durability.as_deref();
     verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
 }
 
-/// What is said about a workload below its figures: its notes, then its verdicts.
-pub fn told(document: &Document, workload: &WorkloadReport, notes: Vec<String>) -> Vec<String> {
+/// The lines below a workload's figures: its notes, then its verdicts.
+pub fn reported(document: &Document, workload: &WorkloadReport, notes: Vec<String>) -> Vec<String> {
     let (aside, full) = told_in_full(workload);
-    let mut told = notes;
-    told.extend(full.into_iter().map(|report| verdict_line(document, report)));
-    told.extend(verdict::undecided_latency(&aside));
-    told
+    let mut reported = notes;
+    reported.extend(full.into_iter().map(|report| verdict_line(document, report)));
+    reported.extend(verdict::undecided_latency(&aside));
+    reported
 }
 
-/// The verdicts that are said in one line with others, and those that have a line of their own: latency that does not
-/// decide the trial has one where there is a verdict. Which arm cannot, and why, is in the notes.
+/// The verdicts merged into one line, and those with a separate line: a latency that does not decide the trial has one
+/// if there is a verdict. Unsupported arms, and the reasons, are in the notes.
 fn told_in_full(workload: &WorkloadReport) -> (Vec<&ContrastState>, Vec<&VerdictReport>) {
     let all = workload.verdicts.iter().chain(&workload.leads);
     let (aside, full): (Vec<_>, Vec<_>) = all.partition(|report| is_aside(report));
     let aside = aside.iter().map(|report| &report.contrast).collect();
-    (aside, full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot).collect())
+    (aside, full.into_iter().filter(|report| report.contrast.verdict != Outcome::Unsupported).collect())
 }
 
-/// Whether a verdict is said in one line with others: of latency that does not decide the trial, where there is none.
+/// True if a verdict is merged into one line with others: for an undecided latency that does not decide the trial.
 pub fn is_aside(report: &VerdictReport) -> bool {
     let state = &report.contrast;
-    let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed | Outcome::Cannot);
+    let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed | Outcome::Unsupported);
     !state.holds_open && state.metric != Metric::Throughput && unsettled
 }
 
 /// Runs from which on a rate has an interval; before that there is the range of its runs.
 const RUNS_OF_AN_INTERVAL: usize = 6;
 
-/// From this share of a processor on what the generator itself takes is shown.
+/// From this share of a processor on the generator's own cost is shown.
 const GENERATOR_IS_MUCH: f64 = 0.1;
 
-/// A column: its heading, and what a cell says in it.
+/// A column: its heading, and a cell's text.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
 const LOAD_COLUMNS: [Column; 7] = [
@@ -140,10 +140,10 @@ const LOAD_COLUMNS: [Column; 7] = [
     }),
 ];
 
-/// The cells of a workload as a table of text: its headings, and a row for each cell. The second column is the name
-/// of what is compared; all others are figures.
+/// The cells of a workload as a table of text: its headings, and a row for each cell. The second column is the name of
+/// the compared thing; all others are figures.
 pub fn grid(workload: &WorkloadReport, compare: Compare) -> (Vec<&str>, Vec<Vec<String>>) {
-    // What no cell has, as with one number that a program printed, gets no column.
+    // A figure that no cell has, as with one number that a program printed, gets no column.
     let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
     let repeated = |column: &&Column| column.0 == unit::heading(&workload.unit);
     let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
@@ -164,8 +164,8 @@ fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec
     if cell.failed {
         row.push("FAILED".into());
         row.resize(columns.len() + 4, dash());
-    } else if cell.cannot.is_some() {
-        row.push("cannot".into());
+    } else if cell.unsupported.is_some() {
+        row.push("unsupported".into());
         row.resize(columns.len() + 4, dash());
     } else {
         row.push(cell.rate.map_or_else(dash, figure));

@@ -1,12 +1,13 @@
-//! Text from elsewhere (trial files, stores, tools) as it may be shown, and what the reader's locale can show.
+//! Foreign text (trial files, stores, tools) made safe for display, and the abilities of the reader's locale.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands for a character that is not shown.
+/// Replacement of a hidden character.
 const HIDDEN: char = '\u{fffd}';
 
-/// Text from elsewhere in one line, without what a terminal or a mail client would act on: no control characters, so
-/// no escape sequences, and nothing that turns the direction of a line or takes no room; line breaks become spaces.
+/// Foreign text in one line, without anything that a terminal or a mail client would act on: no control characters, so
+/// no escape sequences, and no characters that change the direction of a line or have no width; line breaks become
+/// spaces.
 pub fn plain(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -16,14 +17,14 @@ pub fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The same for text that may have several lines, such as what failed and what the kernel said meanwhile. What comes
-/// after the first line is indented, so that it cannot pass for a line of ours.
+/// The same for text of several lines, such as an error and the kernel's messages. Lines after the first are indented,
+/// so that they cannot pass for lines of ours.
 pub fn plain_lines(text: &str, indent: usize) -> String {
     let lines: Vec<String> = text.lines().map(plain).collect();
     lines.join(&format!("\n{:indent$}", ""))
 }
 
-/// Columns of a terminal, a mail or a list, where nobody says how many there are.
+/// Default columns of a terminal, a mail or a list.
 pub const USUAL_COLUMNS: usize = 80;
 
 /// Text in lines of that many columns, broken between words: the first is indented by `first`, the others by `later`. A word that
@@ -40,7 +41,7 @@ pub fn wrapped(text: &str, columns: usize, first: usize, later: usize) -> String
     textwrap::fill(text, options)
 }
 
-/// A name in that many columns: what is too long is cut in its middle, as names differ at their ends.
+/// A name in that many columns: an overlong one is cut in its middle, as names differ at their ends.
 pub fn shortened(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -60,7 +61,7 @@ pub fn shortened(text: &str, columns: usize) -> String {
     format!("{begin}…{end}")
 }
 
-/// Whether a character is there to change others: joiners, marks of direction, tags, variation selectors.
+/// True for a character that modifies others: joiners, marks of direction, tags, variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -70,7 +71,7 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Whether the locale has more than ASCII, from the variables that say so in their order of precedence.
+/// True if the locale has more than ASCII, from the relevant variables in their order of precedence.
 pub fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_lowercase();

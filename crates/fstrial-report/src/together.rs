@@ -1,10 +1,10 @@
-//! What several clients did together: how far apart they began, and how much less the slowest of them did.
+//! Synchrony of several clients: the spread of their start, and the lag of the slowest.
 
 use fstrial_model::measurement::Counter;
 use fstrial_run::sample::Sample;
 use serde::Serialize;
 
-/// How much the clients of a cell's runs did together: medians.
+/// Synchrony of the clients in a cell's runs: medians.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Together {
     pub clients: u16,
@@ -14,7 +14,7 @@ pub struct Together {
     pub start_spread_ns: f64,
     /// The same of the measured time.
     pub start_spread_share: f64,
-    /// How far the clocks of the hosts leave that open.
+    /// Uncertainty of that from the hosts' clocks.
     pub start_doubt_ns: f64,
     /// The rate of the slowest client, of the mean of all.
     pub slowest_share: f64,

@@ -1,4 +1,4 @@
-//! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
+//! The history of a contrast or a cell: the changes, with time, size and confidence, as a document and as text.
 
 use super::{
     USUAL_COLUMNS, is_unicode,
@@ -24,7 +24,7 @@ use std::{
 pub const SCHEMA_VERSION: u32 = 1;
 /// Points from which on a change can be sure, if enough of them came after it (docs/statistics.md).
 const SURE_POINTS: usize = 10;
-/// What may differ from point to point only with a word about it: the figures may be about something else.
+/// Properties that may differ from point to point only with a warning: the figures may be about something else.
 const SUSPICIOUS: [&str; 3] = ["host", "memory", "folder of the image"];
 
 #[derive(Debug, Clone, Serialize)]
@@ -42,13 +42,13 @@ pub struct TrendDocument {
     pub fail_if_worse_percent: Option<f64>,
     /// A series for each question.
     pub series: Vec<SeriesReport>,
-    /// That `--fail-if-worse` has nothing to go by for the newest trial.
+    /// Reason why `--fail-if-worse` cannot judge the newest trial.
     pub unjudged: Option<Unjudged>,
     /// Trials with these arms that are not points, and why.
     pub left_out: Vec<LeftOut>,
 }
 
-/// The newest trial, where too few ask what it asks.
+/// The newest trial, if too few ask the same question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Unjudged {
     pub trial: TrialId,
@@ -58,22 +58,22 @@ pub struct Unjudged {
     pub needed: usize,
 }
 
-/// One series with what was found in it.
+/// One series with its changes.
 #[derive(Debug, Clone, Serialize)]
 pub struct SeriesReport {
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
     pub threads: u16,
-    /// Unit of the figure of a single arm; of ratios, of what they are ratios of.
+    /// Unit of the figure of a single arm; of ratios, the unit of their terms.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
-    /// What is the same for all of its points, by name.
+    /// Common settings of all of its points, by name.
     pub settings: BTreeMap<String, String>,
     /// Names of the settings in which it differs from other series of this workload, phase and level.
     pub differs_in: Vec<String>,
-    /// In the order that was asked for.
+    /// In the requested order.
     pub points: Vec<Point>,
     /// Usual distance of a point from its segment, in percent; none with too few points.
     pub noise_percent: Option<f64>,
@@ -82,7 +82,7 @@ pub struct SeriesReport {
     /// The stretches between cuts.
     pub segments: Vec<SegmentReport>,
     pub changes: Vec<ChangeReport>,
-    /// That the last segment is surely worse than an earlier one by more than the limit.
+    /// The step, if the last segment is certainly worse than an earlier one by more than the limit.
     pub worse: Option<StepReport>,
     pub warnings: Vec<String>,
 }
@@ -111,9 +111,9 @@ pub struct StepReport {
     pub interval: Option<(f64, f64)>,
     /// The chance that points without any change show a step this clear is at most this.
     pub p_at_most: f64,
-    /// Whether that is at most 5 %.
+    /// True if that is at most 5 %.
     pub sure: bool,
-    /// Whether the later segment is the better one.
+    /// True if the later segment is the better one.
     pub better: bool,
 }
 
@@ -123,50 +123,52 @@ pub struct ChangeReport {
     pub step: StepReport,
     /// Index of the first point of the new segment.
     pub at: usize,
-    /// Index of the last point that is surely of the old segment.
+    /// Index of the last point that certainly belongs to the old segment.
     pub after: usize,
-    /// Index of the first point that is surely of the new one.
+    /// Index of the first point that certainly belongs to the new one.
     pub until: usize,
-    /// What else is different between these two points, by name: before and after.
+    /// Other differences between these two points, by name: before and after.
     pub along: BTreeMap<String, (String, String)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// Steps smaller than this are not changes, as a fraction; the metric's own band if left out.
+    /// Steps smaller than this are not changes, as a fraction; the metric's own band by default.
     pub practical: Option<f64>,
     /// The last segment may not be worse by more than this, as a fraction.
     pub worse: Option<f64>,
 }
 
-/// Looks for changes in what was found.
-pub fn document(asked: &SeriesQuery, found: SeriesSet, limits: Limits) -> TrendDocument {
-    let band = limits.practical.unwrap_or_else(|| asked.metric.band(0.03)).ln_1p();
-    let differing = differing(&found.series);
-    let unjudged = limits.worse.and_then(|_| unjudged(&found));
-    let series = found.series.into_iter().zip(differing);
+/// Searches the series for changes.
+pub fn document(requested: &SeriesQuery, result: SeriesSet, limits: Limits) -> TrendDocument {
+    let band = limits.practical.unwrap_or_else(|| requested.metric.band(0.03)).ln_1p();
+    let differing = differing(&result.series);
+    let unjudged = limits.worse.and_then(|_| unjudged(&result));
+    let series = result.series.into_iter().zip(differing);
     TrendDocument {
         schema_version: SCHEMA_VERSION,
-        arm: asked.arm.clone(),
-        against: asked.against.clone(),
-        metric: asked.metric,
-        by: asked.by,
+        arm: requested.arm.clone(),
+        against: requested.against.clone(),
+        metric: requested.metric,
+        by: requested.by,
         practical_percent: 100.0 * band.exp_m1(),
         fail_if_worse_percent: limits.worse.map(|fraction| 100.0 * fraction),
-        series: series.map(|(series, differs)| report(asked, series, differs, band, limits.worse)).collect(),
-        left_out: found.left_out,
+        series: series
+            .map(|(series, differs)| report(requested, series, differs, band, limits.worse))
+            .collect(),
+        left_out: result.left_out,
         unjudged,
     }
 }
 
-/// Whether the newest trial lacks a point, or is in a series in which no loss could be sure yet.
-fn unjudged(found: &SeriesSet) -> Option<Unjudged> {
-    let all = &found.series;
+/// Reason if the newest trial lacks a point, or is in a series in which no loss could be certain yet.
+fn unjudged(result: &SeriesSet) -> Option<Unjudged> {
+    let all = &result.series;
     let began = |point: &Point| (point.started_at.parse::<jiff::Timestamp>().ok(), point.trial);
     let newest = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point));
     let newest = newest.map(|point| point.trial);
     let is_no_good = |left: &&LeftOut| left.reason != NOT_ASKED && Some(left.trial) >= newest;
-    if let Some(left) = found.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
+    if let Some(left) = result.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
         return Some(Unjudged { trial: left.trial, series: Vec::new(), needed: SURE_POINTS });
     }
     let trial = newest?;
@@ -177,14 +179,14 @@ fn unjudged(found: &SeriesSet) -> Option<Unjudged> {
 }
 
 impl TrendDocument {
-    /// Whether the condition of `--fail-if-worse` is met.
+    /// True if the condition of `--fail-if-worse` is met.
     pub fn is_worse(&self) -> bool {
         self.series.iter().any(|series| series.worse.is_some())
     }
 }
 
-/// For each series the settings in which it differs from others about the same: of another device, what it is called and not its
-/// every key.
+/// For each series the settings in which it differs from others about the same: for another device, its name and not
+/// its every key.
 fn differing(all: &[Series]) -> Vec<Vec<String>> {
     let of = |series: &Series| {
         let others = || all.iter().filter(|other| other.subject == series.subject);
@@ -199,7 +201,7 @@ fn differing(all: &[Series]) -> Vec<Vec<String>> {
 }
 
 fn report(
-    asked: &SeriesQuery,
+    requested: &SeriesQuery,
     series: Series,
     differs_in: Vec<String>,
     band: f64,
@@ -217,7 +219,7 @@ fn report(
         Some(step_report(&step, from, segments.len() - 1, less))
     });
     SeriesReport {
-        warnings: warnings(asked, &points),
+        warnings: warnings(requested, &points),
         noise_percent: history.as_ref().map(|history| 100.0 * history.noise().exp_m1()),
         seen_from_percent: history.as_ref().map(|history| 100.0 * history.seen_from().exp_m1()),
         segments: segments
@@ -277,13 +279,13 @@ fn change_report(
     }
 }
 
-fn warnings(asked: &SeriesQuery, points: &[Point]) -> Vec<String> {
+fn warnings(requested: &SeriesQuery, points: &[Point]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if asked.against.is_none() {
+    if requested.against.is_none() {
         warnings.push(format!(
-            "these are figures of {0} alone: what the whole machine became faster or slower by is in them; a reference \
-             arm of the same trials takes that out (fstrial trend {0}/OTHER)",
-            asked.arm
+            "these are figures of {0} alone, which include speed-ups and slowdowns of the whole \
+                 machine; a reference arm of the same trials removes those (fstrial trend {0}/OTHER)",
+            requested.arm
         ));
     }
     for name in SUSPICIOUS {
@@ -301,24 +303,24 @@ fn warnings(asked: &SeriesQuery, points: &[Point]) -> Vec<String> {
     warnings
 }
 
-/// Where the answer is shown.
+/// The display.
 #[derive(Debug, Clone, Copy)]
 pub struct Terminal {
-    /// Whether it shows more than ASCII.
+    /// True if it shows more than ASCII.
     pub unicode: bool,
     /// Columns that a plot may take.
     pub columns: usize,
 }
 
 impl Terminal {
-    /// That of standard output.
+    /// The display of standard output.
     pub fn of_this_process() -> Self {
         let unicode = is_unicode(|name| std::env::var(name).ok());
         Self { unicode, columns: stdout::columns().unwrap_or(USUAL_COLUMNS) }
     }
 }
 
-/// The answer for people, its sentences not folded.
+/// The answer as text, its sentences not folded.
 pub fn render(document: &TrendDocument, terminal: Terminal) -> String {
     let mut text = String::new();
     let (long, short): (Vec<_>, Vec<_>) =
@@ -349,12 +351,12 @@ pub fn render(document: &TrendDocument, terminal: Terminal) -> String {
     if let Some(unjudged) = &document.unjudged {
         let _ = writeln!(text, "\n{}", unjudged_in_words(document, unjudged));
     }
-    // Names in a store from elsewhere may hold what a terminal would obey.
+    // Names in a foreign store may contain terminal controls.
     let text = plain_lines(&text, 0) + "\n";
     if terminal.unicode { text } else { ascii(&text) }
 }
 
-/// The words of this page without what ASCII lacks; what came from a store stays as it is.
+/// This page's words in ASCII; text from a store stays as it is.
 pub(crate) fn ascii(text: &str) -> String {
     [
         ("×", "x"),
@@ -457,7 +459,7 @@ pub fn title(document: &TrendDocument, series: &SeriesReport) -> String {
     let (subject, workload) = (subject(document), workload(series));
     let better = if series.less_is_better { "less is better" } else { "more is better" };
     let figure = match document.metric {
-        // What a run is measured by may be a time or an amount: its unit says which.
+        // The figure of a run may be a time or an amount, according to its unit.
         Metric::Throughput if series.less_is_better && series.unit == unit::COUNT => "count".into(),
         Metric::Throughput if series.less_is_better => unit::heading(&series.unit).to_owned(),
         Metric::Throughput if document.against.is_none() => format!("throughput in {}", series.unit),
@@ -496,8 +498,8 @@ fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) 
         paragraph(
             text,
             &format!(
-                "no change found: {segment}, usual noise of a trial ±{noise} %; with this noise a step of less than \
-                 about {seen} % would not be seen"
+                "no change found: {segment}, usual noise of a trial ±{noise} %; at this noise a step \
+                     of less than about {seen} % would go undetected"
             ),
         );
     }
@@ -543,7 +545,7 @@ fn change_in_words(
 fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
     let limit = numbers::plain(limit);
     let Some(worse) = &series.worse else {
-        paragraph(text, &format!("not surely worse than any earlier segment by more than {limit} %"));
+        paragraph(text, &format!("not confirmed worse than any earlier segment by more than {limit} %"));
         return;
     };
     let segment = |index: usize| {

@@ -8,9 +8,8 @@ use fstrial_run::{
 };
 use fstrial_stats::{panel::LADDER, total::rounds_to_see};
 
-/// One line on one contrast:
-/// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
-/// `practical` is the band in percent; `round_seconds` turns rounds still needed into a time.
+/// One line on one contrast: `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`. `practical` is the band
+/// in percent; `round_seconds` turns rounds still needed into a time.
 pub fn line(
     state: &ContrastState,
     practical: f64,
@@ -26,12 +25,12 @@ pub fn line(
         (Outcome::Failed, _) => {
             format!("{} against {}{level}: no ratio, one of them failed", state.a, state.b)
         }
-        (Outcome::Cannot, _) => {
+        (Outcome::Unsupported, _) => {
             format!("{} against {}{level}: no ratio, one of them cannot", state.a, state.b)
         }
         (_, None) if state.too_few_operations => {
             format!(
-                "{} of {} against {}{level}: too few operations to say",
+                "{} of {} against {}{level}: too few operations for a conclusion",
                 state.metric.row().words,
                 state.a,
                 state.b
@@ -62,7 +61,7 @@ fn with_ratio(
             format!("{} is {ratio} that of {}{interval}{level}", state.a, state.b)
         }
         Metric::Throughput if state.less_is_better => {
-            format!("{} takes {ratio} what {} takes{interval}{level}", state.a, state.b)
+            format!("{} takes {ratio} as much as {}{interval}{level}", state.a, state.b)
         }
         Metric::Throughput => format!("{} is {ratio} {}{interval}{level}", state.a, state.b),
         metric => {
@@ -73,7 +72,7 @@ fn with_ratio(
     format!("{comparison}: {verdict}; {rounds}{}{}", over_all(state), outlook(state, round_seconds))
 }
 
-/// The level of an interval, where it is not 95 %: ` (99.9 %)`. More digits would say nothing.
+/// The level of an interval, if it is not 95 %: ` (99.9 %)`. More digits would be meaningless.
 pub fn of_level(level: f64) -> String {
     let percent = level * 100.0;
     if (percent - 95.0).abs() < 0.05 {
@@ -85,7 +84,7 @@ pub fn of_level(level: f64) -> String {
     }
 }
 
-/// What all rounds together say, where it is not what a typical one says.
+/// The result of all rounds together, if it differs from that of a typical one.
 fn over_all(state: &ContrastState) -> String {
     let quick = state.faster_between_stalls();
     let Some(ratio) = state.total_ratio.filter(|_| quick.is_some() || state.waits_for_total) else {
@@ -113,15 +112,15 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
             let band = state.metric.row().band.map_or(practical, |band| band * 100.0);
             format!("equivalent (within ±{band}%)")
         }
-        Outcome::CannotTell => "cannot tell here: a planted slowdown was not seen either".into(),
+        Outcome::Insensitive => "insensitive: the planted slowdown was not detected either".into(),
         Outcome::Undecided => "undecided".into(),
         Outcome::Failed => "failed".into(),
-        Outcome::Cannot => "cannot".into(),
+        Outcome::Unsupported => "unsupported".into(),
     }
 }
 
-/// Which stalls the verdicts of a trial could not have seen: those of the rarest that its fewest rounds would show. None
-/// where there is no verdict.
+/// Stalls that the verdicts of a trial could not have detected: the rarest that its fewest rounds would show. None
+/// without a verdict.
 pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Option<String> {
     let is_decided = |state: &&ContrastState| {
         (state.near || state.verdict.is_decided())
@@ -130,19 +129,19 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
     };
     let fewest = states.filter(is_decided).min_by_key(|state| state.rounds)?;
     let share = fewest.unseen_stalls_percent.ceil();
-    let asked = match share > 10.0 {
+    let requested = match share > 10.0 {
         true => {
             format!("; stalls = \"10%\" in a trial waits for the {} that would show it", rounds_to_see(0.10))
         }
         false => String::new(),
     };
     Some(format!(
-        "an arm that stalls in up to {share:.0} % of its runs may not have done so in {}{asked}",
+        "an arm that stalls in up to {share:.0} % of its runs may not have done so in {}{requested}",
         rounds_in_words(fewest.rounds)
     ))
 }
 
-/// What a control says, where anything rests on it; none of other contrasts.
+/// Result of a control, if anything depends on it; none for other contrasts.
 pub fn control_line(state: &ContrastState) -> Option<String> {
     let control = state.control?;
     let level = threads_in_words(state.threads);
@@ -170,16 +169,18 @@ pub fn control_line(state: &ContrastState) -> Option<String> {
     match control.found {
         Assay::Seen => Some(format!("{figures}: seen")),
         Assay::Unseen => Some(format!(
-            "{figures}: NOT seen. Something else sets the pace, so that being equal there says nothing about the arms"
+            "{figures}: NOT detected. Another resource is the bottleneck, so equality there says \
+                 nothing about the arms"
         )),
         Assay::Overdosed => Some(format!(
-            "{figures}: more than twice of what was planted: what it shows is something else, and being equal there says nothing about the arms"
+            "{figures}: more than twice the planted slowdown, so it has another cause, and equality \
+                 there says nothing about the arms"
         )),
-        Assay::Unknown | Assay::Unasked => state.open.then(|| format!("{figures}: not told yet")),
+        Assay::Unknown | Assay::Unasked => state.open.then(|| format!("{figures}: not known yet")),
     }
 }
 
-/// What the controls say of which this is known: one line where all were seen, else a line for each.
+/// Results of the known controls: one line if all were detected, else a line for each.
 pub fn control_lines(states: &[ContrastState]) -> Vec<String> {
     let controls = || states.iter().filter_map(|state| Some((state, state.control?)));
     let seen = controls().filter(|(_, control)| control.found == Assay::Seen).count();
@@ -192,8 +193,8 @@ pub fn control_lines(states: &[ContrastState]) -> Vec<String> {
     vec![format!("slowdowns of {} were planted in {seen} places, and seen in all of them", doses.join(", "))]
 }
 
-/// Undecided contrasts of latency metrics, in a line for each metric and reason:
-/// `p99 undecided: xfs / ext4 at 1 thread 0.91× [0.74, 1.04], …`.
+/// Undecided contrasts of latency metrics, in a line for each metric and reason: `p99 undecided: xfs / ext4 at 1 thread
+/// 0.91× [0.74, 1.04], …`.
 pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
     let mut lines = Vec::new();
     for metric in Metric::all() {
@@ -213,7 +214,7 @@ pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
                 1..=MOST_NAMED => unknown.join(" · "),
                 more => format!("{more} contrasts"),
             };
-            lines.push(format!("{}: too few {what} to say anything about {which}", metric.row().words));
+            lines.push(format!("{}: too few {what} for a conclusion about {which}", metric.row().words));
         }
     }
     lines
@@ -245,7 +246,7 @@ pub fn rounds_range((low, high): (u64, u64)) -> String {
     format!("{ends} {}", if high == 1 { "round" } else { "rounds" })
 }
 
-/// What a decision would take: `8 to 20 rounds more, 8 to 20 min`.
+/// Requirement of a decision: `8 to 20 rounds more, 8 to 20 min`.
 #[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
 pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
     let time = |seconds| numbers::wait_range(seconds * more.0 as f64, seconds * more.1 as f64);
@@ -253,7 +254,7 @@ pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
     format!("{} more{time}", rounds_range(more))
 }
 
-/// What is known of an undecided contrast: `; at most 5 % apart, which is not shown of 3 %`.
+/// Known distance of an undecided contrast: `; at most 5 % apart, which is not shown of 3 %`.
 pub(super) fn known(within_percent: Option<f64>) -> String {
     let Some(within) = within_percent else { return String::new() };
     let mut narrower =
@@ -263,7 +264,7 @@ pub(super) fn known(within_percent: Option<f64>) -> String {
     format!("; at most {within:.0} % apart{next}")
 }
 
-/// How much longer an undecided contrast would take.
+/// Remaining time of an undecided contrast.
 fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.verdict != Outcome::Undecided {
         return String::new();
@@ -307,9 +308,9 @@ mod tests {
             ..state()
         };
         let states = [of("a", true), of("b", false), of("c", false), of("d", false), of("e", false)];
-        let said = undecided_latency(&states.iter().collect::<Vec<_>>());
-        let few = "p99: too few operations in a run to say anything about a / ext4 at 4 threads";
-        assert_eq!(said, [few, "p99: too few rounds to say anything about 4 contrasts"]);
+        let message = undecided_latency(&states.iter().collect::<Vec<_>>());
+        let few = "p99: too few operations in a run for a conclusion about a / ext4 at 4 threads";
+        assert_eq!(message, [few, "p99: too few rounds for a conclusion about 4 contrasts"]);
     }
     use fstrial_model::units::Percent;
     use fstrial_run::contrast::Control;
@@ -337,24 +338,24 @@ mod tests {
             within_percent: None,
             ..state()
         };
-        let said = |state: ContrastState| line(&state, 3.0, None, None);
+        let message = |state: ContrastState| line(&state, 3.0, None, None);
         let lines = [
-            said(state()),
-            said(ContrastState {
+            message(state()),
+            message(ContrastState {
                 metric: Metric::P99,
                 less_is_better: true,
                 ratio: Some(0.71),
                 interval: Some((0.6, 0.8)),
                 ..state()
             }),
-            said(ContrastState {
+            message(ContrastState {
                 verdict: Outcome::Equivalent,
                 ratio: Some(1.004),
                 interval: Some((0.99, 1.01)),
                 threads: 1,
                 ..state()
             }),
-            said(ContrastState {
+            message(ContrastState {
                 metric: Metric::DeviceBytes,
                 less_is_better: true,
                 verdict: Outcome::Slower,
@@ -363,19 +364,19 @@ mod tests {
                 ..state()
             }),
             line(&undecided, 3.0, Some(20.0), None),
-            said(ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() }),
-            said(ContrastState { within_percent: Some(5.0), ..undecided.clone() }),
-            said(ContrastState { within_percent: Some(1.0), ..undecided.clone() }),
-            said(ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() }),
-            said(ContrastState {
+            message(ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() }),
+            message(ContrastState { within_percent: Some(5.0), ..undecided.clone() }),
+            message(ContrastState { within_percent: Some(1.0), ..undecided.clone() }),
+            message(ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() }),
+            message(ContrastState {
                 too_few_operations: true,
                 ratio: None,
                 metric: Metric::P99,
                 ..undecided.clone()
             }),
-            said(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
-            said(ContrastState { total_ratio: Some(0.95), total_is_apart: true, ..undecided.clone() }),
-            said(ContrastState {
+            message(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
+            message(ContrastState { total_ratio: Some(0.95), total_is_apart: true, ..undecided.clone() }),
+            message(ContrastState {
                 interval: Some((1.01, 1.06)),
                 total_ratio: Some(0.99),
                 waits_for_total: true,
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_control_says_what_was_made_slower_in_it() {
-        let said = |lever, found| {
+        let message = |lever, found| {
             let control = Control { planted: Percent(6.0), lever, found };
             let state = ContrastState {
                 control: Some(control),
@@ -401,11 +402,11 @@ mod tests {
         };
         insta::assert_snapshot!(
             [
-                said(Lever::Load, Assay::Seen),
-                said(Lever::Device, Assay::Seen),
-                said(Lever::Device, Assay::Unseen),
-                said(Lever::Device, Assay::Overdosed),
-                said(Lever::Load, Assay::Unknown),
+                message(Lever::Load, Assay::Seen),
+                message(Lever::Device, Assay::Seen),
+                message(Lever::Device, Assay::Unseen),
+                message(Lever::Device, Assay::Overdosed),
+                message(Lever::Load, Assay::Unknown),
             ]
             .join("\n")
         );

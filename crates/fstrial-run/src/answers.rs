@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an answer is about, in the words of its trial.
+/// Subject of an answer, in the words of its trial.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
     /// The workload.
@@ -34,11 +34,11 @@ pub struct Subject {
     pub threads: u16,
     /// Unit of the figure itself.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
 }
 
-/// A machine, as far as stores tell one from another.
+/// Identity of a machine, as far as stores record it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Host {
     /// The name that its scheduler has for it, else its own.
@@ -47,7 +47,7 @@ pub struct Host {
     pub machine: Option<String>,
 }
 
-/// How a trial came to its end, as far as that can bias its ratio.
+/// End of a trial, as far as it can bias the ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
@@ -59,7 +59,7 @@ pub enum Stop {
     Verdict,
 }
 
-/// What one trial says about one contrast.
+/// A trial's answer to one contrast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The arm (or workload) that is measured against the other.
@@ -79,24 +79,24 @@ pub struct Answer {
     pub expected: Option<Expected>,
 }
 
-/// What a claim expects of a ratio, which is a part of it.
+/// A claim's expectation of a ratio, which is a part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// Name of the claim.
     pub claim: String,
-    /// Which part, from 0.
+    /// The part, from 0.
     pub part: usize,
-    /// How many parts the claim has.
+    /// Number of the claim's parts.
     pub parts: usize,
-    /// What is compared: `xfs @ 2 / xfs @ 1`.
+    /// The comparison: `xfs @ 2 / xfs @ 1`.
     pub what: String,
     pub bound: Bound,
-    /// Whether it is about a planted cause.
+    /// True if it is about a planted cause.
     pub planted: bool,
     pub blind: Blind,
 }
 
-/// What keeps a trial from showing what a claim is about.
+/// Conditions that hide the effect of a claim in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blind {
     /// The machine has fewer processors than the claim takes.
@@ -108,7 +108,7 @@ pub struct Blind {
 }
 
 impl Blind {
-    /// With what keeps another trial from it.
+    /// Joined with the conditions of another trial.
     pub const fn join(&mut self, other: &Self) {
         self.few_processors |= other.few_processors;
         self.at_limit |= other.at_limit;
@@ -116,12 +116,12 @@ impl Blind {
     }
 }
 
-/// Whether what several hosts find of a part of a claim can be put together: [`Expected`] is of no other.
-pub const fn is_pooled(asked: &ClaimQuestion) -> bool {
-    matches!(asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. })
+/// True if the answers of several hosts to a part of a claim can be pooled: [`Expected`] exists for no others.
+pub const fn is_pooled(requested: &ClaimQuestion) -> bool {
+    matches!(requested, ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. })
 }
 
-/// What makes an answer one to another question if it differs, by name.
+/// Settings that distinguish questions, by name.
 pub type Question = BTreeMap<String, String>;
 
 /// The answers of a trial.
@@ -158,8 +158,8 @@ impl Host {
     }
 }
 
-/// All that a stored trial says about its contrasts, without those of controls; or why it says nothing. It is read from what was kept
-/// of it, else from its runs.
+/// A stored trial's answers to its contrasts, without those of controls; or the reason why it has none. Read from the
+/// kept answers, otherwise from its runs.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -171,7 +171,7 @@ pub fn of_trial(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, St
     }
 }
 
-/// Keeps the answers of a trial that has ended with it; of one that says nothing, nothing is kept.
+/// Stores the answers of an ended trial with it; nothing for one without answers.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -192,7 +192,7 @@ fn computed(store: &Store, trial: &StoredTrial) -> Result<Result<Answers, String
     }
     let first = read.plan.trial.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
     let (read, rounds) = match read.with_rounds(store, trial, &first)? {
-        Ok(found) => found,
+        Ok(matched) => matched,
         Err(reason) => return Ok(Err(reason)),
     };
     let judge = course::judged(&read.plan, rounds);
@@ -232,7 +232,7 @@ impl Read {
     pub(crate) fn of(store: &Store, stored: &StoredTrial) -> Result<Self, String> {
         match stored.summary.status {
             TrialStatus::Running => return Err("it still runs, or was killed".into()),
-            TrialStatus::Failed => return Err("it could not go on".into()),
+            TrialStatus::Failed => return Err("it could not continue".into()),
             TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
         }
         let sessions = stored.sessions.iter().map(|session| serde_json::from_str(&session.environment));
@@ -269,7 +269,7 @@ impl Read {
             .ok_or_else(|| "the environment of its runs cannot be read".into()))
     }
 
-    /// The same with the machine that an arm was built on, if that is at a place of its own. None if it cannot be read.
+    /// The same with the machine that built an arm, if that is at a separate place. None if it cannot be read.
     fn at_the_place_of(self, arm: &str, earlier: &Earlier) -> Option<Self> {
         let arms = &self.plan.trial.arms;
         let place = arms.iter().find(|other| other.name == arm).and_then(|arm| arm.place.as_ref());
@@ -293,12 +293,12 @@ impl Read {
         self.environment.kernel.split(' ').next().unwrap_or_default()
     }
 
-    /// The device by kind, size and model: the same tomorrow, whatever the kernel calls it then.
+    /// The device by kind, size and model: stable across boots.
     fn device(&self) -> String {
         without_nodes(self.device_and_folder().0).0
     }
 
-    /// The device in words, and of a file the folder that it lay in.
+    /// The device as text, and the folder of a file.
     fn device_and_folder(&self) -> (&str, Option<&str>) {
         let device = self.environment.device.as_str();
         match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
@@ -307,7 +307,7 @@ impl Read {
         }
     }
 
-    /// What makes it another question on the same machine if it differs.
+    /// Settings that distinguish questions on the same machine.
     pub(crate) fn settings(
         &self,
         stored: &StoredTrial,
@@ -328,8 +328,8 @@ impl Read {
         settings
     }
 
-    /// What makes it another question on any machine if it differs: what the trial file has on these arms and the workloads
-    /// of these cells.
+    /// Settings that distinguish questions on any machine: the trial file's entries for these arms and the workloads of
+    /// these cells.
     fn question(&self, stored: &StoredTrial, arms: &[&str], cells: &[usize]) -> BTreeMap<String, String> {
         let trial = &self.plan.trial;
         let mut settings = BTreeMap::new();
@@ -354,7 +354,7 @@ impl Read {
         settings
     }
 
-    /// What may differ from point to point.
+    /// Circumstances that may differ from point to point.
     pub(crate) fn circumstances(&self, stored: &StoredTrial, arms: &[&str]) -> BTreeMap<String, String> {
         let environment = &self.environment;
         let mut with = BTreeMap::from([
@@ -394,16 +394,16 @@ impl Read {
         };
         let (ratio, standard_error) = (judge.ratio(index)?, judge.standard_error(index)?);
         let expected = self.expected(judge, index)?;
-        let mut asked = self.question(stored, &arms, &cells);
+        let mut requested = self.question(stored, &arms, &cells);
         if let Some(expected) = &expected {
             // Files have the size that suits the host.
-            asked.retain(|name, _| !name.ends_with("file_size"));
-            asked.insert("claim".into(), expected.claim.clone());
-            asked.insert("what".into(), expected.what.clone());
-            asked.insert("bound".into(), format!("{:?}", expected.bound));
+            requested.retain(|name, _| !name.ends_with("file_size"));
+            requested.insert("claim".into(), expected.claim.clone());
+            requested.insert("what".into(), expected.what.clone());
+            requested.insert("bound".into(), format!("{:?}", expected.bound));
         }
-        let question = questions.iter().position(|known| *known == asked).unwrap_or_else(|| {
-            questions.push(asked);
+        let question = questions.iter().position(|known| *known == requested).unwrap_or_else(|| {
+            questions.push(requested);
             questions.len() - 1
         });
         Some(Answer {
@@ -419,7 +419,7 @@ impl Read {
         })
     }
 
-    /// What the trial's claim expects of a contrast; `None` if that is an answer of no other contrast's.
+    /// The expectation of a contrast in the trial's claim; `None` for an answer that no other contrast has.
     fn expected(&self, judge: &Judge<'_>, index: usize) -> Option<Option<Expected>> {
         let Some(claim) = self.plan.trial.claim.as_ref().filter(|claim| !claim.question) else {
             return Some(None);
@@ -427,7 +427,7 @@ impl Read {
         let all = &self.plan.parts;
         let part = all.iter().position(|part| part.contrasts.contains(&index))?;
         let contrast = &self.plan.contrasts[index];
-        let bound = match all[part].part.asked {
+        let bound = match all[part].part.requested {
             // Of a bound and the direction the ratio is the same.
             ClaimQuestion::Ratio { bound, .. } if all[part].contrasts[0] == index => bound,
             ClaimQuestion::Better { .. } if contrast::less_is_better(&self.plan, contrast) => {
@@ -466,8 +466,7 @@ impl Read {
     }
 }
 
-/// A device in words without the names that it has only until the next boot, and the first of these names. Of a ramdisk the
-/// driver is left.
+/// A device as text without its temporary names, and the first of these names. For a ramdisk the driver remains.
 fn without_nodes(device: &str) -> (String, Option<String>) {
     let is_node = |word: &&str| word.starts_with("/dev/");
     let node = device.split(' ').find(is_node).map(|word| word.trim_end_matches(',').to_owned());
@@ -536,9 +535,9 @@ mod tests {
 
     #[test]
     fn settings_are_flat_and_what_is_absent_is_not_there() {
-        let mut found = BTreeMap::new();
-        flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut found);
+        let mut matched = BTreeMap::new();
+        flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut matched);
         let expected = [("a.b.0", "1"), ("a.b.1.c", "x"), ("a.e", "true")];
-        assert_eq!(found, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        assert_eq!(matched, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 }

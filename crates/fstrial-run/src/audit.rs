@@ -1,5 +1,4 @@
-//! The fairness audit: what differs between arms in addition to what the user asked for, and which arms are of unequal
-//! durability.
+//! The fairness audit: unrequested differences between arms, and arms of unequal durability.
 
 use super::plan::Plan;
 use crate::numbers;
@@ -21,11 +20,11 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
         };
         Some(format!("{} is slowed down on purpose: {how}", arm.name))
     });
-    // Mount options as a whole differ by name only: what they mean is in the other facts.
+    // Mount options as a whole differ by name only: their effects are in the other facts.
     let facts_audited = Fact::ALL.iter().filter(|fact| **fact != Fact::MountOptions);
     let audited = facts_audited.filter_map(|fact| {
-        let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as requested)" } else { "" };
-        difference(&format!("{}{asked}", fact.name()), arms, facts, |known| {
+        let requested = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as requested)" } else { "" };
+        difference(&format!("{}{requested}", fact.name()), arms, facts, |known| {
             // One filesystem that is looked at twice has not two amounts of free space.
             let looked_at = if *fact == Fact::SpaceAvailable { first_on_it(facts, known) } else { known };
             looked_at.facts.get(fact)
@@ -38,13 +37,13 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     slowed.chain(audited).chain(tools).collect()
 }
 
-/// The first arm that lies on the same filesystem; the arm itself where that is not known.
+/// The first arm on the same filesystem; the arm itself if that is unknown.
 fn first_on_it<'a>(facts: &'a [ArmFacts], known: &'a ArmFacts) -> &'a ArmFacts {
     let of = |known: &'a ArmFacts| known.facts.get(&Fact::LiesOn);
     facts.iter().find(|other| of(known).is_some() && of(other) == of(known)).unwrap_or(known)
 }
 
-/// Says so where existing directories that are compared lie on one filesystem: they differ in nothing.
+/// Reports existing directories on one filesystem: comparing them shows no difference.
 pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     let lies_on = |known: &ArmFacts| known.facts.get(&Fact::LiesOn).cloned();
     let (place, names) = facts.iter().find_map(|known| {
@@ -64,7 +63,7 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     ))
 }
 
-/// What a reader should know of the arms in addition to their differences.
+/// Remarks on the arms in addition to their differences.
 pub fn remarks(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> impl Iterator<Item = String> {
     let one_filesystem = on_one_filesystem(&plan.trial.arms, facts);
     one_filesystem
@@ -84,7 +83,7 @@ fn from_the_cache(facts: &[ArmFacts]) -> Option<String> {
     })
 }
 
-/// Warns where all boots compared ran the same kernel, as when nobody chose the other one in the boot menu.
+/// Warns if all compared boots ran the same kernel, as when the boot menu was left alone.
 fn on_one_kernel(plan: &Plan, facts: &[ArmFacts]) -> Option<String> {
     let booted =
         |known: &ArmFacts| [Fact::Kernel, Fact::KernelParameters].map(|fact| known.facts.get(&fact).cloned());
@@ -93,14 +92,14 @@ fn on_one_kernel(plan: &Plan, facts: &[ArmFacts]) -> Option<String> {
     let is_one = names.len() > 1 && facts.iter().all(|known| booted(known) == first);
     is_one.then(|| {
         format!(
-            "the boots {} had the same kernel, build and parameters: what differs is in the arms, or nothing does",
+            "the boots {} had the same kernel, build and parameters: only the arms can differ",
             names.join(", ")
         )
     })
 }
 
-/// Says so where a filesystem does without an option because its device is marked as rotating, as a virtual disk may be
-/// whatever it is made of, and a loop device on it.
+/// Reports a filesystem that lacks an option because its device is marked as rotating, as a virtual disk may be
+/// regardless of its hardware, and a loop device on it.
 fn on_rotating<'p>(plan: &'p Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
     let arms = &plan.trial.arms;
     let lacks = |(index, (arm, known)): (usize, (&'p Arm, &ArmFacts))| {
@@ -120,17 +119,17 @@ fn on_rotating<'p>(plan: &'p Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> 
     let is_twin = |arm: &&Arm| Arm { name: twin.name.clone(), ..(*arm).clone() } == twin;
     let shown = match arms.iter().find(is_twin) {
         Some(arm) => format!("{} is the same arm with `{option}`: compare the two", arm.name),
-        None => format!("{} shows what that costs", twin.configuration()),
+        None => format!("{} shows the cost", twin.configuration()),
     };
     let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({})", numbers::nanos(1e9 / f64::from(hz))));
     Some(format!(
-        "{} {run} without `{option}`, which it turns on unasked only on a device that is not marked as rotating; a virtual disk \
-         may be marked so whatever it is made of. {cost}{tick}. {shown}",
+        "{} {run} without `{option}`, which is on by default only on devices not marked as rotating; \
+             a virtual disk may be marked so regardless of its hardware. {cost}{tick}. {shown}",
         names.join(", ")
     ))
 }
 
-/// Whether any load on an arm syncs from several tasks at a time; a program may.
+/// True if any load on an arm syncs from several tasks at a time; a program may.
 fn syncs_side_by_side(plan: &Plan, arm: usize) -> bool {
     plan.cells.iter().filter(|cell| cell.arm == arm).any(|cell| {
         let workload = &plan.workloads[cell.workload];
@@ -150,7 +149,7 @@ fn difference<'a>(
 ) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (arm, known) in arms.iter().zip(facts) {
-        // What an arm does not have (the bare device has no block size) is not a difference.
+        // A missing property (the bare device has no block size) is not a difference.
         let Some(value) = value(known) else { continue };
         match values.iter_mut().find(|(seen, _)| seen == value) {
             Some((_, names)) => names.push(&arm.name),
@@ -162,12 +161,14 @@ fn difference<'a>(
     (parts.len() > 1).then(|| format!("{what}: {}", parts.join(" · ")))
 }
 
-/// Whether an arm sets a fact by one of its own fields.
+/// True if an arm sets a fact by one of its fields.
 fn asks_for(arm: &Arm, fact: Fact) -> bool {
     match fact {
         Fact::Kernel | Fact::KernelParameters | Fact::Machine => arm.place.is_some(),
         Fact::DeviceOptions => arm.row().and_then(|row| row.on_rotating).is_some_and(|row| {
-            arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked).starts_with(row.option))
+            arm.mount
+                .iter()
+                .any(|requested| requested.strip_prefix("no").unwrap_or(requested).starts_with(row.option))
         }),
         Fact::State => arm.state.is_some(),
         Fact::Memory => arm.memory.is_some(),
@@ -178,9 +179,9 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
     }
 }
 
-/// Why two arms are of unequal durability, if they are: what a crash or power cut may cost on one and not on the
-/// other. Between different filesystems, how data blocks are updated is part of what they are; within one it is a
-/// setting that was traded for speed.
+/// The reason why two arms are of unequal durability, if they are: a loss in a crash or power cut that only one risks.
+/// Between different filesystems, the update policy of data blocks is part of their nature; within one it is a setting
+/// traded for speed.
 pub fn unequal_durability(a: (&Arm, &ArmFacts), b: (&Arm, &ArmFacts)) -> Option<String> {
     let mut reasons = Vec::new();
     let mut say = |lacking_a: bool, lacking_b: bool, what: &str| {
@@ -191,7 +192,7 @@ pub fn unequal_durability(a: (&Arm, &ArmFacts), b: (&Arm, &ArmFacts)) -> Option<
     };
     let (x, y) = (&a.1.durability, &b.1.durability);
     say(!x.flushes, !y.flushes, "no cache flushes (barriers off)");
-    say(!x.volatile_cache, !y.volatile_cache, "device cache taken for non-volatile (write through)");
+    say(!x.volatile_cache, !y.volatile_cache, "device cache assumed non-volatile (write through)");
     if !a.0.is_raw() && !b.0.is_raw() {
         say(!x.crash_consistent, !y.crash_consistent, "no journal");
         let stale = |d: &fstrial_model::facts::Durability| d.crash_consistent && !d.no_stale_data;
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_filesystem_that_does_without_for_the_hosts_flag_is_named() {
-        let said = |arm: &str, workload: &str, rotates: &str, taken: &str| {
+        let message = |arm: &str, workload: &str, rotates: &str, taken: &str| {
             let text = format!("[[arm]]\nfilesystem = 'ext4'\n[[arm]]\n{arm}\n[[workload]]\n{workload}\n");
             let trial = fstrial_model::trial::Trial::parse("t.toml", &text).unwrap();
             let plan = Plan::new(trial.settled(4).unwrap(), 1).unwrap();
@@ -257,23 +258,29 @@ mod tests {
         let btrfs = "filesystem = 'btrfs'";
         let synced = "use = 'append-fsync'\nthreads = [1, 4]";
         assert_eq!(
-            said(btrfs, synced, "yes", "none").unwrap(),
-            "btrfs runs without `ssd`, which it turns on unasked only on a device that is not marked as rotating; a virtual disk \
-             may be marked so whatever it is made of. Without it, where several threads sync in one subvolume, each commit \
-             of its log waits for at least one clock tick (4.00 ms). btrfs:ssd shows what that costs"
+            message(btrfs, synced, "yes", "none").unwrap(),
+            "btrfs runs without `ssd`, which is on by default only on devices not marked as rotating; a virtual disk \
+             may be marked so regardless of its hardware. Without it, where several threads sync in one subvolume, each commit \
+             of its log waits for at least one clock tick (4.00 ms). btrfs:ssd shows the cost"
         );
         let with = |mount: &str| {
-            said(&format!("{btrfs}\n[[arm]]\nname = 'b2'\n{btrfs}\nmount = {mount}"), synced, "yes", "none")
-                .unwrap()
+            message(
+                &format!("{btrfs}\n[[arm]]\nname = 'b2'\n{btrfs}\nmount = {mount}"),
+                synced,
+                "yes",
+                "none",
+            )
+            .unwrap()
         };
         let twin = with("['ssd']");
         assert!(twin.ends_with("b2 is the same arm with `ssd`: compare the two"), "{twin}");
         let other = with("['ssd', 'noatime']");
-        assert!(other.ends_with("btrfs:ssd shows what that costs"), "{other}");
-        let packed = said("filesystem = 'btrfs'\nmount = ['compress=zstd']", synced, "yes", "none").unwrap();
-        assert!(packed.ends_with("btrfs:compress=zstd,ssd shows what that costs"), "{packed}");
+        assert!(other.ends_with("btrfs:ssd shows the cost"), "{other}");
+        let packed =
+            message("filesystem = 'btrfs'\nmount = ['compress=zstd']", synced, "yes", "none").unwrap();
+        assert!(packed.ends_with("btrfs:compress=zstd,ssd shows the cost"), "{packed}");
         // A committer and a flush group are two tasks at one thread.
-        assert!(said(btrfs, "use = 'checkpoint-bursts'\nthreads = [1]", "yes", "none").is_some());
+        assert!(message(btrfs, "use = 'checkpoint-bursts'\nthreads = [1]", "yes", "none").is_some());
         for (arm, workload, rotates, taken) in [
             (btrfs, synced, "no", "ssd"),
             (btrfs, "use = 'append-fsync'\nthreads = [1]", "yes", "none"),
@@ -283,7 +290,7 @@ mod tests {
             ("filesystem = 'btrfs'\nmount = ['ssd_spread']", synced, "yes", "ssd_spread"),
             ("filesystem = 'xfs'", synced, "yes", "none"),
         ] {
-            assert_eq!(said(arm, workload, rotates, taken), None, "{arm} {workload} {rotates}");
+            assert_eq!(message(arm, workload, rotates, taken), None, "{arm} {workload} {rotates}");
         }
     }
 
@@ -309,7 +316,7 @@ mod tests {
         let apart = [two[0].clone(), on("/dev/sdb1 (8:17)", "/srv", "1 GiB")];
         assert_eq!(on_one_filesystem(&arms[..2], &apart), None);
         let lines = differences(&arms[..2], &apart);
-        assert_eq!(lines[0], "lies on: ext4 on /dev/sda1 (8:1) (dir:/a) · ext4 on /dev/sdb1 (8:17) (dir:/b)");
+        assert_eq!(lines[0], "is on: ext4 on /dev/sda1 (8:1) (dir:/a) · ext4 on /dev/sdb1 (8:17) (dir:/b)");
         assert!(
             lines[1].starts_with("mount point: / (dir:/a)") && lines[2].starts_with("space available"),
             "{lines:?}"
@@ -317,7 +324,7 @@ mod tests {
         let three = [apart[1].clone(), two[0].clone(), two[1].clone()];
         assert!(
             on_one_filesystem(&arms, &three)
-                .is_some_and(|said| said.starts_with("comparing dir:/b, dir:/c measures noise"))
+                .is_some_and(|message| message.starts_with("comparing dir:/b, dir:/c measures noise"))
         );
     }
 
@@ -341,7 +348,7 @@ mod tests {
             (Durability { flushes: false, ..SAFE }, "no cache flushes (barriers off) on fast"),
             (
                 Durability { volatile_cache: false, ..SAFE },
-                "device cache taken for non-volatile (write through) on fast",
+                "device cache assumed non-volatile (write through) on fast",
             ),
             (Durability { crash_consistent: false, no_stale_data: false, ..SAFE }, "no journal on fast"),
             (Durability { no_stale_data: false, ..SAFE }, "old data may surface after a crash on fast"),

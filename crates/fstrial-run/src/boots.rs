@@ -18,12 +18,12 @@ pub struct Booted {
     pub place: usize,
     /// The place that the next part of a round is for, if one comes.
     pub next: Option<usize>,
-    /// Whether it has run a part of a round; the next part needs another boot.
+    /// True if it has run a part of a round; the next part needs another boot.
     pub is_used: bool,
 }
 
 impl Booted {
-    /// Whether the next part of a round is for this boot.
+    /// True if the next part of a round is for this boot.
     pub fn has_part(&self) -> bool {
         !self.is_used && self.next == Some(self.place)
     }
@@ -47,9 +47,9 @@ impl Booted {
 /// Warns of a limit on rounds that is too low for any verdict, before boots are spent on it.
 fn too_few(plan: &Plan) -> Option<String> {
     let least = forecast::least_rounds(plan);
-    let asked = plan.trial.trial.rounds.filter(|asked| *asked < least)?;
+    let requested = plan.trial.trial.rounds.filter(|requested| *requested < least)?;
     Some(format!(
-        "--rounds {asked} decides nothing: a verdict takes {least} rounds or more, each with a boot for each name"
+        "--rounds {requested} decides nothing: a verdict takes at least {least} rounds, each with one boot per name"
     ))
 }
 
@@ -59,12 +59,16 @@ pub fn here(name: &str) -> Environment {
     Environment { place: name.into(), boot, ..Environment::of_this_machine() }
 }
 
-/// What this boot is to a trial with earlier rounds; none where its arms are at no boots.
+/// The role of this boot in a trial with earlier rounds; none if its arms are on no boots.
 ///
 /// # Errors
-/// Its name is not said or is not one of them, there are none, or it has run as another one.
-pub fn booted(plan: &Plan, said: Option<&str>, earlier: &Earlier) -> Result<Option<Booted>, ExpectedError> {
-    let Some(place) = named(plan, said)? else { return Ok(None) };
+/// Its name is missing or unknown, there are no boots, or it has run as another one.
+pub fn booted(
+    plan: &Plan,
+    message: Option<&str>,
+    earlier: &Earlier,
+) -> Result<Option<Booted>, ExpectedError> {
+    let Some(place) = named(plan, message)? else { return Ok(None) };
     let name = plan.places[place].as_deref().unwrap_or_default();
     let id = BootFacts::of_this_boot().id;
     let is_this_boot = |stored: &str| {
@@ -83,14 +87,14 @@ pub fn booted(plan: &Plan, said: Option<&str>, earlier: &Earlier) -> Result<Opti
     Ok(Some(Booted { place, next, is_used: ran_as.is_some() }))
 }
 
-/// The place of the plan that a name says this host is booted as.
-fn named(plan: &Plan, said: Option<&str>) -> Result<Option<usize>, ExpectedError> {
+/// The place of the plan that this host is booted as.
+fn named(plan: &Plan, message: Option<&str>) -> Result<Option<usize>, ExpectedError> {
     let all: Vec<&str> = plan.trial.boots().collect();
-    match said {
+    match message {
         None if all.is_empty() => Ok(None),
         None => Err(ExpectedError::usage(
-            "the arms are at boots of this host, and nothing says which one runs",
-            format!("say it: --as-arm {}", all.join(" or --as-arm ")),
+            "the arms are on different boots of this host, and the current one is not named",
+            format!("name it: --as-arm {}", all.join(" or --as-arm ")),
         )),
         Some(_) if all.is_empty() => Err(ExpectedError::usage(
             "--as-arm is for arms at boots of this host",
@@ -152,7 +156,7 @@ mod tests {
         Plan::new(trial.settled(1).unwrap(), 1).unwrap()
     }
 
-    /// What comes after a round of both boots and a part of one, of which the run came to this.
+    /// Continuation after a complete round and a part of one, whose run ended in this failure.
     fn after_part(plan: &Plan, kind: FailureKind) -> (bool, Option<String>) {
         let failed =
             |kind| Err(RunFailure { kind, stage: Stage::Load, what: "it failed".into(), hint: None });

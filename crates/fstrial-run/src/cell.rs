@@ -1,4 +1,4 @@
-//! What is run, and what is compared: cells, and contrasts of them.
+//! Units of running and of comparing: cells, and contrasts of them.
 
 use fstrial_model::{metric::Metric, units::Percent};
 
@@ -12,7 +12,7 @@ pub struct Cell {
     pub arm: usize,
 }
 
-/// A comparison of two cells, `a` over `b`. Where a claim asks for it, of one cell with a number, or of several.
+/// A comparison of two cells, `a` over `b`. For a claim also of one cell with a number, or of several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// Index of the cell that is measured against the other.
@@ -24,24 +24,24 @@ pub struct Contrast {
     /// Index of the result in those of the workload of `b`.
     pub result_b: usize,
     pub metric: Metric,
-    /// Whether the trial goes on until this is decided.
+    /// True if the trial continues until this is decided.
     pub holds_open: bool,
     pub ask: Ask,
     pub of: Of,
-    /// The slowdown that a control must have shown before it is believed that there is no difference; of a control the one that
-    /// it plants. None where nothing rests on that.
+    /// The slowdown that a control must have shown before "no difference" is accepted; of a control the planted one.
+    /// None if nothing depends on it.
     pub dose: Option<Percent>,
 }
 
-/// What is asked about a contrast.
+/// The question of a contrast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ask {
     Difference,
-    /// Whether it lies above this.
+    /// Is it above this?
     Above(f64),
-    /// Whether the two are the same within this fraction.
+    /// Are the two equal within this fraction?
     Within(f64),
-    /// Whether a control is slower by about what was planted, this fraction.
+    /// Is a control slower by about the planted fraction?
     Planted(f64),
 }
 
@@ -58,7 +58,7 @@ pub enum Of {
 }
 
 impl Contrast {
-    /// Whether it is of the ratios at two places.
+    /// True for the ratio of the ratios at two places.
     pub const fn is_lead(&self) -> bool {
         matches!(self.of, Of::Lead(_))
     }

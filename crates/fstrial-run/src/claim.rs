@@ -1,4 +1,4 @@
-//! What the rounds so far say of a claim and its parts.
+//! Verdicts on a claim and its parts, from the rounds so far.
 
 use super::{
     cell::{Cell, Contrast, Of},
@@ -20,27 +20,27 @@ use serde::{Deserialize, Serialize};
 const CEILING_SHARE: f64 = 0.95;
 /// Share of the processors that others may take from runs at levels that are compared.
 const NEIGHBOURS: f64 = 0.05;
-/// Rounds in which a workload must be done before it is said that it works.
+/// Rounds in which a workload must complete before it counts as working.
 pub(super) const WORKING_ROUNDS: usize = 5;
 
-/// What is found about a claim, or a part of it.
+/// Verdict on a claim, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// As it is claimed.
-    Holds,
-    /// Not a claim: what was asked is measured.
+    Confirmed,
+    /// A question, not a claim: the figure is measured.
     Measured,
     Undecided,
-    /// There is no difference here, where there could be none: the device was at its limit, or a planted slowdown was not seen
-    /// either.
-    CannotTell,
+    /// No difference was found, but none could have been: the device was at its limit, or a planted slowdown was not
+    /// detected either.
+    Insensitive,
     /// It cannot be checked on this machine.
-    CannotRun,
-    /// Of a claim: some of its parts are as it is claimed, and others decidedly are not; or none is, and in different ways.
-    InPart,
+    NotTestable,
+    /// Some parts of a claim are confirmed, and others refuted; or all are refuted, in different ways.
+    PartlyConfirmed,
     /// In the direction that is claimed, or none that could be detected, but decidedly less than claimed.
-    Less,
+    Smaller,
     /// Decidedly no difference that matters.
     NoDifference,
     /// Decidedly the other way round.
@@ -48,25 +48,25 @@ pub enum ClaimVerdict {
 }
 
 impl ClaimVerdict {
-    /// In words, as tables say it.
+    /// Its text in tables.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Holds => "holds",
+            Self::Confirmed => "confirmed",
             Self::Measured => "measured",
             Self::Undecided => "undecided",
-            Self::CannotTell => "cannot tell here",
-            Self::InPart => "in part",
-            Self::Less => "less than claimed",
+            Self::Insensitive => "insensitive",
+            Self::PartlyConfirmed => "partly confirmed",
+            Self::Smaller => "smaller than claimed",
             Self::NoDifference => "no difference",
             Self::Reversed => "reversed",
-            Self::CannotRun => "cannot run here",
+            Self::NotTestable => "not testable here",
         }
     }
 }
 
-/// On which side of what is asked the figure itself lies.
+/// The side of a bound on which the figure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum BoundSide {
     Above,
     Below,
     Same,
@@ -74,65 +74,65 @@ enum Side {
 }
 
 /// The bound of a question about a ratio. Better is beyond 1.
-const fn bound_of(asked: &ClaimQuestion) -> Option<Bound> {
-    match asked {
+const fn bound_of(requested: &ClaimQuestion) -> Option<Bound> {
+    match requested {
         ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => Some(*bound),
         ClaimQuestion::Better { .. } => Some(Bound::Above(1.0)),
         _ => None,
     }
 }
 
-/// Whether a finding is that there is no difference, or not more of one than a bound allows.
-pub fn saw_no_effect(bound: Bound, found: ClaimVerdict) -> bool {
-    match (found, bound) {
-        (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Holds, Bound::Within(_)) => true,
-        (ClaimVerdict::Holds, Bound::Below(bound)) => bound > 1.0,
-        (ClaimVerdict::Holds, Bound::Above(bound)) => bound < 1.0,
+/// True for a finding without a difference, or without one beyond a bound.
+pub fn saw_no_effect(bound: Bound, verdict: ClaimVerdict) -> bool {
+    match (verdict, bound) {
+        (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Confirmed, Bound::Within(_)) => true,
+        (ClaimVerdict::Confirmed, Bound::Below(bound)) => bound > 1.0,
+        (ClaimVerdict::Confirmed, Bound::Above(bound)) => bound < 1.0,
         _ => false,
     }
 }
 
-/// Whether a finding rests on an effect that was not seen, which on a machine that is too small says nothing.
-pub fn needs_processors(bound: Bound, found: ClaimVerdict) -> bool {
+/// True if a finding depends on an effect not being seen, which is meaningless on a machine that is too small.
+pub fn needs_processors(bound: Bound, verdict: ClaimVerdict) -> bool {
     let is_of_none = match bound {
         Bound::Within(_) => true,
         // "No more than 5 % faster."
         Bound::Below(bound) => bound > 1.0,
         Bound::Above(_) => false,
     };
-    match found {
-        ClaimVerdict::Holds => is_of_none,
-        ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => !is_of_none,
+    match verdict {
+        ClaimVerdict::Confirmed => is_of_none,
+        ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed => !is_of_none,
         _ => false,
     }
 }
 
-/// The share that others took of the runs: the median, or the mean where a neighbour in fewer of them took more.
+/// Other programs' share of the runs: the median, or the mean if fewer runs were affected but more strongly.
 #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
 fn taken(shares: &[f64]) -> Option<f64> {
     let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     spread::median(shares).map(|median| median.max(mean))
 }
 
-/// What the verdicts of its parts make of a claim: nothing before all are known, except that it holds in part, which no verdict on
-/// the others could change; *no difference* and *reversed* only if it is that of all that are known; *less* also of parts without
-/// a difference. None without parts.
+/// The verdict on a claim from those on its parts: undecided until all are known, except *partly confirmed*, which no further
+/// verdict can change; *no difference* and *reversed* only if all known parts agree; *smaller* also with parts without a
+/// difference. None without parts.
 pub fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
-    let denies = |found: &&ClaimVerdict| {
-        matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+    let denies = |verdict: &&ClaimVerdict| {
+        matches!(verdict, ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
     };
     let mildest = parts.iter().filter(denies).min().copied();
     let worst = parts.iter().filter(denies).max().copied();
     let is_reversed_in_part = worst == Some(ClaimVerdict::Reversed) && mildest != worst;
-    if is_reversed_in_part || mildest.is_some() && parts.contains(&ClaimVerdict::Holds) {
-        return Some(ClaimVerdict::InPart);
+    if is_reversed_in_part || mildest.is_some() && parts.contains(&ClaimVerdict::Confirmed) {
+        return Some(ClaimVerdict::PartlyConfirmed);
     }
-    let open = parts.iter().find(|found| **found == ClaimVerdict::Undecided).copied();
-    // What cannot be told or run, else that all hold.
+    let open = parts.iter().find(|verdict| **verdict == ClaimVerdict::Undecided).copied();
+    // Parts that cannot be judged or run, else that all hold.
     open.or(mildest).or(parts.iter().max().copied())
 }
 
-/// Whether this many bytes a second, or this many of a unit, are what a modelled device allows at most.
+/// True if this many bytes a second, or this many of a unit, are at a modelled device's limit.
 pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &str) -> bool {
     let Some(limits) = device.modelled().and_then(|model| model.limits) else { return false };
     let is_at = |value: Option<f64>, limit: Option<f64>| {
@@ -144,52 +144,53 @@ pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &
 }
 
 impl Judge<'_> {
-    /// What is found about a part of the claim so far. That there is no difference is believed only where one could have been
-    /// seen.
+    /// The verdict on a part of the claim so far. No difference is accepted only if one would have been detected.
     pub fn part(&self, index: usize) -> ClaimVerdict {
-        let found = self.part_by_rounds(index);
+        let verdict = self.part_by_rounds(index);
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
         if part.planted
-            && matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+            && matches!(verdict, ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
         {
-            return ClaimVerdict::CannotTell;
+            return ClaimVerdict::Insensitive;
         }
-        if found != ClaimVerdict::Undecided
+        if verdict != ClaimVerdict::Undecided
             && self.lost_to_others(index).is_some()
-            && !self.is_so_without_others(index, found)
+            && !self.is_so_without_others(index, verdict)
         {
-            return ClaimVerdict::CannotTell;
+            return ClaimVerdict::Insensitive;
         }
-        if self.has_too_few_processors(index, found)
-            || found == ClaimVerdict::Less && contrasts.iter().any(|contrast| self.is_at_limit(*contrast))
+        if self.has_too_few_processors(index, verdict)
+            || verdict == ClaimVerdict::Smaller
+                && contrasts.iter().any(|contrast| self.is_at_limit(*contrast))
         {
-            return ClaimVerdict::CannotTell;
+            return ClaimVerdict::Insensitive;
         }
-        if !self.rests_on_a_control(index, found) {
-            return found;
+        if !self.rests_on_a_control(index, verdict) {
+            return verdict;
         }
         let resting = || contrasts.iter().filter(|contrast| self.is_resting(index, **contrast));
         match resting().map(|contrast| self.assay(*contrast)).max().unwrap_or(Assay::Unasked) {
-            _ if resting().any(|contrast| self.is_at_ceiling(*contrast)) => ClaimVerdict::CannotTell,
-            Assay::Unseen | Assay::Overdosed => ClaimVerdict::CannotTell,
+            _ if resting().any(|contrast| self.is_at_ceiling(*contrast)) => ClaimVerdict::Insensitive,
+            Assay::Unseen | Assay::Overdosed => ClaimVerdict::Insensitive,
             Assay::Unknown => ClaimVerdict::Undecided,
-            Assay::Unasked | Assay::Seen => found,
+            Assay::Unasked | Assay::Seen => verdict,
         }
     }
 
-    /// Whether the rounds alone say of a part that there is no difference, so that one must have been visible.
+    /// True if the rounds alone find no difference in a part, so that its detectability must be shown.
     pub fn part_rests_on_a_control(&self, index: usize) -> bool {
         self.rests_on_a_control(index, self.part_by_rounds(index))
     }
 
-    /// Whether the rounds alone decide a part by an effect that so few processors cannot show.
+    /// True if the rounds alone decide a part by an effect that so few processors cannot show.
     pub fn part_lacks_processors(&self, index: usize) -> bool {
         self.has_too_few_processors(index, self.part_by_rounds(index))
     }
 
-    /// Whether a part that rests on controls rests on that of this contrast: of a winner only where nobody was beaten.
+    /// True if a part that depends on controls depends on that of this contrast: a winner only on those without a
+    /// loser.
     pub(super) fn is_resting(&self, part: usize, contrast: usize) -> bool {
-        let is_of_winners = matches!(self.plan.parts[part].part.asked, ClaimQuestion::NoSingleWinner(_));
+        let is_of_winners = matches!(self.plan.parts[part].part.requested, ClaimQuestion::NoSingleWinner(_));
         !is_of_winners || self.decision(contrast).0 == Decision::Equivalent
     }
 
@@ -209,33 +210,35 @@ impl Judge<'_> {
         taken(&shares).filter(|share| *share > NEIGHBOURS)
     }
 
-    /// Whether a finding is so although others took much of the processors: of levels also if all of that was taken from the one
-    /// level, or all from the other, and of an amount with all of it given back.
-    fn is_so_without_others(&self, index: usize, found: ClaimVerdict) -> bool {
+    /// True if a finding holds although others took much of the processors: for levels also if all of that was taken
+    /// from one level, or all from the other, and for an amount with all of it given back.
+    fn is_so_without_others(&self, index: usize, verdict: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
-        // The machine's processor time has theirs in it, whatever they took.
+        // The machine's processor time includes theirs, regardless of the amount.
         if part.metric == Metric::CpuTime {
             return false;
         }
-        let bound = match part.asked {
+        let bound = match part.requested {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,
             ClaimQuestion::Better { .. } => Bound::Above(1.0),
             ClaimQuestion::Amount { bound, .. } => {
-                return self.is_amount_without_others(contrasts[0], bound, found);
+                return self.is_amount_without_others(contrasts[0], bound, verdict);
             }
             _ => return false,
         };
-        // The other way round is told by the question about the direction.
-        let asked = if found == ClaimVerdict::Reversed { contrasts.last() } else { contrasts.first() };
-        let Some((low, high)) = asked.and_then(|contrast| self.widened(*contrast)) else { return false };
-        match (found, bound) {
-            (ClaimVerdict::Holds, Bound::Above(bound)) | (ClaimVerdict::Less, Bound::Below(bound)) => {
+        // The opposite is covered by the question about the direction.
+        let requested = if verdict == ClaimVerdict::Reversed { contrasts.last() } else { contrasts.first() };
+        let Some((low, high)) = requested.and_then(|contrast| self.widened(*contrast)) else { return false };
+        match (verdict, bound) {
+            (ClaimVerdict::Confirmed, Bound::Above(bound)) | (ClaimVerdict::Smaller, Bound::Below(bound)) => {
                 low > bound
             }
-            (ClaimVerdict::Holds, Bound::Below(bound)) | (ClaimVerdict::Less, Bound::Above(bound)) => {
+            (ClaimVerdict::Confirmed, Bound::Below(bound)) | (ClaimVerdict::Smaller, Bound::Above(bound)) => {
                 high < bound
             }
-            (ClaimVerdict::Holds, Bound::Within(share)) => low > 1.0 / (1.0 + share) && high < 1.0 + share,
+            (ClaimVerdict::Confirmed, Bound::Within(share)) => {
+                low > 1.0 / (1.0 + share) && high < 1.0 + share
+            }
             (ClaimVerdict::Reversed, Bound::Within(share)) => low > 1.0 + share || high < 1.0 / (1.0 + share),
             (ClaimVerdict::Reversed, Bound::Above(bound)) => high < bound.min(1.0),
             (ClaimVerdict::Reversed, Bound::Below(bound)) => low > bound.max(1.0),
@@ -244,29 +247,27 @@ impl Judge<'_> {
     }
 
     /// The same of an amount, of which others can only have taken: it may have been more, and a time less.
-    fn is_amount_without_others(&self, contrast: usize, bound: Bound, found: ClaimVerdict) -> bool {
+    fn is_amount_without_others(&self, contrast: usize, bound: Bound, verdict: ClaimVerdict) -> bool {
         let Contrast { a, result_a, .. } = self.plan.contrasts[contrast];
-        let Some((low, high)) = self.standing(contrast).1 else { return false };
+        let Some((low, high)) = self.ready_arm(contrast).1 else { return false };
         let kept = 1.0 - self.most_taken(a, result_a);
         let (low, high) = if less_is_better(self.plan, &self.plan.contrasts[contrast]) {
             (low * kept, high)
         } else {
             (low, high / kept)
         };
-        match (found, bound) {
-            (ClaimVerdict::Holds, Bound::Above(bound)) | (ClaimVerdict::Reversed, Bound::Below(bound)) => {
-                low > bound
-            }
-            (ClaimVerdict::Holds, Bound::Below(bound)) | (ClaimVerdict::Reversed, Bound::Above(bound)) => {
-                high < bound
-            }
+        match (verdict, bound) {
+            (ClaimVerdict::Confirmed, Bound::Above(bound))
+            | (ClaimVerdict::Reversed, Bound::Below(bound)) => low > bound,
+            (ClaimVerdict::Confirmed, Bound::Below(bound))
+            | (ClaimVerdict::Reversed, Bound::Above(bound)) => high < bound,
             _ => false,
         }
     }
 
     /// The interval of a contrast, with all that others took given back to the one side, or to the other.
     fn widened(&self, contrast: usize) -> Option<(f64, f64)> {
-        let (low, high) = self.standing(contrast).1?;
+        let (low, high) = self.ready_arm(contrast).1?;
         let Contrast { a, b, result_a, result_b, .. } = self.plan.contrasts[contrast];
         let kept = |cell, result| 1.0 - self.most_taken(cell, result);
         let (a, b) = (kept(a, result_a), kept(b, result_b));
@@ -276,7 +277,7 @@ impl Judge<'_> {
         Some((low * down, high / up))
     }
 
-    /// Threads that run next to a figure's: groups of a phase may have numbers of their own.
+    /// Concurrent threads of a figure: groups of a phase may have separate numbers.
     fn workers(&self, (cell, result): (usize, usize)) -> u16 {
         let Cell { workload, threads, .. } = self.plan.cells[cell];
         let phase = self.plan.workloads[workload].phase_of(result);
@@ -292,35 +293,37 @@ impl Judge<'_> {
         (share.unwrap_or(0.0) * f64::from(cpus) / f64::from(threads.min(cpus))).min(0.99)
     }
 
-    fn rests_on_a_control(&self, index: usize, found: ClaimVerdict) -> bool {
+    fn rests_on_a_control(&self, index: usize, verdict: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
-        if let (ClaimQuestion::NoSingleWinner(_), ClaimVerdict::Reversed) = (&part.asked, found) {
-            // That nobody beats an arm may rest on its being as good as another.
+        if let (ClaimQuestion::NoSingleWinner(_), ClaimVerdict::Reversed) = (&part.requested, verdict) {
+            // An unbeaten arm may merely equal another.
             return contrasts.iter().any(|index| self.decision(*index).0 == Decision::Equivalent);
         }
-        // Less than claimed without a direction: nothing was seen.
-        let is_less_of_nothing = found == ClaimVerdict::Less
-            && contrasts.get(1).is_some_and(|direction| self.side(*direction) == Side::Unknown);
+        // Smaller than claimed without a direction: nothing was seen.
+        let is_less_of_nothing = verdict == ClaimVerdict::Smaller
+            && contrasts.get(1).is_some_and(|direction| self.side(*direction) == BoundSide::Unknown);
         is_less_of_nothing
-            || bound_of(&part.asked).is_some_and(|bound| saw_no_effect(bound, found))
-                && !self.is_plain(&part.asked, found, contrasts)
+            || bound_of(&part.requested).is_some_and(|bound| saw_no_effect(bound, verdict))
+                && !self.is_plain(&part.requested, verdict, contrasts)
     }
 
-    /// Whether the machine has fewer processors than a claim takes to see its effect, and a part was found by not seeing one.
-    fn has_too_few_processors(&self, index: usize, found: ClaimVerdict) -> bool {
+    /// True if the machine has fewer processors than a claim requires to show its effect, and a part was decided by its
+    /// absence.
+    fn has_too_few_processors(&self, index: usize, verdict: ClaimVerdict) -> bool {
         let claim = self.plan.trial.claim.as_ref();
         let part = &self.plan.parts[index].part;
         claim.and_then(|claim| claim.cpus).is_some_and(|cpus| self.plan.cpus < cpus)
             && !part.planted
-            && needs_processors(bound_of(&part.asked).unwrap_or(Bound::Above(1.0)), found)
+            && needs_processors(bound_of(&part.requested).unwrap_or(Bound::Above(1.0)), verdict)
     }
 
-    /// Whether a ratio that was allowed to be a little beyond 1 is on the good side of 1: that is seen, and needs no control.
-    fn is_plain(&self, asked: &ClaimQuestion, found: ClaimVerdict, contrasts: &[usize]) -> bool {
-        let (ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. }) = asked else {
+    /// True if a ratio allowed to be a little beyond 1 is on the good side of 1: that is a detected effect, and needs
+    /// no control.
+    fn is_plain(&self, requested: &ClaimQuestion, verdict: ClaimVerdict, contrasts: &[usize]) -> bool {
+        let (ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. }) = requested else {
             return false;
         };
-        let ends = self.standing(contrasts[0]).1.filter(|_| found == ClaimVerdict::Holds);
+        let ends = self.ready_arm(contrasts[0]).1.filter(|_| verdict == ClaimVerdict::Confirmed);
         ends.is_some_and(|(low, high)| match bound {
             Bound::Above(least) => *least < 1.0 && low > 1.0,
             Bound::Below(most) => *most > 1.0 && high < 1.0,
@@ -331,35 +334,35 @@ impl Judge<'_> {
     fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
         let ClaimPart { part, contrasts, watched } = &self.plan.parts[index];
         let cells = contrasts.iter().flat_map(|index| self.plan.contrasts[*index].cells());
-        if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {
-            return ClaimVerdict::CannotRun;
+        if cells.into_iter().any(|cell| self.unsupported(cell).is_some()) {
+            return ClaimVerdict::NotTestable;
         }
-        match &part.asked {
+        match &part.requested {
             ClaimQuestion::Ratio { bound, .. }
             | ClaimQuestion::Slope { bound, .. }
             | ClaimQuestion::Amount { bound, .. } => self.bounded(*bound, contrasts),
             ClaimQuestion::Better { .. } => match self.decision(contrasts[0]).0 {
-                Decision::Faster => ClaimVerdict::Holds,
+                Decision::Faster => ClaimVerdict::Confirmed,
                 Decision::Slower => ClaimVerdict::Reversed,
                 Decision::Equivalent => ClaimVerdict::NoDifference,
                 Decision::Undecided => ClaimVerdict::Undecided,
             },
             ClaimQuestion::Works(_) => self.works(watched[0]),
             ClaimQuestion::Fails(_) => match self.works(watched[0]) {
-                ClaimVerdict::Holds => ClaimVerdict::Reversed,
-                ClaimVerdict::Reversed => ClaimVerdict::Holds,
+                ClaimVerdict::Confirmed => ClaimVerdict::Reversed,
+                ClaimVerdict::Reversed => ClaimVerdict::Confirmed,
                 other => other,
             },
             ClaimQuestion::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
         }
     }
 
-    /// Whether all cells of a contrast ran at the limit of a modelled device.
+    /// True if all cells of a contrast ran at the limit of a modelled device.
     pub(super) fn is_at_ceiling(&self, contrast: usize) -> bool {
         self.plan.contrasts[contrast].figures().all(|figure| self.has_reached_a_limit(figure))
     }
 
-    /// Whether some cell of a contrast did, so that it could have been faster.
+    /// True if some cell of a contrast did, so that it could have been faster.
     pub(super) fn is_at_limit(&self, contrast: usize) -> bool {
         self.plan.contrasts[contrast].figures().any(|figure| self.has_reached_a_limit(figure))
     }
@@ -375,44 +378,44 @@ impl Judge<'_> {
         is_at_limit(self.plan.trial.device_of(arm), bytes, rate, unit)
     }
 
-    /// Where a figure lies by one contrast. Where less is better the statistics have the roles exchanged.
-    fn side(&self, contrast: usize) -> Side {
+    /// The side of a figure by one contrast. If less is better the statistics have the roles exchanged.
+    fn side(&self, contrast: usize) -> BoundSide {
         let less = less_is_better(self.plan, &self.plan.contrasts[contrast]);
         match (self.decision(contrast).0, less) {
-            (Decision::Faster, false) | (Decision::Slower, true) => Side::Above,
-            (Decision::Slower, false) | (Decision::Faster, true) => Side::Below,
-            (Decision::Equivalent, _) => Side::Same,
-            (Decision::Undecided, _) => Side::Unknown,
+            (Decision::Faster, false) | (Decision::Slower, true) => BoundSide::Above,
+            (Decision::Slower, false) | (Decision::Faster, true) => BoundSide::Below,
+            (Decision::Equivalent, _) => BoundSide::Same,
+            (Decision::Undecided, _) => BoundSide::Unknown,
         }
     }
 
     fn bounded(&self, bound: Bound, contrasts: &[usize]) -> ClaimVerdict {
         let (wanted, unwanted) = match bound {
-            Bound::Above(_) => (Side::Above, Side::Below),
-            Bound::Below(_) => (Side::Below, Side::Above),
+            Bound::Above(_) => (BoundSide::Above, BoundSide::Below),
+            Bound::Below(_) => (BoundSide::Below, BoundSide::Above),
             Bound::Within(_) => {
                 return match self.side(contrasts[0]) {
-                    Side::Same => ClaimVerdict::Holds,
-                    Side::Above | Side::Below => ClaimVerdict::Reversed,
-                    Side::Unknown => ClaimVerdict::Undecided,
+                    BoundSide::Same => ClaimVerdict::Confirmed,
+                    BoundSide::Above | BoundSide::Below => ClaimVerdict::Reversed,
+                    BoundSide::Unknown => ClaimVerdict::Undecided,
                 };
             }
         };
         let of_bound = self.side(contrasts[0]);
         let Some(direction) = contrasts.get(1) else {
             return match of_bound {
-                side if side == wanted => ClaimVerdict::Holds,
+                side if side == wanted => ClaimVerdict::Confirmed,
                 side if side == unwanted => ClaimVerdict::Reversed,
-                Side::Same => ClaimVerdict::NoDifference,
+                BoundSide::Same => ClaimVerdict::NoDifference,
                 _ => ClaimVerdict::Undecided,
             };
         };
         let ((_, is_futile), side) = (self.decision(*direction), self.side(*direction));
         match side {
-            _ if of_bound == wanted => ClaimVerdict::Holds,
+            _ if of_bound == wanted => ClaimVerdict::Confirmed,
             side if side == unwanted => ClaimVerdict::Reversed,
-            Side::Same => ClaimVerdict::NoDifference,
-            side if of_bound == unwanted && (side == wanted || is_futile) => ClaimVerdict::Less,
+            BoundSide::Same => ClaimVerdict::NoDifference,
+            side if of_bound == unwanted && (side == wanted || is_futile) => ClaimVerdict::Smaller,
             _ => ClaimVerdict::Undecided,
         }
     }
@@ -422,18 +425,18 @@ impl Judge<'_> {
         if self.is_out(cell) {
             ClaimVerdict::Reversed
         } else if self.samples(cell, 0).len() >= rounds.min(WORKING_ROUNDS) {
-            ClaimVerdict::Holds
+            ClaimVerdict::Confirmed
         } else {
             ClaimVerdict::Undecided
         }
     }
 
-    /// Holds if every arm is beaten somewhere. The other way round if one is the best, or as good, everywhere.
+    /// Confirmed if every arm is beaten somewhere. The other way round if one is the best, or as good, everywhere.
     fn no_single_winner(&self, groups: &[Vec<Spot>], contrasts: &[usize]) -> ClaimVerdict {
         let mut arms: Vec<usize> = groups.iter().flatten().map(|spot| spot.arm).collect();
         arms.sort_unstable();
         arms.dedup();
-        // By arm: whether it is beaten somewhere, and whether nobody can beat it any more.
+        // By arm: whether it is beaten somewhere, and whether it is certain to stay unbeaten.
         let stands = arms.iter().map(|arm| {
             let mut is_beaten = false;
             let mut is_open = false;
@@ -451,7 +454,7 @@ impl Judge<'_> {
         });
         let stands: Vec<(bool, bool)> = stands.collect();
         if stands.iter().all(|(is_beaten, _)| *is_beaten) {
-            ClaimVerdict::Holds
+            ClaimVerdict::Confirmed
         } else if stands.iter().any(|(is_beaten, is_open)| !is_beaten && !is_open) {
             ClaimVerdict::Reversed
         } else {
@@ -459,7 +462,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is found about the whole claim so far. None if the trial is there for no claim.
+    /// The verdict on the whole claim so far. None for a trial without a claim.
     pub fn claim(&self) -> Option<ClaimVerdict> {
         let claim = self.plan.trial.claim.as_ref()?;
         if claim.question {
@@ -470,23 +473,26 @@ impl Judge<'_> {
             let is_measured = is_known && !is_open;
             return Some(if is_measured { ClaimVerdict::Measured } else { ClaimVerdict::Undecided });
         }
-        let found = |index: usize| (self.part(index), self.plan.parts[index].part.planted);
+        let verdict = |index: usize| (self.part(index), self.plan.parts[index].part.planted);
         let (planted, claimed): (Vec<_>, Vec<_>) =
-            (0..self.plan.parts.len()).map(found).partition(|(_, is_planted)| *is_planted);
-        // What is planted was not claimed: that it is seen is no part of the answer; where it is not, nothing is.
-        let unseen =
-            planted.into_iter().map(|(found, _)| found).filter(|found| *found != ClaimVerdict::Holds).max();
-        unseen.or_else(|| whole(&claimed.into_iter().map(|(found, _)| found).collect::<Vec<_>>()))
+            (0..self.plan.parts.len()).map(verdict).partition(|(_, is_planted)| *is_planted);
+        // Planted effects are not claimed: detecting them is no part of the answer; not detecting them voids it.
+        let unseen = planted
+            .into_iter()
+            .map(|(verdict, _)| verdict)
+            .filter(|verdict| *verdict != ClaimVerdict::Confirmed)
+            .max();
+        unseen.or_else(|| whole(&claimed.into_iter().map(|(verdict, _)| verdict).collect::<Vec<_>>()))
     }
 
-    /// Whether a contrast no longer matters, as the part it is of is settled without it.
+    /// True if a contrast no longer matters, as its part is settled without it.
     pub(super) fn is_moot(&self, contrast: usize) -> bool {
         let of = |part: &ClaimPart| part.contrasts.contains(&contrast);
         let part = self.plan.parts.iter().position(of);
         part.is_some_and(|part| self.part(part) != ClaimVerdict::Undecided)
     }
 
-    /// Whether a cell is run to see that it works, and has not been seen often enough.
+    /// True if a cell is run to check that it works, and has too few runs yet.
     pub(super) fn is_watched(&self, cell: usize) -> bool {
         let parts = self.plan.parts.iter().enumerate();
         parts
@@ -504,34 +510,34 @@ mod tests {
 
     #[test]
     fn a_claim_has_never_the_worst_word_of_its_parts() {
-        for (parts, found) in [
-            (vec![Holds, Holds], Some(Holds)),
-            (vec![Holds, Holds, NoDifference], Some(InPart)),
-            (vec![Holds, Reversed, CannotTell], Some(InPart)),
+        for (parts, verdict) in [
+            (vec![Confirmed, Confirmed], Some(Confirmed)),
+            (vec![Confirmed, Confirmed, NoDifference], Some(PartlyConfirmed)),
+            (vec![Confirmed, Reversed, Insensitive], Some(PartlyConfirmed)),
             (vec![Reversed, Reversed], Some(Reversed)),
-            (vec![Reversed, NoDifference], Some(InPart)),
-            (vec![Less, NoDifference], Some(Less)),
-            (vec![NoDifference, CannotTell], Some(NoDifference)),
-            (vec![Less, CannotTell], Some(Less)),
-            (vec![Holds, CannotTell], Some(CannotTell)),
-            (vec![Holds, CannotRun, CannotTell], Some(CannotRun)),
+            (vec![Reversed, NoDifference], Some(PartlyConfirmed)),
+            (vec![Smaller, NoDifference], Some(Smaller)),
+            (vec![NoDifference, Insensitive], Some(NoDifference)),
+            (vec![Smaller, Insensitive], Some(Smaller)),
+            (vec![Confirmed, Insensitive], Some(Insensitive)),
+            (vec![Confirmed, NotTestable, Insensitive], Some(NotTestable)),
             (vec![Reversed, Undecided], Some(Undecided)),
-            (vec![Holds, Undecided], Some(Undecided)),
-            (vec![Less, NoDifference, Undecided], Some(Undecided)),
+            (vec![Confirmed, Undecided], Some(Undecided)),
+            (vec![Smaller, NoDifference, Undecided], Some(Undecided)),
             (vec![], None),
         ] {
-            assert_eq!(whole(&parts), found, "{parts:?}");
+            assert_eq!(whole(&parts), verdict, "{parts:?}");
         }
     }
 
     #[test]
     fn a_claim_is_known_with_open_parts_where_they_could_not_change_it() {
-        let any = [Holds, Undecided, CannotTell, CannotRun, Less, NoDifference, Reversed];
+        let any = [Confirmed, Undecided, Insensitive, NotTestable, Smaller, NoDifference, Reversed];
         let (mut known, mut open) = (0, 0);
         for (a, b) in any.iter().flat_map(|a| any.iter().map(move |b| (*a, *b))) {
             let of = |c: ClaimVerdict| whole(&[a, b, c]).unwrap();
             let last: Vec<_> = any.iter().filter(|c| **c != Undecided).map(|c| of(*c)).collect();
-            let could_be_said = !last.contains(&Undecided) && last.iter().all(|found| *found == last[0]);
+            let could_be_said = !last.contains(&Undecided) && last.iter().all(|verdict| *verdict == last[0]);
             assert_eq!(of(Undecided), if could_be_said { last[0] } else { Undecided }, "{a:?} {b:?}");
             if could_be_said { known += 1 } else { open += 1 }
         }

@@ -1,4 +1,4 @@
-//! The parts of a claim in words.
+//! Texts for the parts of a claim.
 
 use super::plan::Plan;
 use fstrial_model::{
@@ -7,14 +7,14 @@ use fstrial_model::{
 };
 use std::fmt::Write as _;
 
-/// What a part looks at, in words.
+/// Subject of a part, as text.
 pub fn subject(plan: &Plan, part: &Part) -> String {
     let name = |spot: &Spot| spot_name(plan, spot);
     let of = match part.metric {
         Metric::Throughput => String::new(),
         metric => format!("{} of ", metric.name()),
     };
-    match &part.asked {
+    match &part.requested {
         ClaimQuestion::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
         ClaimQuestion::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
         ClaimQuestion::Slope { cells, .. } => {
@@ -30,7 +30,7 @@ pub fn subject(plan: &Plan, part: &Part) -> String {
     }
 }
 
-/// A cell by what tells it from the others of its trial.
+/// A cell by its distinguishing properties in its trial.
 pub fn spot_name(plan: &Plan, spot: &Spot) -> String {
     let workload = &plan.workloads[spot.workload];
     let mut name = plan.trial.arms[spot.arm].name.clone();

@@ -1,4 +1,4 @@
-//! A contrast: what is asked of the statistics about it, the pairs that its rounds give, and where it is.
+//! A contrast: its question to the statistics, the pairs of its rounds, and its state.
 
 use super::{
     cell::{Ask, Contrast},
@@ -20,7 +20,7 @@ pub struct ContrastState {
     pub a: String,
     /// The arm (or workload) it is measured against.
     pub b: String,
-    /// Whether it is a ratio of two ratios: of the same two arms at two places.
+    /// True for a ratio of two ratios: of the same two arms at two places.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_lead: bool,
     /// The workload; the arm, if workloads are compared.
@@ -29,7 +29,7 @@ pub struct ContrastState {
     pub phase: String,
     pub threads: u16,
     pub metric: Metric,
-    /// Whether less of it is better: of latencies, and of some numbers that other programs print.
+    /// True if less is better: for latencies, and some numbers of other programs.
     pub less_is_better: bool,
     pub verdict: Outcome,
     /// `a` over `b` on the metric itself: 1.42 is 42 % more operations, or 42 % more latency. None without rounds.
@@ -39,60 +39,60 @@ pub struct ContrastState {
     pub interval_level: f64,
     /// Rounds it rests on.
     pub rounds: usize,
-    /// Whether the trial goes on for its sake.
+    /// True if the trial continues for its sake.
     pub open: bool,
-    /// Whether it is one of those that keep a trial going.
+    /// True if it is one of those that keep a trial going.
     pub holds_open: bool,
-    /// Between which numbers of rounds in all the verdict of an undecided one comes, with a chance of 80 %; none without an
-    /// interval, and where a decision is out of reach.
+    /// Range of total rounds within which an undecided one is decided, with a probability of 80 %; none without an
+    /// interval, and if a decision is out of reach.
     pub rounds_needed: Option<(u64, u64)>,
-    /// Whether it was given up, as a decision in time was too unlikely.
+    /// True if it was given up, as a decision in time was too unlikely.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
     /// Its own interval excludes 1, but not at the level that many contrasts together ask for.
     pub suggestive: bool,
     /// A quantile without enough operations in a run.
     pub too_few_operations: bool,
-    /// What `a` is there for, if it is a control of `b`.
+    /// Purpose of `a`, if it is a control of `b`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
+    /// For an undecided one the narrowest of some bands that it was shown to be in, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_percent: Option<f64>,
-    /// Whether that is so near that either will do, and the interval does not exclude 1: up to 10 % of differences that matter
-    /// from 3 % on, and of other bands in proportion, but never more than 10 %.
+    /// True if that is close enough for either to do, and the interval includes 1: up to 10 % for bands from 3 % on, in
+    /// proportion for other bands, but never more than 10 %.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub near: bool,
-    /// Inside the band, but the control has not been told from its arm yet.
+    /// Inside the band, but the control is not decided yet.
     pub waits_for_control: bool,
     /// The ratio of all that both did over all rounds, of throughput only.
     pub total_ratio: Option<f64>,
     /// Undecided only because the total ratio does not bear out the typical one.
     pub waits_for_total: bool,
-    /// Whether the rounds show that the total ratio is another than that of a typical round.
+    /// True if the rounds show that the total ratio differs from that of a typical round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub total_is_apart: bool,
     /// The share of an arm's runs, in percent, that may stall although none of those that it rests on did, with 95 %.
     pub unseen_stalls_percent: f64,
 }
 
-/// What a control says of the contrasts next to it.
+/// Result of a control for the contrasts next to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assay {
-    /// No control was asked for, or none can run there.
+    /// No control was requested, or none can run there.
     Unasked,
-    /// The planted slowdown cost about what was planted: more than half of it, and less than twice.
+    /// The planted slowdown had about its planted size: more than half of it, and less than twice.
     Seen,
-    /// Not told yet.
+    /// Not known yet.
     Unknown,
-    /// It cost less than half of what was planted: something else sets the pace.
+    /// It had less than half of its planted size: another resource is the bottleneck.
     Unseen,
-    /// It cost more than twice of it: what it shows is not what was planted.
+    /// It had more than twice its planted size: the measured slowdown has another cause.
     Overdosed,
 }
 
-/// What of a control is slower than of its arm.
+/// The slowed part of a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lever {
@@ -102,14 +102,14 @@ pub enum Lever {
     Device,
 }
 
-/// A control and what it found.
+/// A control and its result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Control {
     /// The slowdown that was planted.
     pub planted: Percent,
-    /// Where it was planted.
+    /// Its slowed part.
     pub lever: Lever,
-    /// Whether it was seen.
+    /// Its detection.
     pub found: Assay,
 }
 
@@ -147,8 +147,8 @@ impl ContrastState {
         }
     }
 
-    /// Where the ratio of all that was done is surely another than that of a typical round: the one that looks better in a
-    /// typical round than it is in all.
+    /// For a total ratio that certainly differs from that of a typical round: the arm that looks better in a typical
+    /// round than in total.
     pub fn faster_between_stalls(&self) -> Option<&str> {
         let (typical, total) = (self.ratio?, self.total_ratio?);
         let better = if (typical > total) == self.less_is_better { &self.b } else { &self.a };
@@ -156,7 +156,7 @@ impl ContrastState {
     }
 }
 
-/// What is decided about a contrast.
+/// Decision about a contrast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -164,26 +164,26 @@ pub enum Outcome {
     Faster,
     /// `a` is worse than `b`.
     Slower,
-    /// The difference lies inside the band that does not matter.
+    /// The difference is inside the band of negligible ones.
     Equivalent,
     /// Inside the band, and so was a slowdown that was planted: nothing could have been seen there.
-    CannotTell,
+    Insensitive,
     Undecided,
     /// One of the two failed; there is no ratio.
     Failed,
     /// One of the two cannot do it, which is an answer; there is no ratio.
-    Cannot,
+    Unsupported,
 }
 
 impl Outcome {
-    /// Whether it says on which side `a` is of `b`, or that the difference does not matter.
+    /// True if it is on one side, or the difference is negligible.
     pub const fn is_decided(self) -> bool {
         matches!(self, Self::Faster | Self::Slower | Self::Equivalent)
     }
 }
 
-/// Whether two arms that were shown to lie within this fraction of each other are near enough for either to do, where
-/// differences up to `band` do not matter.
+/// True if two arms shown to be within this fraction of each other are close enough for either to do, with a band of
+/// `band`.
 pub(super) fn is_near(within: f64, band: f64) -> bool {
     within <= NEAR.min(band * NEAR / USUAL_BAND).max(band) + 1e-9
 }
@@ -215,8 +215,8 @@ pub fn inverse((low, high): (f64, f64)) -> (f64, f64) {
     (high.recip(), low.recip())
 }
 
-/// The pairs that may be judged now that a round of two cells is in. Less is better: the roles are exchanged, and
-/// exchanged back for display. `tail` is there for quantiles, and gathers the rounds before.
+/// The pairs that may be judged after a round of two cells. If less is better, the roles are exchanged, and exchanged
+/// back for display. `tail` is for quantiles, and gathers the rounds before.
 pub(super) fn paired(
     metric: Metric,
     less: bool,
@@ -246,8 +246,8 @@ pub(super) fn weighted_sum(metric: Metric, less: bool, weights: &[f64], found: &
     Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), done: None })
 }
 
-/// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so
-/// that where no level differs the sign of their sum is as random as that of a pair.
+/// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to zero, so that
+/// without differences between levels the sign of their sum is as random as that of a pair.
 pub(super) fn slope_weights(threads: &[u16]) -> Vec<f64> {
     let x: Vec<f64> = threads.iter().map(|threads| f64::from(*threads).log2()).collect();
     #[expect(clippy::cast_precision_loss, reason = "a handful of levels")]
@@ -271,7 +271,7 @@ pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better:
     Question { holds_open: contrast.holds_open, ..question }
 }
 
-/// Whether less of what a contrast looks at is better.
+/// True if less of a contrast's metric is better.
 pub(super) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
     let workload = plan.cells[contrast.a].workload;
     contrast.metric.less_is_better(&plan.results[workload][contrast.result_a])

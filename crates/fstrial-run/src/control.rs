@@ -1,7 +1,7 @@
-//! Whether a trial could have seen a difference: what its controls found, and which verdicts rest on that.
+//! Assay sensitivity of a trial: the results of its controls, and the verdicts that depend on them.
 //!
-//! A control begins where a contrast next to it looks like no difference after a few rounds, and runs while anything rests on
-//! it. On a modelled device that is made slower where the load's handicap does not show.
+//! A control begins when a contrast next to it looks like no difference after a few rounds, and runs while anything
+//! depends on it. On a modelled device the device itself is slowed if the load's handicap does not show.
 
 use super::{
     cell::{Cell, Contrast},
@@ -15,7 +15,7 @@ use fstrial_stats::Decision;
 const FIRST: usize = 6;
 
 impl Judge<'_> {
-    /// What a control has found, by the index of its contrast.
+    /// Result of a control, by the index of its contrast.
     pub(super) fn found_by(&self, control: usize) -> Assay {
         match self.decision(control).0 {
             Decision::Equivalent => Assay::Seen,
@@ -25,7 +25,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What a contrast is a control of, and what it found; none of others.
+    /// The arm of a control contrast, and its result; none for others.
     pub(super) fn control(&self, index: usize) -> Option<Control> {
         let planted = self.plan.contrasts[index].dose.filter(|_| self.is_control(index))?;
         Some(Control { planted, lever: self.lever(index), found: self.found_by(index) })
@@ -36,27 +36,27 @@ impl Judge<'_> {
         if arm.handicap.is_some() { Lever::Load } else { Lever::Device }
     }
 
-    /// What the controls of a contrast's cells say; the worst of them, as a ceiling at one level hides what is between two. That
-    /// a slower device is seen says nothing where the arms are held up by its limit.
+    /// The worst result of the controls of a contrast's cells, as a ceiling at one level hides differences between two.
+    /// Detecting a slower device says nothing if the arms are held up by its limit.
     pub(super) fn assay(&self, index: usize) -> Assay {
         if self.plan.trial.arms.iter().all(|arm| arm.control_of.is_none()) {
             return Assay::Unasked;
         }
         let first = self.controls_of(index).filter(|control| !self.is_second(*control));
-        let found = first.map(|control| match self.other_lever(control, Lever::Device) {
+        let matched = first.map(|control| match self.other_lever(control, Lever::Device) {
             Some(other) if self.is_passed_on(control) && !self.is_at_ceiling(index) => self.found_by(other),
             _ => self.found_by(control),
         });
         let without = || if self.lacks_its_control(index) { Assay::Unknown } else { Assay::Unasked };
-        found.max().unwrap_or_else(without)
+        matched.max().unwrap_or_else(without)
     }
 
-    /// Whether a control is there for where another one does not show.
+    /// True for a fallback control.
     fn is_second(&self, control: usize) -> bool {
         self.lever(control) == Lever::Device && self.other_lever(control, Lever::Load).is_some()
     }
 
-    /// Whether a control of the load has not shown, or will not tell.
+    /// True if a control of the load was not detected, or will not be decided.
     fn is_passed_on(&self, control: usize) -> bool {
         match self.found_by(control) {
             Assay::Unseen => true,
@@ -87,7 +87,7 @@ impl Judge<'_> {
         all.filter(|other| self.is_control(*other) && self.is_beside(&self.plan.contrasts[*other], contrast))
     }
 
-    /// Whether a control's cell has the workload, the level and the result of a contrast's cell, and its dose.
+    /// True if a control's cell has the workload, the level and the result of a contrast's cell, and its dose.
     fn is_beside(&self, control: &Contrast, contrast: &Contrast) -> bool {
         let of = self.plan.cells[control.a];
         (contrast.metric, contrast.dose) == (control.metric, control.dose)
@@ -98,12 +98,12 @@ impl Judge<'_> {
             })
     }
 
-    /// Whether a contrast is of a control with its arm.
+    /// True for a contrast of a control with its arm.
     pub(super) fn is_control(&self, index: usize) -> bool {
         self.plan.is_control(self.plan.contrasts[index].a)
     }
 
-    /// Whether any contrast rests on a control that has found nothing yet.
+    /// True if any contrast depends on a control without a result yet.
     pub(super) fn is_wanted(&self, control: usize) -> bool {
         let first = self.other_lever(control, Lever::Load).filter(|_| self.is_second(control));
         let is_its_turn =
@@ -119,14 +119,15 @@ impl Judge<'_> {
             })
     }
 
-    /// Whether the estimate of a contrast lies inside half of its dose: what rests on a control lies nearer to 1 than that.
+    /// True if the estimate of a contrast is inside half of its dose: findings that depend on a control are closer to 1
+    /// than that.
     fn looks_the_same(&self, index: usize) -> bool {
         let band = self.plan.contrasts[index].dose.map_or(0.0, |dose| (dose.fraction() / 2.0).ln_1p());
         let (rounds, estimate) = self.estimate(index);
         rounds >= FIRST && estimate.is_some_and(|log| log.abs() < band)
     }
 
-    /// Whether a contrast, or the part of the claim that it is of, is about to be told as no difference.
+    /// True if a contrast, or its part of the claim, is about to be reported as no difference.
     fn saw_nothing(&self, index: usize) -> bool {
         let part = self.plan.parts.iter().position(|part| part.contrasts.contains(&index));
         match part {
@@ -135,8 +136,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a control was asked for next to a contrast, and there is none of its dose: it is not one of those that the trial
-    /// decides on, or the control was planted by hand, or in trials of old.
+    /// True if a control was requested next to a contrast, and there is none of its dose: it is not one that the trial
+    /// decides on, or the control was planted by hand, or in old trials.
     fn lacks_its_control(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         let may_have_one = contrast.dose.is_some() || !contrast.holds_open;

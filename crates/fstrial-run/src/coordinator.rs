@@ -37,9 +37,9 @@ use fstrial_model::{
 };
 use fstrial_store::{StoreError, TrialStatus};
 
-/// What the coordinator needs in addition to the plan.
+/// Inputs of the coordinator in addition to the plan.
 pub struct Context<'a, 'w> {
-    /// Where jobs go: the places of the plan, in its order; of boots the one that runs.
+    /// Destinations of jobs: the places of the plan, in its order; of boots the running one.
     pub places: &'a mut [Box<dyn Place + 'w>],
     pub clock: &'a dyn Clock,
     pub listener: &'a mut dyn Listener,
@@ -47,7 +47,7 @@ pub struct Context<'a, 'w> {
     pub interrupt: &'a Interrupt,
     /// When the budget ends, by the clock.
     pub deadline: Nanos,
-    /// What a budget that nobody gave may be raised to, once the first round was timed.
+    /// The upper limit of a default budget, applied once the first round is timed.
     pub longest: Option<Nanos>,
     /// This boot, where arms are at boots of this host.
     pub booted: Option<Booted>,
@@ -57,7 +57,7 @@ pub struct Context<'a, 'w> {
 pub enum Reason {
     /// No contrast is open any more: each is decided, or was given up because a decision in time was too unlikely.
     Settled,
-    /// The budget, or the number of rounds asked for, ended.
+    /// The budget, or the requested number of rounds, ended.
     BudgetEnded,
     /// Ctrl-C.
     Interrupted,
@@ -68,12 +68,12 @@ pub enum Reason {
 pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
-    /// Of the arms, in their order; none of those that were not built.
+    /// By arm, in order; none for those that were not built.
     pub facts: Vec<Option<ArmFacts>>,
-    /// What differs between arms in addition to what was asked for.
+    /// Unrequested differences between arms.
     pub audit: Vec<String>,
     pub reason: Reason,
-    /// The last round that has a run, earlier sessions included; not one that is to continue in another boot.
+    /// The last round with a run, earlier sessions included; not one that is to continue in another boot.
     pub rounds: u32,
     /// Time that the last complete round took, for advice.
     pub round_time: Option<Nanos>,
@@ -97,7 +97,7 @@ impl<'a> Finished<'a> {
         Self { all, facts, audit, reason, rounds, round_time, next_boot }
     }
 
-    /// What is known of an arm, by its index.
+    /// Facts of an arm, by its index.
     pub fn facts_of(&self, arm: usize) -> Option<&ArmFacts> {
         self.facts.get(arm)?.as_ref()
     }
@@ -107,7 +107,7 @@ impl<'a> Finished<'a> {
         Some(&self.all).filter(|judge| judge.has_begun())
     }
 
-    /// How the store has it.
+    /// Its stored form.
     pub fn status(&self) -> TrialStatus {
         match self.reason {
             Reason::Interrupted | Reason::Reboot => TrialStatus::Interrupted,
@@ -116,7 +116,7 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// Whether every contrast that was to be decided is; or the claim, if it is there for one.
+    /// True if every contrast to be decided is; or the claim, if there is one.
     pub fn is_decided(&self) -> bool {
         let Some(judge) = self.judge() else { return false };
         if let Some(verdict) = judge.claim() {
@@ -134,29 +134,29 @@ pub struct Coordinator<'a, 'w, 'p> {
     plan: &'p Plan,
     context: Context<'a, 'w>,
     judge: Judge<'p>,
-    /// What files hold, on all devices.
+    /// Content of files, on all devices.
     data: Data,
     run_time: Vec<Option<Nanos>>,
     round: u32,
     times: RoundTimes,
-    /// The filesystems that are put back, and how; none if they are made again.
+    /// The filesystems to restore, and the method; none if they are made again.
     restored: Vec<(Shared, StateTask)>,
-    /// What a run of each arm costs in addition to its load, as far as that is known.
+    /// Cost of a run of each arm in addition to its load, as far as known.
     overhead: Vec<Nanos>,
 }
 
-/// How a job ended, with what the worker said before.
-type Answer = (JobOutcome, Said);
+/// The end of a job, with the worker's earlier reports.
+type JobResult = (JobOutcome, WorkerReports);
 
-/// What a worker says of an arm.
+/// A worker's reports on an arm.
 #[derive(Default)]
-struct Said {
+struct WorkerReports {
     facts: Option<(ArmFacts, Vec<String>)>,
     space: Space,
     prepared: Option<(StateFigures, String)>,
 }
 
-/// What files hold: the same at every place, so what suits the one that can keep only that.
+/// Content of files: the same at every place, so that of the most restricted one.
 fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     let all = places.iter().map(|place| place.data());
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
@@ -248,7 +248,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         })
     }
 
-    /// Builds every arm that is here once without load: what cannot be built is detected before the first round.
+    /// Builds every local arm once without load: unbuildable ones are detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<Option<ArmFacts>>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
@@ -259,10 +259,10 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             let job = self.job(index, None)?;
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
-            let (ended, said) = self.send_until_not_lost(index, &job)?;
+            let (ended, text) = self.send_until_not_lost(index, &job)?;
             let took = Nanos(self.context.clock.now().0 - began.0);
             self.overhead[index] = self.overhead[index].max(took);
-            match (ended, said.facts) {
+            match (ended, text.facts) {
                 (JobOutcome::Interrupted, _) => return Ok(None),
                 (JobOutcome::Failed(failure), _) => {
                     return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
@@ -272,7 +272,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                     all.push(Some(facts));
                 }
                 (JobOutcome::Measured(_), None) => {
-                    let fault = ExpectedError::Fault(format!("a worker said nothing about arm {name}"));
+                    let fault = ExpectedError::Fault(format!("a worker reported nothing about arm {name}"));
                     return Err(self.blame(index, fault));
                 }
             }
@@ -281,7 +281,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     /// Sends a job again as long as it is lost for our own reasons, and not too often.
-    fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+    fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<JobResult, ExpectedError> {
         for _ in 1..MAX_LOST {
             match self.send(arm, job)? {
                 (JobOutcome::Failed(failure), _) if failure.kind == FailureKind::Lost => {
@@ -294,16 +294,16 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     /// Sends a job to the place of its arm and passes its stages on to the listeners.
-    fn send(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+    fn send(&mut self, arm: usize, job: &Job) -> Result<JobResult, ExpectedError> {
         let (several, index) = (self.plan.places.len() > 1, self.place_of(arm));
         let Context { places, listener, .. } = &mut self.context;
         let place = &mut places[index];
         let machine = several.then(|| place.environment().machine_facts());
-        let mut seen = Said::default();
-        let mut heard = Ok(());
+        let mut seen = WorkerReports::default();
+        let mut received = Ok(());
         let mut tell = |event| {
-            if heard.is_ok() {
-                heard = listener.hear(&event);
+            if received.is_ok() {
+                received = listener.hear(&event);
             }
         };
         let ended = place.run(job, &mut |message| match message {
@@ -322,7 +322,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
             WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } => {}
         });
-        // What ends us may have ended a program of the run first: a scheduler signals all processes of a job.
+        // The cause of our end may have ended a program of the run first: a scheduler signals all processes of a job.
         let is_ours = |failure: &RunFailure| {
             let interrupt = self.context.interrupt;
             failure.kind != FailureKind::CleanUp && interrupt.is_raised() && !interrupt.is_time_over()
@@ -331,10 +331,10 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             JobOutcome::Failed(failure) if is_ours(&failure) => JobOutcome::Interrupted,
             ended => ended,
         };
-        heard.map(|()| (ended, seen))
+        received.map(|()| (ended, seen))
     }
 
-    /// Whether an arm is built at a place that is there: not one of another boot.
+    /// True if an arm is built at an available place: not on another boot.
     pub(super) fn is_here(&self, arm: usize) -> bool {
         self.context.booted.is_none_or(|booted| booted.place == self.plan.place_of[arm])
     }
@@ -384,7 +384,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         }
     }
 
-    /// What the interruption was.
+    /// Kind of the interruption.
     fn stopped(&self) -> Reason {
         if self.context.interrupt.is_time_over() { Reason::BudgetEnded } else { Reason::Interrupted }
     }
@@ -408,7 +408,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell))
     }
 
-    /// Whether a run of this cell should end in time. In the first round a default budget counts as raised to its upper limit.
+    /// True if a run of this cell should end in time. In the first round a default budget counts as raised to its upper
+    /// limit.
     fn has_time_for(&self, cell: usize) -> bool {
         let longest = self.context.longest.filter(|_| !self.judge.has_begun()).unwrap_or_default();
         let more = longest.0.saturating_sub(self.plan.trial.trial.budget.0);
@@ -467,18 +468,18 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         Ok(ended)
     }
 
-    /// Tells what the time of the first complete round means for the budget.
+    /// Reports the consequences of the first complete round's time for the budget.
     fn tell_time(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
         self.extend(round_time)?;
         let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
         let fit = affordable.saturating_add(self.round);
-        let asked = self.plan.trial.trial.rounds;
-        let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
+        let requested = self.plan.trial.trial.rounds;
+        let fit = fit.min(requested.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
-        let warning = forecast::too_few(fit, asked, least, round_seconds, &forecast::fewer(self.plan));
+        let warning = forecast::too_few(fit, requested, least, round_seconds, &forecast::fewer(self.plan));
         let left = self.left_at_most(self.round, round_time);
         self.tell(&Event::FirstRoundTimed {
-            asked,
+            requested,
             fit,
             round_seconds,
             least,
@@ -487,7 +488,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         })
     }
 
-    /// Raises a budget that nobody gave, where rounds like the first are too long for a verdict in it, and where one comes soon.
+    /// Raises a default budget, if rounds like the first are too long for a verdict in it, and one comes soon.
     fn extend(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
         let Some(longest) = self.context.longest.filter(|_| self.plan.trial.trial.rounds.is_none()) else {
             return Ok(());
@@ -515,7 +516,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         self.run_cell(cell, slot).map_err(|error| self.blame(self.plan.cells[cell].arm, error))
     }
 
-    /// What would be a fault of ours, if no agent had sent what it is about.
+    /// Attributes an internal error to the agent, if its input came from one.
     fn blame(&self, arm: usize, error: ExpectedError) -> ExpectedError {
         let Some(name) = &self.plan.places[self.plan.place_of[arm]] else { return error };
         let what = match error {
@@ -525,7 +526,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         };
         ExpectedError::Place {
             name: name.clone(),
-            what: format!("its agent sent something that makes no sense: {what}"),
+            what: format!("its agent sent an invalid message: {what}"),
             hint: Some("use the same fstrial there, and look at the host of the place".into()),
             code: exit_code::SETUP_FAILED,
         }
@@ -551,7 +552,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 return Err(ExpectedError::Fault("a worker measured nothing".into()));
             }
         };
-        // A failed run says nothing about how long the next one takes: one that hung took minutes.
+        // A failed run does not predict the time of the next one: one that hung took minutes.
         if outcome.is_ok() {
             self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
         }
@@ -588,7 +589,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     fn take_failure(&mut self, cell: usize, failure: RunFailure) -> Result<(), ExpectedError> {
         let context = self.plan.cell_name(cell);
         match failure.kind {
-            FailureKind::ArmFailed | FailureKind::Cannot => self.judge.take_run(cell, Err(failure)),
+            FailureKind::ArmFailed | FailureKind::Unsupported => self.judge.take_run(cell, Err(failure)),
             FailureKind::Lost => {
                 self.judge.take_run(cell, Err(failure.clone()));
                 if let Some(times) = self.judge.lost_too_often(cell) {

@@ -1,4 +1,4 @@
-//! How every contrast came to its current state, round by round: what people look at to see a decision being made.
+//! The course of every contrast to its current state, round by round: to watch a decision being made.
 //!
 //! A function of the rounds. The one place where those that were run before are judged again.
 
@@ -15,7 +15,7 @@ pub struct Course {
 pub struct CoursePoint {
     /// The round, from 1.
     pub round: u32,
-    /// What this round alone says: see [`Judge::latest_ratio`].
+    /// The ratio of this round alone: see [`Judge::latest_ratio`].
     pub ratio: Option<f64>,
     /// The ratio over the rounds so far. It no longer changes once the contrast is decided.
     pub estimate: Option<f64>,
@@ -28,7 +28,7 @@ impl Course {
     pub fn points(judge: &Judge<'_>, round: u32) -> Vec<CoursePoint> {
         (0..judge.contrasts())
             .map(|index| {
-                let (estimate, interval) = judge.standing(index);
+                let (estimate, interval) = judge.ready_arm(index);
                 CoursePoint { round, ratio: judge.latest_ratio(index), estimate, interval }
             })
             .collect()

@@ -1,12 +1,12 @@
-//! Measurements made elsewhere: one table of values, whatever file they came from, and the verdicts on them.
+//! Measurements of other tools: one table of values, from any file, and the verdicts on them.
 //!
-//! Values that rounds hold together become the rounds of a trial, which its judge judges: once, with all rounds, or round
-//! by round. Values without rounds are never paired by their row: they are compared by ranks over both groups, and carry the
-//! mark that nobody drew their order.
+//! Values grouped by rounds become the rounds of a trial, judged once with all rounds, or round by round. Values
+//! without rounds are never paired by their row: they are compared by ranks over both groups, and marked as not
+//! randomised.
 
 mod order;
 
-pub use order::Order;
+pub use order::ArmOrder;
 
 use super::{
     cell::{Ask, Cell, Contrast, Of},
@@ -28,7 +28,7 @@ use fstrial_model::{
 use fstrial_stats::groups::{self, Groups};
 use serde::Serialize;
 
-/// What is compared: a number that every arm has.
+/// A compared quantity: a number of every arm.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Quantity {
     /// The workload or benchmark; empty if the file has only one.
@@ -37,7 +37,7 @@ pub struct Quantity {
     pub metric: String,
     /// Its unit, as the file has it; empty if unknown.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
 }
 
@@ -46,8 +46,8 @@ pub struct Quantity {
 pub struct Value {
     /// The index of the arm.
     pub arm: usize,
-    /// The index of what was measured.
-    pub asked: usize,
+    /// The index of the quantity.
+    pub requested: usize,
     /// The round that holds it together with those of other arms, ascending; none of unpaired data.
     pub round: Option<usize>,
     /// When it was measured: its place in the round, or in all.
@@ -61,17 +61,17 @@ pub struct Value {
 pub struct Table {
     /// Names, in the order of the file.
     pub arms: Vec<String>,
-    /// What was measured.
-    pub asked: Vec<Quantity>,
+    /// The quantities.
+    pub requested: Vec<Quantity>,
     /// The numbers. All have rounds or none has.
     pub values: Vec<Value>,
-    /// How many rounds there are; none of unpaired data.
+    /// Number of rounds; none for unpaired data.
     pub rounds: Option<usize>,
-    /// Whether the order of the values is that in which they were written down one by one.
+    /// True if the order of the values is the order of recording.
     pub is_list: bool,
 }
 
-/// How to judge.
+/// Settings of the judgement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The band inside which a difference does not matter.
@@ -82,7 +82,7 @@ pub struct Settings {
     pub is_sequential: bool,
 }
 
-/// By what a verdict was reached.
+/// Method of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -94,10 +94,10 @@ pub enum Method {
     RankSum,
 }
 
-/// What all rounds say where the sequential rule stopped before the last.
+/// Result of all rounds, if the sequential rule stopped before the last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct OverAll {
-    /// The verdict on all rounds, looked at once.
+    /// The verdict on all rounds, judged once.
     pub verdict: Outcome,
     /// `a` over `b`.
     pub ratio: Option<f64>,
@@ -116,21 +116,21 @@ pub struct Finding {
     pub a: String,
     /// The arm it is compared with: the base.
     pub b: String,
-    /// On what.
+    /// Its quantity.
     #[serde(flatten)]
-    pub asked: Quantity,
+    pub requested: Quantity,
     /// The answer.
     pub verdict: Outcome,
-    /// None without a round, or where one side has no value.
+    /// None without a round, or if one side has no value.
     pub ratio: Option<f64>,
     /// Interval of the ratio; none while values are too few for one.
     pub interval: Option<(f64, f64)>,
     /// The level of the interval.
     pub interval_level: f64,
-    /// How it was reached.
+    /// Its method.
     pub method: Method,
-    /// What is known of the order of the values.
-    pub order: Order,
+    /// Known order of the values.
+    pub order: ArmOrder,
     /// Rounds that the verdict rests on; none of unpaired data.
     pub rounds: Option<usize>,
     /// Values of `a` and `b`.
@@ -139,30 +139,30 @@ pub struct Finding {
     pub suggestive: bool,
     /// Between which numbers of rounds a measurement likely decides it.
     pub rounds_needed: Option<(u64, u64)>,
-    /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
+    /// For an undecided one the narrowest of some bands that it was shown to be in, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_percent: Option<f64>,
-    /// Whether that is near enough for either to do; then the interval is the one that shows it.
+    /// True if that is close enough for either to do; then the interval is the one that shows it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub near: bool,
     /// The ratio of sums over all rounds.
     pub total_ratio: Option<f64>,
-    /// Whether the rounds show that it is another than that of a typical round.
+    /// True if the rounds show that it differs from that of a typical round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub total_is_apart: bool,
     /// Undecided only because the ratio of sums does not bear out the typical one.
     pub waits_for_total: bool,
-    /// What all rounds say, where fewer decided.
+    /// Result of all rounds, if fewer decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_all: Option<OverAll>,
 }
 
-/// How many comparisons a table asks for, and how many values they look at in all: what judging takes.
+/// Number of comparisons of a table, and of values in all of them: the cost of judging.
 pub fn size(table: &Table, settings: &Settings) -> (usize, usize) {
     let arms = table.arms.len();
-    let mut values = vec![0_usize; table.asked.len() * arms];
+    let mut values = vec![0_usize; table.requested.len() * arms];
     for value in &table.values {
-        values[value.asked * arms + value.arm] += 1;
+        values[value.requested * arms + value.arm] += 1;
     }
     let of_asked = |values: &[usize]| {
         let there = values.iter().filter(|count| **count > 0).count();
@@ -196,7 +196,7 @@ pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
     }
 }
 
-/// What all rounds say where fewer decided.
+/// Result of all rounds, if fewer decided.
 fn over_all(found: &Finding, all: &Finding) -> Option<OverAll> {
     let Finding { verdict, ratio, interval, interval_level, rounds, .. } = *all;
     let all = OverAll { verdict, ratio, interval, interval_level, rounds: rounds.unwrap_or_default() };
@@ -216,24 +216,24 @@ fn plan(table: &Table, settings: &Settings) -> Plan {
     };
     let trial =
         Trial { trial: settings_of_trial, arms: table.arms.iter().map(arm).collect(), ..Trial::default() };
-    let workload = |asked: &Quantity| Workload {
-        name: asked.workload.clone(),
+    let workload = |requested: &Quantity| Workload {
+        name: requested.workload.clone(),
         work: Work::Load(Vec::new()),
         threads: vec![1],
         period: None,
     };
-    let result = |asked: &Quantity| ResultKind {
-        name: asked.metric.clone(),
-        unit: asked.unit.clone(),
-        less_is_better: asked.less_is_better,
+    let result = |requested: &Quantity| ResultKind {
+        name: requested.metric.clone(),
+        unit: requested.unit.clone(),
+        less_is_better: requested.less_is_better,
         has_latencies: false,
         offered_rate: None,
     };
-    let cells = (0..table.asked.len())
+    let cells = (0..table.requested.len())
         .flat_map(|workload| (0..table.arms.len()).map(move |arm| Cell { workload, threads: 1, arm }));
     Plan {
-        workloads: table.asked.iter().map(workload).collect(),
-        results: table.asked.iter().map(|asked| vec![result(asked)]).collect(),
+        workloads: table.requested.iter().map(workload).collect(),
+        results: table.requested.iter().map(|requested| vec![result(requested)]).collect(),
         cells: cells.collect(),
         contrasts: contrasts(table, settings),
         parts: Vec::new(),
@@ -247,19 +247,20 @@ fn plan(table: &Table, settings: &Settings) -> Plan {
 }
 
 /// The cell of a value in such a plan.
-const fn cell_of(table: &Table, asked: usize, arm: usize) -> usize {
-    asked * table.arms.len() + arm
+const fn cell_of(table: &Table, requested: usize, arm: usize) -> usize {
+    requested * table.arms.len() + arm
 }
 
 /// Every pair of arms that have the number, the one named earlier as `b`; or every arm against the base.
 fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
-    let mut has = vec![false; table.asked.len() * table.arms.len()];
+    let mut has = vec![false; table.requested.len() * table.arms.len()];
     for value in &table.values {
-        has[cell_of(table, value.asked, value.arm)] = true;
+        has[cell_of(table, value.requested, value.arm)] = true;
     }
     let mut contrasts = Vec::new();
-    for asked in 0..table.asked.len() {
-        let arms: Vec<usize> = (0..table.arms.len()).filter(|arm| has[cell_of(table, asked, *arm)]).collect();
+    for requested in 0..table.requested.len() {
+        let arms: Vec<usize> =
+            (0..table.arms.len()).filter(|arm| has[cell_of(table, requested, *arm)]).collect();
         for (index, b) in arms.iter().enumerate() {
             let others: &[usize] = match settings.base {
                 Some(base) if base == *b => &arms,
@@ -267,8 +268,8 @@ fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
                 None => &arms[index + 1..],
             };
             let of = |a: &usize| Contrast {
-                a: cell_of(table, asked, *a),
-                b: cell_of(table, asked, *b),
+                a: cell_of(table, requested, *a),
+                b: cell_of(table, requested, *b),
                 result_a: 0,
                 result_b: 0,
                 metric: Metric::Throughput,
@@ -294,11 +295,11 @@ struct PlacedValue {
 
 /// The values of every cell, in the order of rounds.
 fn by_cell(table: &Table) -> Vec<Vec<PlacedValue>> {
-    let mut cells = vec![Vec::new(); table.asked.len() * table.arms.len()];
+    let mut cells = vec![Vec::new(); table.requested.len() * table.arms.len()];
     for (row, value) in table.values.iter().enumerate() {
         let placed =
             PlacedValue { row, round: value.round.unwrap_or(row), order: value.order, value: value.value };
-        cells[cell_of(table, value.asked, value.arm)].push(placed);
+        cells[cell_of(table, value.requested, value.arm)].push(placed);
     }
     cells.iter_mut().for_each(|cell: &mut Vec<PlacedValue>| cell.sort_by_key(|placed| placed.round));
     cells
@@ -309,7 +310,7 @@ fn rounds(table: &Table) -> impl Iterator<Item = Round> {
     let mut values: Vec<&Value> = table.values.iter().collect();
     values.sort_by_key(|value| value.round);
     let run = |number: u32, value: &Value| {
-        (cell_of(table, value.asked, value.arm), Ok(vec![Sample::of_value(number, 0, value.value)]))
+        (cell_of(table, value.requested, value.arm), Ok(vec![Sample::of_value(number, 0, value.value)]))
     };
     let rounds: Vec<Vec<&Value>> =
         values.chunk_by(|one, other| one.round == other.round).map(<[&Value]>::to_vec).collect();
@@ -332,7 +333,7 @@ fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
     found
 }
 
-/// What a judge of the plan, which has seen no round, finds in those of the table.
+/// The findings of a fresh judge of the plan on the rounds of the table.
 fn in_rounds(table: &Table, judge: Judge<'_>, sides: &[[&[PlacedValue]; 2]], method: Method) -> Vec<Finding> {
     let judge = course::judged_by(judge, rounds(table));
     let found = judge.states().into_iter().zip(&judge.plan.contrasts).zip(sides);
@@ -347,7 +348,7 @@ fn finding(
     method: Method,
 ) -> Finding {
     Finding {
-        asked: table.asked[contrast.a / table.arms.len()].clone(),
+        requested: table.requested[contrast.a / table.arms.len()].clone(),
         order: order::of_rounds(&matched(sides), sides, table.is_list),
         rounds: Some(state.rounds),
         values: sides.map(<[PlacedValue]>::len),
@@ -372,9 +373,9 @@ fn finding(
 /// Values that no round holds together: by ranks over both groups.
 fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Finding> {
     let band = plan.trial.trial.practical.fraction().ln_1p();
-    let asked = |contrast: &Contrast| &table.asked[plan.cells[contrast.a].workload];
+    let requested = |contrast: &Contrast| &table.requested[plan.cells[contrast.a].workload];
     let groups = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
-        let sign = if asked(contrast).less_is_better { -1.0 } else { 1.0 };
+        let sign = if requested(contrast).less_is_better { -1.0 } else { 1.0 };
         let [a, b] = sides.map(|side| side.iter().map(|placed| sign * placed.value.ln()).collect());
         Groups { a, b, band }
     };
@@ -382,18 +383,18 @@ fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Fi
     let found = plan.contrasts.iter().zip(sides).zip(groups::compare(&groups, ALPHA));
     found
         .map(|((contrast, sides), compared)| {
-            let less = asked(contrast).less_is_better;
+            let less = requested(contrast).less_is_better;
             let (a, b) = plan.names(contrast);
             Finding {
                 a,
                 b,
-                asked: asked(contrast).clone(),
+                requested: requested(contrast).clone(),
                 verdict: compared.decision.into(),
                 ratio: compared.estimate.map(|log| ratio(log, less)),
                 interval: compared.interval.map(|logs| ratio_interval(logs, less)),
                 interval_level: compared.interval_level,
                 method: Method::RankSum,
-                order: Order::Unpaired,
+                order: ArmOrder::Unpaired,
                 rounds: None,
                 values: sides.map(<[PlacedValue]>::len),
                 suggestive: compared.suggestive,

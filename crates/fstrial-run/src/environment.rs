@@ -1,4 +1,4 @@
-//! The environment of a trial: what the machine is, as far as it can matter to a result.
+//! The environment of a trial: properties of the machine that can matter to a result.
 
 use crate::numbers::{counted, hex};
 use fstrial_model::{
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{fs, sync::OnceLock, time::Duration};
 
-/// What the machine is.
+/// Properties of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of fstrial.
@@ -29,7 +29,7 @@ pub struct Environment {
     /// Name of the node, as the scheduler of its cluster has it.
     #[serde(default, deserialize_with = "bounded::optional", skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What tells machines of one name apart: a digest of `/etc/machine-id`, which itself is confidential.
+    /// Distinguishes machines of one name: a digest of `/etc/machine-id`, which itself is confidential.
     #[serde(default, deserialize_with = "bounded::optional", skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Kernel release and build.
@@ -48,35 +48,35 @@ pub struct Environment {
     /// The kernel's clock.
     #[serde(deserialize_with = "bounded::text")]
     pub clocksource: String,
-    /// Ticks of the kernel in a second (`CONFIG_HZ`): what sleeps for ticks sleeps for that long at least.
+    /// Ticks of the kernel in a second (`CONFIG_HZ`): the resolution of sleeps in ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_hz: Option<u32>,
-    /// Whether idle time, and with it the CPU time of the machine, is counted by ticks only.
+    /// True if idle time, and with it the CPU time of the machine, is counted by ticks only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cpu_sampled: bool,
-    /// Frequency governor, where there is one.
+    /// Frequency governor, if there is one.
     #[serde(default, deserialize_with = "bounded::optional")]
     pub governor: Option<String>,
-    /// Hypervisor, where the processor says so.
+    /// Hypervisor, if the processor reports one.
     pub virtual_machine: bool,
     /// Load average over the last minute when the trial began.
     #[serde(deserialize_with = "bounded::text")]
     pub load_average: String,
-    /// How busy its processors were with other work just before the device of the trial was made, in percent. None of trials
-    /// before it was kept.
+    /// Other load of its processors just before the device of the trial was made, in percent. None for trials before it
+    /// was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_percent: Option<u8>,
     /// The device of the trial.
     #[serde(deserialize_with = "bounded::text")]
     pub device: String,
-    /// What a reader should know about the device.
+    /// Notes on the device for the reader.
     #[serde(deserialize_with = "bounded::texts")]
     pub device_notes: Vec<String>,
-    /// What the load generator's own loop cost around an operation that does nothing, in ns for each operation, when the
-    /// trial began. None of trials before it was kept.
+    /// Overhead of the load generator's own loop around an empty operation, in ns for each operation, when the trial
+    /// began. None for trials before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_loop_ns: Option<u64>,
-    /// What holds loads to their limit for memory, if any has one.
+    /// The mechanism of memory limits, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limited_by: Option<LimitedBy>,
     /// The boot, where arms are at boots of this host.
@@ -84,16 +84,16 @@ pub struct Environment {
     pub boot: Option<BootFacts>,
 }
 
-/// What tells one boot of a host from another.
+/// Identity of a boot of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootFacts {
-    /// What the kernel calls it: another word for every boot.
+    /// The kernel's id of it: different for every boot.
     #[serde(deserialize_with = "bounded::text")]
     pub id: String,
-    /// Which build of the kernel it is: `#1 SMP PREEMPT_DYNAMIC Debian 6.1.140-1 (2025-05-22)`.
+    /// The kernel's build: `#1 SMP PREEMPT_DYNAMIC Debian 6.1.140-1 (2025-05-22)`.
     #[serde(deserialize_with = "bounded::text")]
     pub build: String,
-    /// The parameters of the kernel, without those that only say where it was loaded from.
+    /// The parameters of the kernel, without those that only locate its image.
     #[serde(deserialize_with = "bounded::text")]
     pub parameters: String,
 }
@@ -112,7 +112,7 @@ impl BootFacts {
     }
 }
 
-/// Stands for what cannot be determined.
+/// Placeholder for an undetermined value.
 const UNKNOWN: &str = "unknown";
 
 fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
@@ -125,7 +125,7 @@ pub(crate) fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// What a campaign calls this host.
+/// This host's name in a campaign.
 static NODE: OnceLock<String> = OnceLock::new();
 
 /// Names this host as a campaign does, for every environment that is looked at from now on.
@@ -147,7 +147,7 @@ fn tick_hz() -> Option<u32> {
     (tick.tv_sec == 0).then_some(hz)
 }
 
-/// How busy the processors are while we wait, in percent of all of them: over a quarter of a second, to about 4.
+/// Load of the processors while we wait, in percent of all of them: over a quarter of a second, to about 4.
 #[expect(clippy::disallowed_methods, reason = "it waits for time to pass, in which it does nothing")]
 pub fn busy_percent() -> Option<u8> {
     const WINDOW: Duration = Duration::from_millis(250);
@@ -165,19 +165,19 @@ pub fn cpus() -> u16 {
 /// This machine, as claims are scaled to it.
 pub fn machine(quick: bool) -> Machine {
     let here = Environment::of_this_machine();
-    // A kernel that says nothing about its version is taken for a new one.
+    // A kernel without a version is assumed to be new.
     let newest = Version(u32::MAX, 0, 0);
     Machine { cpus: here.cpus, memory: here.memory, kernel: here.kernel.parse().unwrap_or(newest), quick }
 }
 
 impl Environment {
-    /// Looks at this machine. What cannot be determined reads `unknown`.
+    /// Examines this machine. Undetermined values read `unknown`.
     pub fn of_this_machine() -> Self {
         let unknown = || UNKNOWN.to_owned();
         let cpuinfo = line("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
-            let found = cpuinfo.lines().find(|l| l.starts_with(name))?;
-            found.split_once(':').map(|(_, value)| value.trim().to_owned())
+            let result = cpuinfo.lines().find(|l| l.starts_with(name))?;
+            result.split_once(':').map(|(_, value)| value.trim().to_owned())
         };
         let os_release = line("/etc/os-release").unwrap_or_default();
         let distribution = os_release
@@ -218,8 +218,8 @@ impl Environment {
         }
     }
 
-    /// What tells another machine from this one, in words: the host, processor or number of processors of a stored
-    /// environment (as JSON), where it names one and this one has another. None if nothing tells them apart.
+    /// The difference of another machine from this one, as text: the host, processor or number of processors of a
+    /// stored environment (as JSON), if it has one and this one differs. None without a difference.
     pub fn other_machine(&self, stored: &str) -> Option<String> {
         let stored: serde_json::Value = serde_json::from_str(stored).ok()?;
         let known = |name: &str| stored.get(name)?.as_str().filter(|text| !["", UNKNOWN].contains(text));
@@ -237,8 +237,8 @@ impl Environment {
         })
     }
 
-    /// What a place was before, and what it is, in words, if that is another machine or kernel than in a stored environment
-    /// (as JSON).
+    /// The earlier and the current machine of a place, as text, if the machine or kernel differs from a stored
+    /// environment (as JSON).
     pub fn changed(&self, stored: &str) -> Option<(String, String)> {
         if let Some(there) = self.other_machine(stored) {
             return Some((there, self.machine_in_words()));
@@ -251,15 +251,15 @@ impl Environment {
         let boot = self.boot.as_ref()?;
         let before = |name: &str| stored.get("boot")?.get(name)?.as_str();
         let (build, parameters) = (before("build")?, before("parameters")?);
-        let told = |parameters: &str| format!("booted with the parameters `{parameters}`");
+        let reported = |parameters: &str| format!("booted with the parameters `{parameters}`");
         match (build == boot.build, parameters == boot.parameters) {
             (false, _) => Some((format!("the build {build}"), format!("the build {}", boot.build))),
-            (true, false) => Some((told(parameters), told(&boot.parameters))),
+            (true, false) => Some((reported(parameters), reported(&boot.parameters))),
             (true, true) => None,
         }
     }
 
-    /// What tells arms apart that are built on several machines.
+    /// Facts that distinguish arms built on several machines.
     pub fn machine_facts(&self) -> Vec<(Fact, String)> {
         let machine = format!("{}, {}", self.machine_in_words(), self.memory.human());
         let parameters = self.boot.as_ref().map(|boot| (Fact::KernelParameters, boot.parameters.clone()));
@@ -280,7 +280,7 @@ impl Environment {
         format!("{}, {}", self.processor, counted(self.cpus, "CPU"))
     }
 
-    /// In a few lines for people.
+    /// A description of a few lines.
     pub fn describe(&self) -> Vec<String> {
         let machine = if self.virtual_machine { ", virtual machine" } else { "" };
         let governor = self.governor.as_ref().map(|g| format!(", governor {g}")).unwrap_or_default();

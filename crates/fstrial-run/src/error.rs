@@ -37,21 +37,21 @@ pub enum ExpectedError {
     Stack(#[from] StackError),
     #[error(transparent)]
     Home(StackError),
-    /// Something on the host could not be put back.
+    /// Something on the host could not be restored.
     #[error("could not clean up: {0}")]
     CleanUp(#[source] StackError),
     /// A run failed in a way that ends the trial.
     #[error("{context}: {failure}")]
     Run {
-        /// Which arm and stage.
+        /// The arm and stage.
         context: String,
         failure: RunFailure,
     },
-    /// Another place cannot be used, or what is there cannot be put back.
+    /// Another place cannot be used, or cannot be restored.
     #[error("at the place {name}: {what}")]
     Place {
         name: String,
-        /// What is wrong, in the words of its agent.
+        /// The problem, as reported by its agent.
         what: String,
         hint: Option<String>,
         /// The exit code that it has.
@@ -64,7 +64,7 @@ pub enum ExpectedError {
     Unwritten {
         #[source]
         source: io::Error,
-        /// How to see it, where it is kept.
+        /// The command that shows a stored result.
         again: Option<String>,
     },
     /// A bug in fstrial.
@@ -90,7 +90,7 @@ impl ExpectedError {
         Self::Usage { message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// What went wrong with all causes of it, as far as the message does not say them itself.
+    /// The error with all its causes, as far as the message lacks them.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -118,8 +118,8 @@ impl ExpectedError {
                 FailureKind::ArmRefused
                 | FailureKind::ArmFailed
                 | FailureKind::LoadRefused
-                // An answer in a trial; of an arm that is only looked at it is never heard.
-                | FailureKind::Cannot
+                // An answer in a trial; of an arm that is only inspected it is never reported.
+                | FailureKind::Unsupported
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },
@@ -148,8 +148,8 @@ impl ExpectedError {
             Self::Home(error) => error.hint(),
             Self::File { source, .. } => file_hint(source).map(str::to_owned),
             Self::Unwritten { again, .. } => Some(match again {
-                Some(again) => format!("what was measured is stored: {again}"),
-                None => "redirect it to where there is room".into(),
+                Some(again) => format!("all measurements so far are stored: {again}"),
+                None => "redirect it to a device with free space".into(),
             }),
             Self::Fault(_) => Some(
                 "this is a bug in fstrial; please report it with the command and `fstrial doctor`".into(),
@@ -158,7 +158,7 @@ impl ExpectedError {
     }
 }
 
-/// Whether there is no room, or no more of it allowed.
+/// True if space or a limit on it is exhausted.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -166,7 +166,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What to try where a file cannot be read or written.
+/// The remedy for a file that cannot be read or written.
 fn file_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::ReadOnlyFilesystem => Some(

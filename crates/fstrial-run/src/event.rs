@@ -1,4 +1,4 @@
-//! What happens in a trial, as one stream. The terminal, JSON lines and the store are listeners on it.
+//! Events of a trial, as one stream. The terminal, JSON lines and the store are listeners on it.
 
 use super::{contrast::ContrastState, course::CoursePoint, environment::Environment};
 use crate::error::ExpectedError;
@@ -19,13 +19,13 @@ pub enum Event<'a> {
         done: Bytes,
         total: Bytes,
     },
-    /// Something is prepared before the first round, a device or a pilot: what is known of it, in words.
+    /// A preparation before the first round, a device or a pilot: its description.
     Preparing {
         line: &'a str,
     },
     DeviceReady {
         device: &'a str,
-        /// What a reader should know about it.
+        /// Notes on it for the reader.
         notes: &'a [String],
     },
     /// The state of an arm's filesystem is made, once for all arms that are made alike.
@@ -40,7 +40,7 @@ pub enum Event<'a> {
         arms: &'a [&'a str],
         figures: &'a StateFigures,
     },
-    /// How far a lengthy stage is: bytes done of at most this many.
+    /// Progress of a lengthy stage: bytes done of at most this many.
     StageProgress {
         stage: Stage,
         /// Done so far.
@@ -57,31 +57,31 @@ pub enum Event<'a> {
     /// A worker was lost while it looked at an arm; another one takes its place.
     WorkerReplaced {
         arm: &'a str,
-        /// How the worker was lost.
+        /// The failure of the worker.
         failure: &'a RunFailure,
     },
-    /// What differs between the arms in addition to what was asked for.
+    /// Unrequested differences between the arms.
     Audited {
         /// One line for each difference.
         lines: &'a [String],
     },
-    /// What was seen, or changed, on the way: warnings of the answer.
+    /// Observations and changes on the way: warnings of the answer.
     Noted {
         lines: &'a [String],
     },
-    /// The first round is over, and its time tells how many there will be.
+    /// The first round is over, and its time predicts their number.
     FirstRoundTimed {
-        /// At most as many were asked for as the user's own number.
-        asked: Option<u32>,
+        /// At most the user's own number.
+        requested: Option<u32>,
         /// Rounds like the first that fit into the budget, that one included.
         fit: u32,
-        /// How long the first took, in seconds.
+        /// Duration of the first one, in seconds.
         round_seconds: f64,
         /// Fewer rounds than this decide nothing.
         least: u32,
-        /// At most this much time is left in the trial: a budget that nobody gave may have been raised.
+        /// Upper bound of the remaining time of the trial: a default budget may have been raised.
         left: Nanos,
-        /// Why those that fit cannot decide anything, and what helps.
+        /// The reason why those that fit cannot decide anything, and the remedy.
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,
     },
@@ -111,11 +111,11 @@ pub enum Event<'a> {
     /// The verdicts as they are after a round.
     VerdictsUpdated {
         round: u32,
-        /// Whether the round came to its end.
+        /// True if the round was completed.
         #[serde(skip)]
         is_complete: bool,
         contrasts: &'a [ContrastState],
-        /// What this round alone says of each, and where it left them.
+        /// The result of this round alone for each, and the state after it.
         #[serde(skip)]
         course: &'a [CoursePoint],
     },
@@ -137,7 +137,7 @@ pub struct RunEnded<'a> {
     pub started_at: &'a str,
     /// See `started_at`.
     pub ended_at: &'a str,
-    /// What the machine was that it ran on.
+    /// Environment of the machine that ran it.
     #[serde(skip)]
     pub environment: &'a Environment,
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! What an error says of the run that it ended: whose fault it is.
+//! Attribution of a run's failure, from its error.
 
 use fstrial_engine::EngineError;
 use fstrial_model::{
@@ -8,7 +8,7 @@ use fstrial_model::{
 };
 use fstrial_stack::StackError;
 
-/// Where an error of the stack comes from decides whose fault it is.
+/// The origin of a stack error determines its attribution.
 pub(super) fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
     let kind = match (error, stage) {
         (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,

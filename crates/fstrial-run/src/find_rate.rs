@@ -1,13 +1,13 @@
 //! The highest rate that keeps a promise about latency: a search over offered rates, each offered for a while.
 //!
-//! The closed loop says what the filesystem can do at most. Below that a rate keeps the promise or does not: halved
-//! until one does, then bisected, on a logarithmic scale, until the two sides are 3 % apart. A rate is kept if the
+//! The closed loop gives an upper bound of the rate. Lower rates keep the promise or break it: the rate is halved until
+//! one keeps it, then bisected, on a logarithmic scale, until the two sides are 3 % apart. A rate is kept if the
 //! quantile of latency (counted from the time a request was due) is below the promise and the rate was really served:
 //! 98 % of it, less three standard deviations of the number of random arrivals.
 //!
-//! How long a rate is offered follows from the rate: until there are five operations beyond the quantile, as far as the
-//! longest step allows. Where that is too short, what there is counts, down to one operation expected beyond the
-//! quantile; with fewer a rate can be seen to break the promise, and not to keep it.
+//! The duration of a step follows from its rate: until there are five operations beyond the quantile, as far as the
+//! longest step allows. If that is too short, the available ones count, down to one operation expected beyond the
+//! quantile; with fewer a rate can be shown to break the promise, but not to keep it.
 
 use fstrial_model::{units::Nanos, workload::RateTarget};
 use std::fmt::Write;
@@ -20,23 +20,23 @@ const CLOSE_ENOUGH: f64 = 1.03;
 const SERVED: f64 = 0.98;
 /// Below this share of the closed loop's rate nothing is looked for.
 const MIN_SHARE: f64 = 1.0 / 1024.0;
-/// Operations that should lie beyond a quantile for it to mean something.
+/// Operations beyond a quantile that make it meaningful.
 const BEYOND: f64 = 5.0;
-/// Operations of the closed loop that say how fast it is; with fewer it is measured again, for longer.
+/// Operations of the closed loop that determine its speed; with fewer it is measured again, for longer.
 const FEW: u64 = 30;
-/// How much longer a rate is offered than its operations take on average: arrivals are random.
+/// Allowance on the mean time of a step's operations: arrivals are random.
 const SPARE: f64 = 1.25;
-/// A rate is offered for at most this long, or for the workload's own duration where that is longer.
+/// A rate is offered for at most this long, or for the workload's own duration if that is longer.
 pub(crate) const MAX_STEP: Nanos = Nanos::secs(60);
 
-/// What is to be measured: an offered rate, or the closed loop where there is none, and for how long.
+/// A measurement: an offered rate, or none for the closed loop, and its duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct RateProbe {
     pub offered: Option<f64>,
     pub duration: Nanos,
 }
 
-/// What was seen at one rate.
+/// Result at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RateStep {
     /// Operations per second that were served.
@@ -51,7 +51,7 @@ pub(crate) struct RateStep {
 pub(crate) struct SustainedRate {
     /// Operations per second: the highest rate that kept the promise.
     pub rate: f64,
-    /// Every step, in words.
+    /// Every step, as text.
     pub steps: String,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct SustainedRate {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SearchError<E> {
     Measurement(E),
-    /// Even the lowest rate broke the promise; every step, in words.
+    /// Even the lowest rate broke the promise; every step, as text.
     None(String),
-    /// None of the rates above kept the promise, and at this one there are too few operations to tell.
+    /// None of the rates above kept the promise, and this one has too few operations to decide.
     TooFew {
         rate: f64,
-        /// How many there were, and how many it takes at least.
+        /// Their number, and the minimum.
         operations: u64,
         least: u64,
         steps: String,
@@ -78,7 +78,7 @@ pub(crate) enum SearchError<E> {
 pub(crate) fn search<E>(
     target: &RateTarget,
     own: Nanos,
-    measure: &mut dyn FnMut(Step) -> Result<RateStep, E>,
+    measure: &mut dyn FnMut(RateProbe) -> Result<RateStep, E>,
 ) -> Result<SustainedRate, SearchError<E>> {
     let closed = closed_loop(own, measure).map_err(SearchError::Measurement)?;
     let mut steps = format!("closed loop: {:.0}/s, {}\n", closed.served, quantile(target, closed.latency));
@@ -92,7 +92,7 @@ pub(crate) fn search<E>(
         if closed.operations == 0 || offered < closed.served * MIN_SHARE {
             return Err(SearchError::None(steps));
         }
-        let step = Step { offered: Some(offered), duration: duration(target, offered, own) };
+        let step = RateProbe { offered: Some(offered), duration: duration(target, offered, own) };
         let seen = measure(step).map_err(SearchError::Measurement)?;
         let kept = seen.latency < target.below && is_served(offered, seen);
         let least = operations_beyond(target, 1.0);
@@ -113,17 +113,20 @@ pub(crate) fn search<E>(
     }
 }
 
-/// The closed loop, measured again for longer where it is too slow to say how fast it is.
+/// The closed loop, measured again for longer if it is too slow to determine its speed.
 #[expect(clippy::cast_precision_loss, reason = "a count below FEW, and nanoseconds of minutes")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
-fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<RateStep, E>) -> Result<RateStep, E> {
-    let seen = measure(Step { offered: None, duration: own })?;
+fn closed_loop<E>(
+    own: Nanos,
+    measure: &mut dyn FnMut(RateProbe) -> Result<RateStep, E>,
+) -> Result<RateStep, E> {
+    let seen = measure(RateProbe { offered: None, duration: own })?;
     if seen.operations >= FEW {
         return Ok(seen);
     }
     let longer = own.0 as f64 * FEW as f64 / seen.operations.max(1) as f64 * SPARE;
     let duration = Nanos((longer as u64).clamp(own.0, longest(own).0));
-    if duration == own { Ok(seen) } else { measure(Step { offered: None, duration }) }
+    if duration == own { Ok(seen) } else { measure(RateProbe { offered: None, duration }) }
 }
 
 /// The longest that one rate is offered.
@@ -131,7 +134,7 @@ fn longest(own: Nanos) -> Nanos {
     own.max(MAX_STEP)
 }
 
-/// How long a rate is offered: for enough operations, not shorter than the workload measures, not longer than the longest.
+/// Duration of a step: for enough operations, not shorter than the workload measures, not longer than the longest.
 #[expect(clippy::cast_precision_loss, reason = "at most five million")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
 fn duration(target: &RateTarget, offered: f64, own: Nanos) -> Nanos {
@@ -146,8 +149,8 @@ fn operations_beyond(target: &RateTarget, beyond: f64) -> u64 {
     (beyond / (1.0 - target.quantile) - 1e-6).ceil() as u64
 }
 
-/// What a step has shown.
-fn words(target: &RateTarget, step: Step, seen: RateStep, kept: bool) -> String {
+/// Result of a step, as text.
+fn words(target: &RateTarget, step: RateProbe, seen: RateStep, kept: bool) -> String {
     let verdict = if kept { "kept" } else { "broken" };
     let mut words = format!(
         "{:.1}/s offered for {}: {:.1}/s served, {}: {verdict}",
@@ -163,7 +166,7 @@ fn words(target: &RateTarget, step: Step, seen: RateStep, kept: bool) -> String 
     words + "\n"
 }
 
-/// Whether a rate was served. Arrivals are random: as many as were offered do not fall due in every stretch of time.
+/// True if a rate was served. Arrivals are random: their number varies from stretch to stretch.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn is_served(offered: f64, seen: RateStep) -> bool {
     let operations = seen.operations as f64;
@@ -180,10 +183,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A server with one queue and exponential service (M/M/1): latency above t has the probability
-    /// exp(-(mu - lambda) t), so the quantile q is -ln(1 - q) / (mu - lambda).
-    fn queue(mu: f64, quantile: f64) -> impl FnMut(Step) -> Result<RateStep, ()> {
-        move |Step { offered, duration }| {
+    /// A server with one queue and exponential service (M/M/1): latency above t has the probability exp(-(mu - lambda)
+    /// t), so the quantile q is -ln(1 - q) / (mu - lambda).
+    fn queue(mu: f64, quantile: f64) -> impl FnMut(RateProbe) -> Result<RateStep, ()> {
+        move |RateProbe { offered, duration }| {
             let seconds = duration.as_secs_f64();
             let served = offered.unwrap_or(mu).min(mu);
             let idle = (mu - offered.unwrap_or(0.0)).max(1e-9);
@@ -199,11 +202,11 @@ mod tests {
         // The promise that a load of `1 - slack` just breaks.
         let below = (-(1.0 - quantile).ln() / (mu * slack) * 1e9) as u64;
         let target = RateTarget { group: None, quantile, below: Nanos(below) };
-        let found = search(&target, Nanos::secs(1000), &mut queue(mu, quantile)).unwrap();
+        let result = search(&target, Nanos::secs(1000), &mut queue(mu, quantile)).unwrap();
         let load_with = |latency: f64| mu + (1.0 - quantile).ln() / (latency / 1e9);
         let (least, most) = (load_with(below as f64 - 1.0), load_with(below as f64 + 1.0));
-        prop_assert!(found.rate <= most, "{} for {most}\n{}", found.rate, found.steps);
-        prop_assert!(found.rate >= least / 1.031, "{} for {least}\n{}", found.rate, found.steps);
+        prop_assert!(result.rate <= most, "{} for {most}\n{}", result.rate, result.steps);
+        prop_assert!(result.rate >= least / 1.031, "{} for {least}\n{}", result.rate, result.steps);
         Ok(())
     }
 
@@ -225,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_promise_nobody_can_keep_is_said_with_what_was_tried() {
-        let found = search(&target("p99<1us"), Nanos::secs(60), &mut queue(1000.0, 0.99));
-        let Err(SearchError::None(steps)) = found else { panic!() };
+        let result = search(&target("p99<1us"), Nanos::secs(60), &mut queue(1000.0, 0.99));
+        let Err(SearchError::None(steps)) = result else { panic!() };
         assert!(
             steps.starts_with("closed loop: 1000/s") && steps.contains("500.0/s offered for 1m"),
             "{steps}"
@@ -238,48 +241,50 @@ mod tests {
     fn a_slow_filesystem_is_given_time() {
         let mut longest = Nanos(0);
         let mut slow = queue(30.0, 0.99);
-        let found = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
+        let result = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
             longest = longest.max(step.duration);
             slow(step)
         })
         .unwrap();
         // 4.6 / (30 - rate) = 1 s.
-        assert!((24.5..25.5).contains(&found.rate), "{}", found.steps);
+        assert!((24.5..25.5).contains(&result.rate), "{}", result.steps);
         assert!(longest > Nanos::secs(30) && longest <= MAX_STEP, "{longest}");
-        assert!(!found.steps.contains("operations, and"), "{}", found.steps);
+        assert!(!result.steps.contains("operations, and"), "{}", result.steps);
     }
 
     #[test]
     fn what_the_longest_step_holds_counts_and_is_said() {
         // Four in a second: p99 takes 500, a minute has 240.
-        let found = search(&target("p99<10s"), Nanos::secs(1), &mut queue(8.0, 0.99)).unwrap();
-        assert!((7.3..7.6).contains(&found.rate), "{}", found.steps);
-        assert!(found.steps.contains("operations, and p99 takes 500)"), "{}", found.steps);
+        let result = search(&target("p99<10s"), Nanos::secs(1), &mut queue(8.0, 0.99)).unwrap();
+        assert!((7.3..7.6).contains(&result.rate), "{}", result.steps);
+        assert!(result.steps.contains("operations, and p99 takes 500)"), "{}", result.steps);
     }
 
     #[test]
     fn too_few_operations_keep_no_promise() {
-        let found = search(&target("p99.9<10s"), Nanos::secs(1), &mut queue(3.0, 0.999));
-        let Err(SearchError::TooFew { rate, operations, least, steps }) = found else { panic!("{found:?}") };
+        let result = search(&target("p99.9<10s"), Nanos::secs(1), &mut queue(3.0, 0.999));
+        let Err(SearchError::TooFew { rate, operations, least, steps }) = result else {
+            panic!("{result:?}")
+        };
         assert_eq!((rate, operations, least), (1.5, 90, 1000));
         assert!(steps.starts_with("closed loop: 3/s"), "{steps}");
     }
 
     #[test]
     fn few_operations_can_break_a_promise() {
-        let found = search(&target("p99.9<1ms"), Nanos::secs(1), &mut queue(3.0, 0.999));
-        assert!(matches!(found, Err(SearchError::None(_))), "{found:?}");
+        let result = search(&target("p99.9<1ms"), Nanos::secs(1), &mut queue(3.0, 0.999));
+        assert!(matches!(result, Err(SearchError::None(_))), "{result:?}");
     }
 
     #[test]
     fn a_filesystem_that_does_nothing_has_no_rate() {
         let mut steps = Vec::new();
-        let found = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
+        let result = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
             steps.push(step);
             Ok::<_, ()>(RateStep { served: 0.0, latency: Nanos(u64::MAX), operations: 0 })
         });
-        assert!(matches!(found, Err(SearchError::None(_))), "{found:?}");
-        let closed = |duration| Step { offered: None, duration };
+        assert!(matches!(result, Err(SearchError::None(_))), "{result:?}");
+        let closed = |duration| RateProbe { offered: None, duration };
         assert_eq!(steps, [closed(Nanos::secs(1)), closed(Nanos(37_500_000_000))]);
     }
 }

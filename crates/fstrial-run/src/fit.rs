@@ -1,8 +1,8 @@
-//! Fits a model to a device: which probes are made, and what model explains what they showed.
+//! Fits a model to a device: the probes, and the model that explains their results.
 //!
-//! Only what was measured goes into the model. From reads alone nothing is known of writes: they are taken to be like
-//! reads, and the model says so. A rate that no longer grows with the depth is taken for a granted rate: whether it is one
-//! or comes from this many places side by side cannot be told apart from outside, and makes no difference to a filesystem.
+//! Only measured properties go into the model. From reads alone writes are unknown: they are assumed to be like reads,
+//! and the model notes that. A rate that no longer grows with the depth is treated as a granted rate: it cannot be
+//! distinguished from that many parallel places from outside, and makes no difference to a filesystem.
 
 use super::probe::{Probe, ProbeResult};
 use crate::error::ExpectedError;
@@ -24,7 +24,7 @@ const RPM: [u32; 6] = [4200, 5400, 5900, 7200, 10_000, 15_000];
 /// Time of each probe.
 pub const PROBED_FOR: Nanos = Nanos::millis(1500);
 
-/// What is known of a device before it is probed.
+/// Known properties of a device before it is probed.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceTraits {
     pub size: Bytes,
@@ -34,16 +34,16 @@ pub struct DeviceTraits {
 }
 
 impl DeviceTraits {
-    /// Whether its writes are probed. What a disk takes for a write is the way of its head, which reads show as well.
+    /// True if its writes are probed. The cost of a disk's write is the head's movement, which reads show as well.
     fn learns_writes(&self) -> bool {
         self.may_write && !self.is_rotational
     }
 }
 
-/// Makes a probe, and says what it showed.
+/// Makes a probe, and returns the result.
 pub type Prober<'a> = &'a mut dyn FnMut(&Probe) -> Result<ProbeResult, ExpectedError>;
 
-/// Number of probes that a fit makes, to say how long it will take.
+/// Number of probes of a fit, to predict its duration.
 pub fn probes(known: &DeviceTraits) -> u32 {
     let reads = if known.is_rotational { 4 } else { DEPTHS.len() as u32 + 3 };
     let writes = DEPTHS.len() as u32 + 2;
@@ -78,7 +78,7 @@ pub fn fit(known: &DeviceTraits, prober: Prober<'_>) -> Result<DeviceModel, Expe
     Ok(model)
 }
 
-/// Reads and writes may have limits of their own; a model has one, and it must not hold back the faster.
+/// Reads and writes may have separate limits; a model has one, and it must not hold back the faster.
 fn merge_limit(model: &mut DeviceModel, of_writes: Option<u32>) {
     let limits = model.limits.get_or_insert_default();
     limits.iops = match (limits.iops, of_writes) {
@@ -111,7 +111,7 @@ fn ladder(reads: bool, size: Bytes, prober: Prober<'_>) -> Result<(ProbeResult, 
     Ok((*first, (last.iops < before.iops * NO_GROWTH).then(|| whole(last.iops))))
 }
 
-/// The latency of small requests, and what the bytes of a large one add to it.
+/// The latency of small requests, and the additional time of a large one's bytes.
 fn service(small: &ProbeResult, large: &ProbeResult) -> Service {
     let longer = large.p50.as_secs_f64() - small.p50.as_secs_f64();
     let p99 = small.p99.max(small.p50);
@@ -193,7 +193,7 @@ mod tests {
 
     const SIZE: Bytes = Bytes::gib(1);
 
-    /// Fits a model to what another one shows.
+    /// Fits a model to the behaviour of another one.
     fn refit(name: &str, known: DeviceTraits) -> (DeviceModel, DeviceModel) {
         let original = shipped(name).unwrap();
         let mut count = 0;
@@ -237,11 +237,11 @@ mod tests {
     fn a_disk_is_found_again() {
         let known = DeviceTraits { size: SIZE, is_rotational: true, may_write: false };
         let (original, fitted) = refit("hdd-7200", known);
-        let (original, found) = (original.disk.unwrap(), fitted.disk.unwrap());
-        assert_eq!(found.rpm, original.rpm);
-        let ratio = found.full_seek.as_secs_f64() / original.full_seek.as_secs_f64();
-        assert!((0.8..1.2).contains(&ratio), "{found:?}");
-        assert!(near(bytes(found.outer_bandwidth.0), bytes(original.outer_bandwidth.0)), "{found:?}");
+        let (original, result) = (original.disk.unwrap(), fitted.disk.unwrap());
+        assert_eq!(result.rpm, original.rpm);
+        let ratio = result.full_seek.as_secs_f64() / original.full_seek.as_secs_f64();
+        assert!((0.8..1.2).contains(&ratio), "{result:?}");
+        assert!(near(bytes(result.outer_bandwidth.0), bytes(original.outer_bandwidth.0)), "{result:?}");
         assert_eq!(fitted.parallelism, Some(32));
         assert!(fitted.problem().is_none());
     }

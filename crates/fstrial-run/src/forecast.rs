@@ -1,4 +1,4 @@
-//! What a budget can show, before anything is measured: rounds that fit, and differences that they would find.
+//! The power of a budget, before anything is measured: rounds that fit, and differences that they would detect.
 
 use super::{
     cell::Contrast,
@@ -23,29 +23,30 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
-/// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
-/// square of the rounds.
+/// A trial ends after this many rounds, regardless of its budget: more would not decide it, and the estimates grow with
+/// the square of the rounds.
 pub const MAX_ROUNDS: u32 = 500;
-/// What a run costs in addition to its load and its files, before any was timed: on an image 0.15 to 0.25 s were seen.
+/// Assumed cost of a run in addition to its load and its files, before any was timed: on an image 0.15 to 0.25 s were
+/// measured.
 pub const OVERHEAD_GUESS: Nanos = Nanos(300_000_000);
-/// What a run of a server costs in addition: making its files, starting, loading, stopping. With PostgreSQL and MariaDB on a
-/// modelled gp3 volume 13 to 15 s were seen, on an image 10 to 11 s.
+/// Assumed additional cost of a server's run: making its files, starting, loading, stopping. With PostgreSQL and
+/// MariaDB on a modelled gp3 volume 13 to 15 s were measured, on an image 10 to 11 s.
 const SERVER_GUESS: Nanos = Nanos::secs(14);
 /// The same where its data are loaded already.
 const LOADED_SERVER_GUESS: Nanos = Nanos::secs(3);
-/// Kinds of noise for which differences are told: the usual difference of equal arms from round to round, as a fraction.
+/// Assumed levels of noise: the usual difference of equal arms from round to round, as a fraction.
 const NOISES: [f64; 3] = [0.02, 0.05, 0.1];
-/// The share of trials that find a difference which is told.
+/// The share of trials that detect a reported difference.
 pub const POWER: f64 = 0.9;
-/// Of normal values with standard deviation 1, half are nearer to their mean than this.
+/// Distance from the mean within which half of the normal values with standard deviation 1 are.
 const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
 /// Trials that are simulated.
 const TRIALS: u64 = 1000;
-/// Rounds that are simulated: beyond them the formula tells how what is needed shrinks.
+/// Simulated rounds: beyond them the formula extrapolates.
 const SIMULATED_ROUNDS: u32 = 60;
-/// Bytes of files that are laid out in a millisecond, before anything is known of the device: 400 MB/s.
+/// Assumed rate of laying out files, in bytes a millisecond, on an unknown device: 400 MB/s.
 const LAYOUT_GUESS: u64 = 400_000;
-/// How many times as long the work of an emulated processor takes: 10 to 20 times were seen.
+/// Slowdown of work on an emulated processor: 10 to 20 times were measured.
 const EMULATED: u64 = 15;
 /// Until a guest with one has booted, as those in virtual time do for every round.
 const BOOT_GUESS: Nanos = Nanos::secs(8);
@@ -56,10 +57,10 @@ pub const SLACK: f64 = 1.25;
 /// No number of questions takes more rounds than this for a first verdict.
 const MAX_LEAST: u32 = 60;
 
-/// What the budget of a plan can show.
+/// The power of a plan's budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forecast {
-    /// Rounds that fit, or those that were asked for if they are fewer: an estimate, as nothing was measured yet.
+    /// Rounds that fit, or the requested ones if they are fewer: an estimate, as nothing was measured yet.
     pub rounds: u32,
     /// About how long a round takes: warm-up and measured time of all runs, and preparation.
     pub round_seconds: f64,
@@ -67,20 +68,20 @@ pub struct Forecast {
     pub preparation_seconds: f64,
     /// Loading the data of workloads once before the first round; 0 where every run loads them.
     pub loading_seconds: f64,
-    /// Long runs before the first round, for what shorter ones do not see; 0 where there are none.
+    /// Long runs before the first round, for effects that shorter ones miss; 0 without any.
     pub pilot_seconds: f64,
     /// Fewer rounds than this decide nothing.
     pub least_rounds: u32,
     /// Questions that share the error.
     pub questions: usize,
-    /// What that many rounds find; empty where nothing is compared.
+    /// Differences detected by that many rounds; empty if nothing is compared.
     pub differences: Vec<Findable>,
-    /// Why these rounds cannot decide anything, and what helps.
+    /// The reason why these rounds cannot decide anything, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// The difference that is found in nine of ten trials.
+/// The difference detected in nine of ten trials.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Findable {
     /// The usual difference of equal arms in one round, in percent.
@@ -114,10 +115,11 @@ impl Forecast {
     }
 }
 
-/// Why so few rounds cannot decide anything, with the remedy; none if they can. `fewer`: of what there could be fewer.
+/// The reason why so few rounds cannot decide anything, with the remedy; none if they can. `fewer`: the reducible
+/// quantities.
 pub fn too_few(
     rounds: u32,
-    asked: Option<u32>,
+    requested: Option<u32>,
     least: u32,
     round_seconds: f64,
     fewer: &[&str],
@@ -131,9 +133,9 @@ pub fn too_few(
         rounds => format!("{rounds} rounds cannot decide anything"),
     };
     let needed = numbers::budget(round_seconds * f64::from(least) * MARGIN);
-    let remedy = match asked {
-        Some(asked) if asked < least && asked <= rounds => format!("{least} rounds or more"),
-        Some(asked) if asked < least => format!("{least} rounds or more, and --budget {needed}"),
+    let remedy = match requested {
+        Some(requested) if requested < least && requested <= rounds => format!("{least} rounds or more"),
+        Some(requested) if requested < least => format!("{least} rounds or more, and --budget {needed}"),
         _ if fewer.is_empty() => format!("--budget {needed}"),
         _ => format!("--budget {needed}, or fewer {}", fewer.join(", ")),
     };
@@ -147,12 +149,12 @@ pub fn whole_minutes(time: Nanos) -> Nanos {
     Nanos::secs(time.0.div_ceil(Nanos::secs(60).0) * 60)
 }
 
-/// That a budget which nobody gave was raised.
+/// Notice of a raised default budget.
 pub fn raised(to: Nanos, from: Nanos) -> String {
     format!("the budget is {to}, as {from} are too short for a first verdict (--budget sets it)")
 }
 
-/// Of what a plan has enough that it could do with fewer.
+/// Quantities of a plan that could be reduced.
 pub fn fewer(plan: &Plan) -> Vec<&'static str> {
     let all = [
         ("arms", plan.trial.arms.len() > 2),
@@ -162,14 +164,15 @@ pub fn fewer(plan: &Plan) -> Vec<&'static str> {
     all.into_iter().filter_map(|(what, is_more)| is_more.then_some(what)).collect()
 }
 
-/// The least rounds with which this plan has any verdict; 0 where nothing is compared or watched.
+/// The minimum of rounds for any verdict of this plan; 0 if nothing is compared or watched.
 pub fn least_rounds(plan: &Plan) -> u32 {
     let is_watched = plan.parts.iter().any(|part| !part.watched.is_empty());
     let works = plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS).min(WORKING_ROUNDS as u32);
     Rule::of(plan).map_or(0, |rule| rule.least_rounds()).max(if is_watched { works } else { 0 })
 }
 
-/// About how many seconds the least rounds take with which this plan has a verdict; of one round where nothing is compared.
+/// Approximate time of the minimum of rounds for a verdict of this plan, in seconds; of one round if nothing is
+/// compared.
 pub fn least_seconds(plan: &Plan) -> f64 {
     round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1)) + loading_time(plan).as_secs_f64()
 }
@@ -200,7 +203,7 @@ fn serves(workload: &Workload) -> bool {
     workload.program().is_some_and(|timed| timed.program.server.is_some())
 }
 
-/// About how long a round takes, and what of that is preparation. Controls come later, if at all.
+/// Approximate time of a round, and its share of preparation. Controls come later, if at all.
 pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     let (mut all, mut preparation) = (0_u64, 0_u64);
     for cell in (0..plan.cells.len()).filter(|cell| !plan.is_control(*cell)) {
@@ -213,12 +216,12 @@ pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     (Nanos(all.saturating_add(boots)), Nanos(preparation.saturating_add(boots)))
 }
 
-/// About how long a run of a cell takes, and what of that is preparation.
+/// Approximate time of a run of a cell, and its share of preparation.
 pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let at = &plan.cells[cell];
     let workload = &plan.workloads[at.workload];
     let is_loaded = plan.trial.loads(&plan.trial.arms[at.arm]).is_some();
-    // What is loaded already comes with the whole device.
+    // Loaded data already come with the whole device.
     let bytes = if is_loaded { plan.device_size } else { workload.space_needed(at.threads) };
     let clients = u64::from(plan.trial.trial.clients);
     let layout = guess(Bytes(bytes.0.saturating_mul(clients))).0;
@@ -245,25 +248,25 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
 
 /// The decision rule as far as one question has to do with it.
 struct Rule {
-    /// That share the error.
+    /// Number of questions that share the error.
     questions: usize,
     equivalence: bool,
-    /// That stalls ask for, at least.
+    /// Minimum required by stalls.
     least: usize,
 }
 
 impl Rule {
-    /// None where nothing is compared.
+    /// None if nothing is compared.
     fn of(plan: &Plan) -> Option<Rule> {
         let settings: &Settings = &plan.trial.trial;
-        let mut asked = plan.contrasts.iter().filter(|contrast| !plan.is_control(contrast.a)).peekable();
-        asked.peek()?;
-        let mut holding = asked.filter(|contrast| contrast.holds_open);
+        let mut requested = plan.contrasts.iter().filter(|contrast| !plan.is_control(contrast.a)).peekable();
+        requested.peek()?;
+        let mut holding = requested.filter(|contrast| contrast.holds_open);
         let can_be_equivalent =
             |contrast: &Contrast| question(contrast, settings, less_is_better(plan, contrast)).equivalence;
         let equivalence = holding.any(can_be_equivalent);
         Some(Rule {
-            questions: panels::asked(plan).max(1),
+            questions: panels::requested(plan).max(1),
             equivalence,
             least: panels::least_rounds(settings),
         })
@@ -290,12 +293,12 @@ impl Rule {
         findable.collect()
     }
 
-    /// The logarithms of the differences that are found at each noise within a number of rounds.
+    /// The logarithms of the differences detected at each noise within a number of rounds.
     fn found(&self, rounds: u32) -> [Option<f64>; 3] {
         let schedule = self.directional();
         let simulated = rounds.min(SIMULATED_ROUNDS);
         let needs: Vec<f64> = (0..TRIALS).map(|seed| need(seed, simulated, &schedule)).collect();
-        // Beyond the rounds that are simulated it shrinks as the rule's formula says.
+        // Beyond the simulated rounds it shrinks by the rule's formula.
         let formula = |rounds: u32| schedule.detectable(rounds as usize, 1.0);
         let shrinks = formula(rounds).zip(formula(simulated)).map_or(1.0, |(all, some)| all / some);
         NOISES.map(|noise| {
@@ -306,7 +309,7 @@ impl Rule {
     }
 }
 
-/// What a trial of normal noise needs.
+/// The need of a trial with normal noise.
 fn need(seed: u64, rounds: u32, schedule: &Schedule) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let noise: Vec<f64> = (0..rounds).map(|_| normal(&mut random)).collect();
@@ -361,7 +364,7 @@ mod tests {
         let (here, guests) = ("", "place = 'old'\n");
         let [ramdisk, model] = ["kind = 'ramdisk'", "kind = 'model'\nmodel = 'hdd-7200'"];
         assert!((seconds(guests, ramdisk) - 15.0 * seconds(here, ramdisk) - 8.0).abs() < 1e-6);
-        // What a load waits for takes as long as it says.
+        // Waits of a load take their nominal time.
         assert!((seconds(guests, model) - 15.0 * (seconds(here, model) - 4.0) - 4.0 - 8.0).abs() < 1e-6);
     }
 
@@ -369,13 +372,14 @@ mod tests {
     fn too_few_rounds_are_told_with_a_remedy() {
         let more = ["arms", "workloads"];
         assert_eq!(too_few(4, None, 4, 10.0, &more), None);
-        let said = |rounds, asked| too_few(rounds, asked, 8, 60.0, &more).unwrap();
+        let message = |rounds, requested| too_few(rounds, requested, 8, 60.0, &more).unwrap();
         assert!(too_few(3, None, 8, 60.0, &[]).unwrap().contains("Give it --budget 12m; else"));
         assert!(
-            said(0, None).starts_with("not even one round fits into the budget: a verdict takes at least 8")
+            message(0, None)
+                .starts_with("not even one round fits into the budget: a verdict takes at least 8")
         );
-        assert!(said(3, None).contains("--budget 12m, or fewer arms, workloads; else"));
-        assert!(said(3, Some(3)).contains("Give it 8 rounds or more;"));
-        assert!(said(2, Some(3)).contains("8 rounds or more, and --budget 12m"));
+        assert!(message(3, None).contains("--budget 12m, or fewer arms, workloads; else"));
+        assert!(message(3, Some(3)).contains("Give it 8 rounds or more;"));
+        assert!(message(2, Some(3)).contains("8 rounds or more, and --budget 12m"));
     }
 }

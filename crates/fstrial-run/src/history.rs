@@ -1,8 +1,8 @@
 //! From stored trials to the history of a contrast or a cell: one point for each trial, and a series for each question.
 //!
-//! Points share a series only if they answer the same question: the same configurations, workload in all its
-//! settings, level, device, durability and processor. What may have changed meanwhile and be the reason of a change
-//! (kernel, tools, this program) is kept with each point.
+//! Points share a series only if they answer the same question: the same configurations, workload in all its settings,
+//! level, device, durability and processor. Properties that may have changed and caused a difference (kernel, tools,
+//! this program) are kept with each point.
 
 use super::{
     answers::Read,
@@ -23,7 +23,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 /// Rounds below which a trial is not a point: one wild round could be all it has.
 const MIN_ROUNDS: usize = 3;
 
-/// What the points of a series are put in order by.
+/// Sort key of a series' points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
@@ -36,7 +36,7 @@ pub enum By {
     Version,
 }
 
-/// What is asked of the store.
+/// A query for a series.
 #[derive(Debug, Clone)]
 pub struct SeriesQuery {
     /// The arm that is looked at.
@@ -47,7 +47,7 @@ pub struct SeriesQuery {
     pub workloads: Vec<String>,
     /// Only these levels; all if empty.
     pub threads: Vec<u16>,
-    /// On what.
+    /// Its metric.
     pub metric: Metric,
     /// The order of points.
     pub by: By,
@@ -58,7 +58,7 @@ pub struct SeriesQuery {
 pub struct Point {
     /// The trial.
     pub trial: TrialId,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// When it began: RFC 3339, UTC.
     pub started_at: String,
@@ -72,22 +72,22 @@ pub struct Point {
     pub interval: Option<(f64, f64)>,
     /// Rounds it rests on; for quantiles, groups of merged rounds.
     pub rounds: usize,
-    /// What else may differ from point to point, by name: tools, distribution, memory.
+    /// Other properties that may differ from point to point, by name: tools, distribution, memory.
     pub with: BTreeMap<String, String>,
 }
 
 /// The points that answer one question, in order.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// Everything that is the same for all of its points, by name.
     pub settings: BTreeMap<String, String>,
-    /// In the order that was asked for.
+    /// In the requested order.
     pub points: Vec<Point>,
 }
 
-/// A trial that is not a point, or not one of every series, and why.
+/// A trial that is not a point, or not one of every series, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The trial.
@@ -99,14 +99,14 @@ pub struct LeftOut {
 /// Why a trial is left out that measured something else.
 pub const NOT_ASKED: &str = "it has no such workload or level";
 
-/// What was found in the store.
+/// Result of a query.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesSet {
     /// The series, by subject and settings.
     pub series: Vec<Series>,
     /// Trials that have both arms and yet no point.
     pub left_out: Vec<LeftOut>,
-    /// Names of the arms that occur, for anyone who has asked for another one.
+    /// Names of all arms, for a query of a missing one.
     pub arms: Vec<String>,
 }
 
@@ -116,86 +116,91 @@ type Points = Vec<(Subject, BTreeMap<String, String>, Point)>;
 ///
 /// # Errors
 /// The store cannot be read. A trial that cannot be understood is left out.
-pub fn collect(store: &Store, trials: &[TrialId], asked: &SeriesQuery) -> Result<SeriesSet, ExpectedError> {
-    let mut found = SeriesSet::default();
+pub fn collect(
+    store: &Store,
+    trials: &[TrialId],
+    requested: &SeriesQuery,
+) -> Result<SeriesSet, ExpectedError> {
+    let mut matched = SeriesSet::default();
     let mut series: BTreeMap<(Subject, BTreeMap<String, String>), Vec<Point>> = BTreeMap::new();
     for id in trials {
         let stored = store.trial(*id)?;
         let names = || stored.arms.iter().map(|arm| &arm.name);
         // One that never ran may be a slip of the pen.
         if stored.summary.rounds > 0 {
-            found.arms.extend(names().cloned());
+            matched.arms.extend(names().cloned());
         }
-        let wanted = [Some(&asked.arm), asked.against.as_ref()];
+        let wanted = [Some(&requested.arm), requested.against.as_ref()];
         if !wanted.into_iter().flatten().all(|wanted| names().any(|name| name == wanted)) {
             continue;
         }
-        match points_of(store, &stored, asked)? {
+        match points_of(store, &stored, requested)? {
             Ok((points, lost)) => {
-                found.left_out.extend(lost.into_iter().map(|reason| LeftOut { trial: *id, reason }));
+                matched.left_out.extend(lost.into_iter().map(|reason| LeftOut { trial: *id, reason }));
                 for (subject, settings, point) in points {
                     series.entry((subject, settings)).or_default().push(point);
                 }
             }
-            Err(reason) => found.left_out.push(LeftOut { trial: *id, reason }),
+            Err(reason) => matched.left_out.push(LeftOut { trial: *id, reason }),
         }
     }
-    found.arms.sort();
-    found.arms.dedup();
-    found.series = series
+    matched.arms.sort();
+    matched.arms.dedup();
+    matched.series = series
         .into_iter()
         .map(|((subject, settings), mut points)| {
-            points.sort_by(|a, b| order(asked.by, a, b));
+            points.sort_by(|a, b| order(requested.by, a, b));
             Series { subject, settings, points }
         })
         .collect();
-    Ok(found)
+    Ok(matched)
 }
 
 /// The points of a trial, and of which cells it has none as they failed; or why it has none at all.
 fn points_of(
     store: &Store,
     trial: &StoredTrial,
-    asked: &SeriesQuery,
+    requested: &SeriesQuery,
 ) -> Result<Result<(Points, Vec<String>), String>, ExpectedError> {
     let read = match Read::of(store, trial) {
         Ok(read) => read,
         Err(reason) => return Ok(Err(reason)),
     };
-    if asked.against.is_some() && read.plan.trial.trial.compare == Compare::Workloads {
+    if requested.against.is_some() && read.plan.trial.trial.compare == Compare::Workloads {
         return Ok(Err("it compares workloads, so its arms did not run side by side".into()));
     }
     let mut workloads = Vec::new();
     for workload in &read.plan.workloads {
-        let mut is_wanted = asked.workloads.is_empty();
-        for pattern in &asked.workloads {
+        let mut is_wanted = requested.workloads.is_empty();
+        for pattern in &requested.workloads {
             is_wanted |= store.is_like(&workload.name, pattern)?;
         }
         workloads.push(is_wanted);
     }
     let is_wanted = |cell: usize| {
         let cell = read.plan.cells[cell];
-        let is_level = asked.threads.is_empty() || asked.threads.contains(&cell.threads);
+        let is_level = requested.threads.is_empty() || requested.threads.contains(&cell.threads);
         is_level && workloads[cell.workload]
     };
-    let pairs: Vec<_> = asked.pairs(&read.plan).into_iter().filter(|pair| is_wanted(pair[0].0)).collect();
+    let pairs: Vec<_> = requested.pairs(&read.plan).into_iter().filter(|pair| is_wanted(pair[0].0)).collect();
     if pairs.is_empty() {
         return Ok(Err(NOT_ASKED.into()));
     }
-    let (read, rounds) = match read.with_rounds(store, trial, &asked.arm)? {
-        Ok(found) => found,
+    let (read, rounds) = match read.with_rounds(store, trial, &requested.arm)? {
+        Ok(matched) => matched,
         Err(reason) => return Ok(Err(reason)),
     };
     // Rounds hold whole histograms: a second copy is for pairs that are judged alone.
-    let is_alone =
-        |pair: &[Figure; 2]| asked.against.is_some() && asked.contrast_of(&read.plan, *pair).is_none();
+    let is_alone = |pair: &[Figure; 2]| {
+        requested.against.is_some() && requested.contrast_of(&read.plan, *pair).is_none()
+    };
     let again = if pairs.iter().any(is_alone) { rounds.clone() } else { Vec::new() };
     let judge = course::judged(&read.plan, rounds);
     let (mut points, mut lost) = (Vec::new(), Vec::new());
     for pair in pairs {
-        let estimate = asked.estimate(&judge, &read.plan, pair, &again);
+        let estimate = requested.estimate(&judge, &read.plan, pair, &again);
         match estimate.filter(|estimate| estimate.rounds >= MIN_ROUNDS) {
-            Some(estimate) => points.push(asked.point(&read, trial, pair[0], estimate)),
+            Some(estimate) => points.push(requested.point(&read, trial, pair[0], estimate)),
             None => {
                 lost.extend(pair.map(|(cell, _)| cell).into_iter().filter(|cell| judge.has_failed(*cell)))
             }
@@ -214,7 +219,7 @@ fn points_of(
 type Figure = (usize, usize);
 
 impl SeriesQuery {
-    /// The arms that are asked about.
+    /// The queried arms.
     fn arms(&self) -> Vec<&str> {
         [Some(&self.arm), self.against.as_ref()].into_iter().flatten().map(String::as_str).collect()
     }
@@ -258,8 +263,8 @@ impl SeriesQuery {
         pairs
     }
 
-    /// What the judge of the trial has for a pair. What the trial itself does not compare is judged alone, so that it neither changes
-    /// anything about others nor hangs on them.
+    /// The judge's estimate of a pair. A pair that the trial does not compare is judged alone, so that the two do not
+    /// affect each other.
     fn estimate(
         &self,
         judge: &Judge<'_>,
@@ -282,7 +287,7 @@ impl SeriesQuery {
         }
     }
 
-    /// Where the trial compares the two, and whether it does so the other way round.
+    /// The trial's contrast of the two, and whether it is reversed.
     fn contrast_of(&self, plan: &Plan, [a, b]: [Figure; 2]) -> Option<(usize, bool)> {
         let of = |a: Figure, b: Figure| {
             let is_it = |contrast: &Contrast| {
@@ -328,13 +333,13 @@ fn compare_releases(a: &str, b: &str) -> Ordering {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum ReleasePart {
     Number(u64),
     Word(String),
 }
 
-/// Its numbers and words, without what is between them.
-fn parts(release: &str) -> Vec<Part> {
+/// Its numbers and words, without separators.
+fn parts(release: &str) -> Vec<ReleasePart> {
     let mut parts = Vec::new();
     let mut rest = release.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     while let Some(first) = rest.chars().next() {
@@ -342,8 +347,8 @@ fn parts(release: &str) -> Vec<Part> {
         let end = rest.find(|c: char| c.is_ascii_digit() != digits || !c.is_ascii_alphanumeric());
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
         parts.push(match part.parse() {
-            Ok(number) => Part::Number(number),
-            Err(_) => Part::Word(part.to_owned()),
+            Ok(number) => ReleasePart::Number(number),
+            Err(_) => ReleasePart::Word(part.to_owned()),
         });
         rest = after.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     }
@@ -351,14 +356,14 @@ fn parts(release: &str) -> Vec<Part> {
 }
 
 /// A pre-release comes before the end, other words and numbers after it.
-fn rank(part: Option<&Part>) -> (u8, u64, &str) {
+fn rank(part: Option<&ReleasePart>) -> (u8, u64, &str) {
     match part {
-        Some(Part::Word(word)) if ["alpha", "beta", "next", "pre", "rc"].contains(&word.as_str()) => {
+        Some(ReleasePart::Word(word)) if ["alpha", "beta", "next", "pre", "rc"].contains(&word.as_str()) => {
             (0, 0, word)
         }
         None => (1, 0, ""),
-        Some(Part::Word(word)) => (2, 0, word),
-        Some(Part::Number(number)) => (3, *number, ""),
+        Some(ReleasePart::Word(word)) => (2, 0, word),
+        Some(ReleasePart::Number(number)) => (3, *number, ""),
     }
 }
 

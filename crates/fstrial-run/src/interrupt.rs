@@ -1,4 +1,4 @@
-//! What ends a command early: Ctrl-C and its like.
+//! Early ends of a command: Ctrl-C and other signals.
 
 use std::{
     io::{IsTerminal, Write},
@@ -10,35 +10,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What interrupts.
+/// Signals that interrupt.
 const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-/// After this long, nothing that is being put back is waited for: what is left is reported, and the command ends. Of the eight
-/// seconds that are promised, two are for killing and detaching.
+/// Time limit for restoring: after it, the leftovers are reported, and the command ends. Of the promised eight seconds,
+/// two are for killing and detaching.
 const GRACE: Duration = Duration::from_secs(6);
-/// What an agent has less of it: its last words must still be heard.
+/// Reduction for an agent: its last messages must still arrive.
 const FOR_LAST_WORDS: Duration = Duration::from_secs(2);
-/// What is said at once when a signal comes.
-const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";
+/// Message on the first signal.
+const HEARD: &str = "interrupted: ending the run and restoring the host (a second time ends immediately; then run \
+     `fstrial clean`)";
 
 /// Raised by Ctrl-C; looked at between and during runs.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     raised: Arc<AtomicBool>,
-    /// A signal came: the next one ends the process at once.
+    /// A signal came: the next one ends the process immediately.
     signalled: Arc<AtomicBool>,
     /// When that was first seen.
     since: Arc<OnceLock<Instant>>,
     /// The process is an agent.
     is_agents: Arc<AtomicBool>,
-    /// When time is over, whatever is being waited for.
+    /// Deadline of all waits.
     end: Arc<Mutex<Option<Instant>>>,
-    /// A signal ends the process at once: nothing needs to be put back.
+    /// A signal ends the process immediately: there is nothing to restore.
     at_once: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// Whether it was raised, or time is over.
+    /// True if it was raised, or time is over.
     pub fn is_raised(&self) -> bool {
         self.was_raised() || self.end().is_some_and(|end| Instant::now() >= end)
     }
@@ -51,7 +52,7 @@ impl Interrupt {
         was_raised
     }
 
-    /// Whether it was raised so long ago that nobody should wait for anything any more.
+    /// True if it was raised so long ago that all waits should end.
     pub fn is_overdue(&self) -> bool {
         let less = if self.is_agents.load(Ordering::Relaxed) { FOR_LAST_WORDS } else { Duration::ZERO };
         self.was_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE - less)
@@ -77,7 +78,7 @@ impl Interrupt {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether time is over, and nothing else has raised it.
+    /// True if time is over, and nothing else has raised it.
     pub fn is_time_over(&self) -> bool {
         self.is_raised() && !self.was_raised()
     }
@@ -87,18 +88,18 @@ impl Interrupt {
         self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Does what a signal does: a key was pressed that is Ctrl-C elsewhere.
+    /// Has the effect of a signal: for a key that is Ctrl-C elsewhere.
     pub fn signal(&self) {
         self.signalled.store(true, Ordering::Relaxed);
         self.raise();
     }
 
-    /// Whether the first signal is to end the process at once: as long as nothing would have to be put back.
+    /// Sets whether the first signal ends the process immediately: while there is nothing to restore.
     pub fn end_at_once(&self, at_once: bool) {
         self.at_once.store(at_once, Ordering::Relaxed);
     }
 
-    /// Raises it at SIGINT, SIGTERM and SIGHUP; a second one ends the process at once.
+    /// Raises it at SIGINT, SIGTERM and SIGHUP; a second one ends the process immediately.
     ///
     /// # Errors
     /// The handlers cannot be set.
@@ -117,7 +118,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Raises it at SIGINT; a second one ends the process at once. Other signals end it as they do any process: its jobs go on.
+    /// Raises it at SIGINT; a second one ends the process immediately. Other signals keep their default: the jobs
+    /// continue.
     ///
     /// # Errors
     /// The handlers cannot be set.
@@ -131,18 +133,18 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The same, and says on standard error that it was heard, whatever the rest of the process waits for.
+    /// The same, with an immediate message on standard error, independent of the rest of the process.
     ///
     /// # Errors
     /// As [`at_signals`](Self::at_signals).
     pub fn announced() -> std::io::Result<Self> {
         let interrupt = Self::at_signals()?;
         let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
-        let heard = interrupt.clone();
+        let received = interrupt.clone();
         thread::spawn(move || {
             if signals.forever().next().is_some() {
-                heard.is_raised();
-                // In one write, on a line of its own.
+                received.is_raised();
+                // In one write, on a separate line.
                 let begin = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
                 let _ = std::io::stderr().write_all(format!("{begin}{HEARD}\n").as_bytes());
             }

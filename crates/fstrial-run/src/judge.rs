@@ -30,12 +30,12 @@ pub(super) const MAX_LOST: u32 = 3;
 pub struct Judge<'a> {
     pub(super) plan: &'a Plan,
     panels: Panels,
-    /// The measured runs of the round that is on its way.
+    /// The measured runs of the current round.
     present: Round,
     /// By cell and result.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
     cells: Vec<CellState>,
-    /// Failures in words, as they came.
+    /// Failures as text, in order.
     failures: Vec<String>,
     /// For contrasts of a quantile.
     tails: Vec<Option<Tail>>,
@@ -43,12 +43,12 @@ pub struct Judge<'a> {
     latest: Vec<Option<f64>>,
     /// By cell: the contrasts that need it.
     contrasts_of: Vec<Vec<usize>>,
-    /// The cells that the round on its way has run.
+    /// The cells run in the current round.
     ran: Vec<usize>,
-    /// How many it was to have; where nobody asks for more of them, none.
-    asked: usize,
+    /// Their requested number; none if no more are requested.
+    requested: usize,
     is_cut_short: bool,
-    /// Its rounds come from elsewhere: no plan says which cells each has.
+    /// Its rounds come from elsewhere: no plan lists the cells of each.
     takes_all: bool,
     /// Rounds that were run, and those among them that ended before all of their cells were run.
     rounds: u32,
@@ -73,12 +73,12 @@ impl Estimate {
 
 #[derive(Debug, Clone, Default)]
 struct CellState {
-    /// It was run, whatever became of it.
+    /// It was run, with any outcome.
     tried: bool,
     failed: bool,
     /// Why its arm cannot do its workload.
-    cannot: Option<String>,
-    /// How often it was lost since it was last measured.
+    unsupported: Option<String>,
+    /// Number of losses since its last measurement.
     lost: u32,
     measured: bool,
     /// The last error with which it was lost.
@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
             latest: vec![None; plan.contrasts.len()],
             contrasts_of,
             ran: Vec::new(),
-            asked: 0,
+            requested: 0,
             is_cut_short: false,
             takes_all: false,
             rounds: 0,
@@ -129,7 +129,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the last round ended before all its cells were run.
+    /// True if the last round ended before all its cells were run.
     pub const fn is_cut_short(&self) -> bool {
         self.is_cut_short
     }
@@ -151,7 +151,7 @@ impl<'a> Judge<'a> {
         self.plan.order(round).into_iter().filter(is_left).collect()
     }
 
-    /// Whether the current round continues in other boots: some have run all their cells, and the others none.
+    /// True if the current round continues in other boots: some have run all their cells, and the others none.
     pub(super) fn continues(&self, round: u32) -> bool {
         if self.ran.is_empty() || !self.plan.trial.has_boots() {
             return false;
@@ -161,12 +161,12 @@ impl<'a> Judge<'a> {
         !left.is_empty() && !left.iter().any(|cell| self.ran.iter().any(|ran| place(ran) == place(cell)))
     }
 
-    /// Whether every cell but those of controls was run once: before that there is no answer.
+    /// True if every cell except those of controls was run once: before that there is no answer.
     pub fn has_begun(&self) -> bool {
         self.cells.iter().enumerate().all(|(index, cell)| cell.tried || self.plan.is_control(index))
     }
 
-    /// Somebody resumes the trial: what was given up as futile is looked at again from the next round on.
+    /// The trial is resumed: contrasts given up as futile are examined again from the next round on.
     pub fn reopen(&mut self) {
         self.present.is_resumed = true;
         self.panels.reopen();
@@ -186,10 +186,10 @@ impl<'a> Judge<'a> {
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
     }
 
-    /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
+    /// Takes a run of the current round. Its samples count when the round ends, a failure immediately.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
         if self.ran.is_empty() && !self.takes_all {
-            self.asked = self.runs_needed();
+            self.requested = self.runs_needed();
         }
         self.cells[cell].tried = true;
         self.ran.push(cell);
@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A failed run is an outcome of its arm, or lost. Others end a trial, and say nothing about its arms.
+    /// A failed run is an outcome of its arm, or lost. Others end a trial, and do not concern its arms.
     fn take_failure(&mut self, cell: usize, failure: RunFailure) {
         let context = self.plan.cell_name(cell);
         match failure.kind {
@@ -211,7 +211,7 @@ impl<'a> Judge<'a> {
                 self.failures.push(format!("{context}: {}", with_hint(&failure)));
                 self.cells[cell].failed = true;
             }
-            FailureKind::Cannot => self.cells[cell].cannot = Some(failure.what),
+            FailureKind::Unsupported => self.cells[cell].unsupported = Some(failure.what),
             FailureKind::Lost => {
                 self.cells[cell].lost += 1;
                 self.cells[cell].loss = Some(with_hint(&failure));
@@ -229,18 +229,18 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How often a cell was lost running, if that ends the trial.
+    /// Number of losses of a cell in succession, if it ends the trial.
     pub(super) fn lost_too_often(&self, cell: usize) -> Option<u32> {
         let CellState { lost, .. } = self.cells[cell];
         (lost >= MAX_LOST && !self.is_out(cell)).then_some(lost)
     }
 
-    /// The round is over: what it decides is settled.
+    /// Ends the round and settles its decisions.
     pub fn end_round(&mut self) {
-        self.rounds += 1;
-        // Of a round without a run nothing is kept.
+        // A round without a run is not stored, so it must not count here either.
         if let ran @ 1.. = std::mem::take(&mut self.ran).len() {
-            self.is_cut_short = ran < self.asked;
+            self.rounds += 1;
+            self.is_cut_short = ran < self.requested;
             self.cut_short += u32::from(self.is_cut_short);
         }
         let round = std::mem::take(&mut self.present);
@@ -259,16 +259,16 @@ impl<'a> Judge<'a> {
         touched.dedup();
         for index in touched {
             let contrast = &self.plan.contrasts[index];
-            let found = contrast.figures().map(|(cell, result)| of_cell.get(&cell)?.get(result));
-            let Some(found) = found.collect::<Option<Vec<&Sample>>>() else { continue };
+            let matched = contrast.figures().map(|(cell, result)| of_cell.get(&cell)?.get(result));
+            let Some(matched) = matched.collect::<Option<Vec<&Sample>>>() else { continue };
             match &contrast.of {
-                Of::Ratio => self.push(index, contrast, found[0], found[1]),
-                Of::Amount => self.push_weighted(index, contrast, &[1.0], &found),
-                Of::Lead(_) => self.push_weighted(index, contrast, &[1.0, -1.0, -1.0, 1.0], &found),
+                Of::Ratio => self.push(index, contrast, matched[0], matched[1]),
+                Of::Amount => self.push_weighted(index, contrast, &[1.0], &matched),
+                Of::Lead(_) => self.push_weighted(index, contrast, &[1.0, -1.0, -1.0, 1.0], &matched),
                 Of::Slope(cells) => {
                     let threads = cells.iter().map(|cell| self.plan.cells[*cell].threads);
                     let weights = slope_weights(&threads.collect::<Vec<_>>());
-                    self.push_weighted(index, contrast, &weights, &found[2..]);
+                    self.push_weighted(index, contrast, &weights, &matched[2..]);
                 }
             }
         }
@@ -294,22 +294,22 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds a round of a weighted sum of logarithms: a slope, or a figure itself.
-    fn push_weighted(&mut self, index: usize, contrast: &Contrast, weights: &[f64], found: &[&Sample]) {
+    fn push_weighted(&mut self, index: usize, contrast: &Contrast, weights: &[f64], matched: &[&Sample]) {
         let less = less_is_better(self.plan, contrast);
-        if let Some(pair) = weighted_sum(contrast.metric, less, weights, found) {
+        if let Some(pair) = weighted_sum(contrast.metric, less, weights, matched) {
             self.latest[index] = Some(pair.log_ratio);
             self.panels.push(index, pair);
         }
     }
 
-    /// Why the arm of a cell cannot do its workload, if it has said so.
-    pub fn cannot(&self, cell: usize) -> Option<&str> {
-        self.cells[cell].cannot.as_deref()
+    /// The reason why the arm of a cell cannot do its workload, if it has reported one.
+    pub fn unsupported(&self, cell: usize) -> Option<&str> {
+        self.cells[cell].unsupported.as_deref()
     }
 
-    /// Whether a cell is not run again, as it failed or cannot be done.
+    /// True if a cell is not run again, as it failed or is unsupported.
     pub(super) fn is_out(&self, cell: usize) -> bool {
-        self.cells[cell].failed || self.cells[cell].cannot.is_some()
+        self.cells[cell].failed || self.cells[cell].unsupported.is_some()
     }
 
     /// No further rounds will come. A trial that is decided once is decided by all of its rounds, or not at all.
@@ -321,7 +321,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether all rounds that the trial asks for are there. One that was cut short is not one of them.
+    /// True if all requested rounds are complete.
     pub fn has_all_rounds(&self) -> bool {
         self.plan.trial.trial.rounds.is_some_and(|most| self.rounds - self.cut_short >= most)
     }
@@ -331,7 +331,8 @@ impl<'a> Judge<'a> {
         self.cut_short
     }
 
-    /// Whether each cell is still run: every one until all were, and then those of contrasts that hold the trial open.
+    /// By cell, true if it is still run: every one until all were, and then those of contrasts that hold the trial
+    /// open.
     pub fn needed(&self) -> Vec<bool> {
         let has_begun = self.has_begun();
         let is_first = |cell| !has_begun && !self.plan.is_control(cell);
@@ -349,7 +350,7 @@ impl<'a> Judge<'a> {
         needed
     }
 
-    /// How many runs a round has from now on: of the cells that are still needed.
+    /// Number of runs per round from now on: of the cells that are still needed.
     pub fn runs_needed(&self) -> usize {
         self.needed().into_iter().filter(|needed| *needed).count()
     }
@@ -360,7 +361,7 @@ impl<'a> Judge<'a> {
         if needed == 0 { self.plan.cells.len() } else { needed }
     }
 
-    /// Whether rounds of a contrast could still come and tell something.
+    /// True if further rounds of a contrast could come and be informative.
     pub(super) fn may_go_on(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         contrast.holds_open && !contrast.cells().any(|cell| self.is_out(cell)) && self.panels.is_open(index)
@@ -371,7 +372,7 @@ impl<'a> Judge<'a> {
             && if self.is_control(index) { self.is_wanted(index) } else { !self.is_moot(index) }
     }
 
-    /// What the statistics say of a contrast so far, and whether it was given up as no round would decide it in time.
+    /// The statistical decision on a contrast so far, and whether it was given up as futile.
     pub(super) fn decision(&self, index: usize) -> (Decision, bool) {
         self.panels.decision(index)
     }
@@ -381,7 +382,7 @@ impl<'a> Judge<'a> {
         self.panels.estimate(index)
     }
 
-    /// Whether any cell is still run.
+    /// True if any cell is still run.
     pub fn is_undecided(&self) -> bool {
         let mut left = (0..self.plan.cells.len()).filter(|cell| !self.is_out(*cell));
         if !self.has_begun() {
@@ -412,7 +413,7 @@ impl<'a> Judge<'a> {
         self.cells[cell].failed
     }
 
-    /// Failures of cells in words, in the order in which they came.
+    /// Failures of cells as text, in order.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
@@ -425,8 +426,8 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// What the last round alone says of a contrast, `a` over `b`. None where it lacks one of the two, and for a quantile
-    /// whose rounds are still being merged. A round after the verdict has its ratio too, though nothing rests on it.
+    /// A contrast's ratio in the last round alone, `a` over `b`. None if one of the two is missing, and for a quantile
+    /// whose rounds are still being merged. A round after the verdict has its ratio too, for display.
     pub fn latest_ratio(&self, index: usize) -> Option<f64> {
         let less = less_is_better(self.plan, &self.plan.contrasts[index]);
         self.latest[index].map(|log| ratio(log, less))
@@ -441,13 +442,13 @@ impl<'a> Judge<'a> {
             .filter_map(move |a| Some((a, *of_b.get(&a.round)?)))
     }
 
-    /// How many contrasts there are.
+    /// Number of contrasts.
     pub fn contrasts(&self) -> usize {
         self.plan.contrasts.len()
     }
 
     /// The ratio of a contrast over all rounds so far and its interval, as in [`ContrastState`].
-    pub fn standing(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
+    pub fn ready_arm(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
         self.figures(index, &self.panels.verdict(index))
     }
 
@@ -481,15 +482,14 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Whether a ratio is shown of a contrast: none of one whose cells failed or cannot be done, nor while operations are
-    /// too few.
+    /// True if a contrast's ratio is shown: not if its cells failed or are unsupported, nor with too few operations.
     fn has_ratio(&self, index: usize, decision: Decision) -> bool {
         let is_out = self.plan.contrasts[index].cells().any(|cell| self.is_out(cell));
         !is_out && self.too_few(index, decision).is_none()
     }
 
-    /// The tail of a contrast of a quantile that cannot be judged for want of operations. A verdict that single rounds have
-    /// given stays, whatever comes after them.
+    /// The tail of a contrast of a quantile that has too few operations to be judged. A verdict from single rounds
+    /// stays, regardless of later rounds.
     fn too_few(&self, index: usize, decision: Decision) -> Option<&Tail> {
         self.tails[index].as_ref().filter(|tail| tail.has_too_few() && decision == Decision::Undecided)
     }
@@ -503,7 +503,7 @@ impl<'a> Judge<'a> {
         let cell = self.plan.cells[contrast.a];
         let verdict = self.panels.verdict(index);
         let failed = contrast.cells().any(|cell| self.has_failed(cell));
-        let cannot = contrast.cells().any(|cell| self.cannot(cell).is_some());
+        let cannot = contrast.cells().any(|cell| self.unsupported(cell).is_some());
         let less = less_is_better(self.plan, contrast);
         let too_few = self.too_few(index, verdict.decision);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
@@ -513,13 +513,13 @@ impl<'a> Judge<'a> {
         let assay = self.assay(index);
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
-            _ if cannot => Outcome::Cannot,
+            _ if cannot => Outcome::Unsupported,
             _ if too_few => Outcome::Undecided,
             decision if self.is_control(index) => of_control(decision),
             Decision::Equivalent => match assay {
                 Assay::Unasked | Assay::Seen => Outcome::Equivalent,
                 Assay::Unknown => Outcome::Undecided,
-                Assay::Unseen | Assay::Overdosed => Outcome::CannotTell,
+                Assay::Unseen | Assay::Overdosed => Outcome::Insensitive,
             },
             decision => decision.into(),
         };
@@ -529,7 +529,7 @@ impl<'a> Judge<'a> {
         let band = contrast.metric.band(self.plan.trial.trial.practical.fraction());
         let near = within.is_some_and(|within| is_near(within, band))
             && interval.is_none_or(|(low, high)| low <= 1.0 && high >= 1.0);
-        // What lies within a band is shown by an interval of the level that *equivalent* has.
+        // Equivalence is shown by the interval of its level.
         let interval_within = verdict.interval_within.filter(|_| near).map(|logs| ratio_interval(logs, less));
         ContrastState {
             a,
@@ -566,7 +566,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// How a control compares with its arm: its question is how much slower it is.
+/// The comparison of a control with its arm: its question is the size of the slowdown.
 fn of_control(decision: Decision) -> Outcome {
     match decision {
         // About as much as was planted, or more.

@@ -5,8 +5,8 @@
 //! kernels/6.1/release                    6.1.0-51-amd64
 //! kernels/6.1/lib/modules/6.1.0-51-amd64
 //! ```
-//! Packages come through apt with sources, lists and a cache of their own: what the system has installed or knows of stays as it is,
-//! and apt verifies them as it always does.
+//! Packages come through apt with separate sources, lists and cache: the system's packages and lists stay untouched,
+//! and apt verifies them as usual.
 
 use crate::{
     error::ExpectedError,
@@ -56,18 +56,17 @@ pub const SUITES: [(&str, &str); 4] =
     [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), (CURRENT, "sid")];
 /// The newest one.
 const CURRENT: &str = "current";
-/// Where Debian's keys are.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The longest that a download may take.
 const DOWNLOAD: Nanos = Nanos::secs(1800);
-/// Modules that a guest must have before it sees the host's files; what it loads by their help comes later.
+/// Modules that a guest must have before it sees the host's files; with their help it loads the others later.
 const FIRST: [&str; 7] =
     ["virtio_pci", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay", "ext4"];
 /// Modules that the kernel cannot load on demand: nothing refers to them by an alias.
 const ALSO: [&str; 3] = ["loop", "zram", "fuse"];
 /// The most processors of a guest: its memory does for no more.
 const MOST_CPUS: u16 = 16;
-/// What makes the filesystem of its disk.
+/// Program that formats its disk.
 const MKFS: &str = "mkfs.ext4";
 /// Size of its disk.
 const DISK_BYTES: u64 = 8 << 30;
@@ -79,7 +78,7 @@ fn suite_of(name: &str) -> Option<&'static str> {
     SUITES.iter().find(|(known, _)| *known == name).map(|(_, suite)| *suite)
 }
 
-/// What to do where none can be fetched, and where what was fetched is not as expected.
+/// Remedy if none can be fetched, or a fetched one is unusable.
 const OWN: &str = "take a kernel of your own: `fstrial kernels add NAME --vmlinuz … --modules …`";
 const BY_HAND: &str = "fetch one by hand, and take it with `fstrial kernels add`";
 
@@ -92,9 +91,9 @@ pub struct Kernels {
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// What arms call it: the `6.1` of `xfs@6.1`.
+    /// Name in arms: the `6.1` of `xfs@6.1`.
     pub name: String,
-    /// What it calls itself: `6.1.0-51-amd64`.
+    /// Its release: `6.1.0-51-amd64`.
     pub release: String,
     #[serde(skip)]
     folder: PathBuf,
@@ -111,7 +110,7 @@ fn unable(what: &str, hint: &str) -> ExpectedError {
     StackError::Unable { what: what.into(), hint: hint.into() }.into()
 }
 
-/// What guests need and this host has not.
+/// Error for a requirement of guests that this host lacks.
 pub fn lacks(what: &str, hint: &str) -> ExpectedError {
     let (kind, stage) = (FailureKind::HostLacks, Stage::Attach);
     let failure = RunFailure { kind, stage, what: what.into(), hint: Some(hint.into()) };
@@ -162,7 +161,7 @@ impl Kernels {
         names
     }
 
-    /// Whether a word is a kernel: one that is there, or that can be fetched.
+    /// True for a known kernel: an installed one, or one that can be fetched.
     pub fn knows(&self, name: &str) -> bool {
         suite_of(name).is_some() || self.find(name).is_some()
     }
@@ -170,7 +169,7 @@ impl Kernels {
     /// The one of this name.
     ///
     /// # Errors
-    /// It is not there; says how to get it.
+    /// It is not installed; the hint gets it.
     pub fn required(&self, name: &str) -> Result<Kernel, ExpectedError> {
         self.find(name).ok_or_else(|| {
             let hint = match suite_of(name).is_some() {
@@ -182,7 +181,7 @@ impl Kernels {
         })
     }
 
-    /// Fetches one of the distribution's. `tell` hears what is done.
+    /// Fetches one of the distribution's. `tell` receives the progress.
     ///
     /// # Errors
     /// The kernel is unknown, apt is missing or fails, or the disk is full.
@@ -194,13 +193,13 @@ impl Kernels {
         };
         require_depmod()?;
         let is_new = self.named(name).is_none();
-        let work = Work::begin(&self.folder)?;
+        let work = FetchFolder::begin(&self.folder)?;
         if let Some(kernel) = self.named(name).filter(|_| is_new) {
             // Another command was faster.
             return Ok(kernel);
         }
         let apt = Apt::of(&work, suite)?;
-        tell(&format!("reading what {suite} has"));
+        tell(&format!("reading the packages of {suite}"));
         apt.update()?;
         let packages = apt.kernel()?;
         for package in &packages {
@@ -212,10 +211,10 @@ impl Kernels {
         work.keep(self, name, &image, &modules)
     }
 
-    /// Takes a kernel of one's own: an image, and the folder of its modules, called like its release.
+    /// Adds a user's kernel: an image, and the folder of its modules, named like its release.
     ///
     /// # Errors
-    /// One of them is not what it is taken for, or cannot be copied.
+    /// A file has the wrong format, or cannot be copied.
     pub fn add(&self, name: &str, image: &Path, modules: &Path) -> Result<Kernel, ExpectedError> {
         if let Some(problem) = name_problem(name) {
             return Err(ExpectedError::usage(format!("`{name}` cannot name a kernel"), problem));
@@ -229,10 +228,11 @@ impl Kernels {
         if !modules.join("kernel").is_dir() {
             return Err(ExpectedError::usage(
                 format!("{} is not the folder of a kernel's modules", modules.display()),
-                "name the folder of one release, such as lib/modules/6.18.0-rc3 below what `make modules_install` wrote",
+                "name the folder of one release, such as lib/modules/6.18.0-rc3 in the output of \
+                     `make modules_install`",
             ));
         }
-        let work = Work::begin(&self.folder)?;
+        let work = FetchFolder::begin(&self.folder)?;
         let copy = work.folder.join("tree").join(modules.file_name().unwrap_or_default());
         fs::create_dir_all(work.folder.join("tree")).map_err(failed("make", &work.folder))?;
         let [from, to] = [&modules, &copy].map(|path| path.display().to_string());
@@ -246,7 +246,7 @@ impl Kernels {
     /// # Errors
     /// It is not there, a guest runs under it, or it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), ExpectedError> {
-        let work = Work::begin(&self.folder)?;
+        let work = FetchFolder::begin(&self.folder)?;
         let missing = || {
             let hint = "`fstrial kernels` lists those that are there";
             ExpectedError::usage(format!("there is no kernel `{name}`"), hint)
@@ -255,7 +255,7 @@ impl Kernels {
     }
 }
 
-/// Where QEMU is.
+/// Path of QEMU.
 ///
 /// # Errors
 /// It is not installed.
@@ -287,7 +287,7 @@ pub fn step(kernel: &str, boot: &Boot) -> (String, &'static str) {
             boot.memory(),
             Bytes(DISK_BYTES)
         ),
-        "it powers off when its input ends, and its disk goes with it",
+        "the guest powers off at the end of its input, and its disk is discarded",
     )
 }
 
@@ -324,13 +324,13 @@ fn version(name: &str) -> Vec<u32> {
 }
 
 /// A folder that becomes a kernel when it is whole. One that was left by a command that was killed is removed by the next.
-struct Work {
+struct FetchFolder {
     folder: PathBuf,
     /// Others wait until it is given up.
     _lock: File,
 }
 
-impl Work {
+impl FetchFolder {
     fn begin(kernels: &Path) -> Result<Self, ExpectedError> {
         fs::DirBuilder::new().recursive(true).mode(0o755).create(kernels).map_err(failed("make", kernels))?;
         let at = kernels.join(".lock");
@@ -369,7 +369,7 @@ impl Work {
     ) -> Result<Kernel, ExpectedError> {
         let whole = self.folder.join("kernel");
         let release = modules.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        // Before the modules are moved, next to which it may lie.
+        // Before the modules are moved, next to which it may be.
         let bytes = fs::read(image).map_err(failed("read", image))?;
         let kernel = image::vmlinux(&bytes).map_err(|error| {
             ExpectedError::usage(
@@ -404,7 +404,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for FetchFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -416,7 +416,7 @@ struct Apt {
 }
 
 impl Apt {
-    fn of(work: &Work, suite: &str) -> Result<Self, ExpectedError> {
+    fn of(work: &FetchFolder, suite: &str) -> Result<Self, ExpectedError> {
         let folder = work.folder.join("apt");
         for part in ["lists/partial", "cache/archives/partial", "state", "packages", "tree"] {
             let path = folder.join(part);
@@ -444,8 +444,8 @@ impl Apt {
         self.folder.join("apt.conf")
     }
 
-    /// Of the system's configuration, which is read first, proxies and the like stay; what names its files, prefers packages or
-    /// starts commands does not.
+    /// The system's configuration is read first; proxies and the like stay, but settings that name its files, prefer
+    /// packages or start commands do not.
     fn configuration(&self) -> String {
         let folder = self.folder.display();
         format!(
@@ -489,8 +489,8 @@ impl Apt {
     }
 
     fn depends(&self, package: &str) -> Result<Vec<String>, ExpectedError> {
-        let said = Program::new("apt-cache").args(self.options()).args(["depends", package]).run()?.stdout;
-        let names = said.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        let message = Program::new("apt-cache").args(self.options()).args(["depends", package]).run()?.stdout;
+        let names = message.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
         Ok(names.map(|name| name.trim_matches(['<', '>']).to_owned()).collect())
     }
 
@@ -509,7 +509,7 @@ impl Apt {
     }
 }
 
-/// Where the system's own packages come from.
+/// Source of the system's own packages.
 fn mirror() -> Result<String, ExpectedError> {
     if find("apt-get").is_none() || !Path::new(KEYRING).exists() {
         return Err(unable(
@@ -530,7 +530,7 @@ fn mirror() -> Result<String, ExpectedError> {
     mirror.ok_or_else(|| unable("apt has no mirror of Debian", OWN))
 }
 
-/// The image and the modules in what packages unpack to: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.
+/// The image and the modules in an unpacked package: `boot/vmlinuz-V`, or `vmlinuz` next to the modules.
 fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
     let in_folder =
         |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -548,7 +548,7 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
 /// as JSON.
 ///
 /// # Errors
-/// The kernel lacks what a guest needs, QEMU cannot be started, or the device cannot be served.
+/// The kernel lacks a requirement of guests, QEMU cannot be started, or the device cannot be served.
 pub fn become_guest(kernel: &Kernel, how: &str) -> Result<(), ExpectedError> {
     let boot: Boot = serde_json::from_str(how)
         .map_err(|error| ExpectedError::usage(error.to_string(), "fstrial itself boots guests"))?;
@@ -560,7 +560,7 @@ pub fn become_guest(kernel: &Kernel, how: &str) -> Result<(), ExpectedError> {
     first_files(kernel, boot.device.is_some(), &initramfs)?;
     let disk = nameless(&kernel.folder)?;
     disk.set_len(DISK_BYTES).map_err(failed("enlarge", &kernel.folder))?;
-    // Here, where it takes no emulated time.
+    // Here, outside emulated time.
     let path = path_of_descriptor(disk.as_fd()).display().to_string();
     let without_journal = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard", &path];
     Program::new(MKFS).args(without_journal).run()?;
@@ -583,17 +583,17 @@ pub fn become_guest(kernel: &Kernel, how: &str) -> Result<(), ExpectedError> {
     Err(StackError::io("start", program, error).into())
 }
 
-/// Whether a file can be used without the page cache of this host, which would serve the guest's reads.
+/// True if a file can be used without the page cache of this host, which would serve the guest's reads.
 fn takes_direct_io(path: &Path) -> bool {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).is_ok()
 }
 
-/// A lock on the kernel in a folder, which another command may have replaced since it was found.
+/// A lock on the kernel in a folder, which another command may have replaced meanwhile.
 fn locked(folder: &Path) -> Result<File, ExpectedError> {
     let lock = File::open(folder).map_err(failed("open", folder))?;
     lock.lock_shared().map_err(failed("lock", folder))?;
-    let inode = |found: io::Result<fs::Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
+    let inode = |result: io::Result<fs::Metadata>| result.map(|result| (result.dev(), result.ino())).ok();
     match inode(lock.metadata()) == inode(fs::metadata(folder)) {
         true => Ok(lock),
         false => Err(unable("the kernel was removed or replaced just now", "try again")),
@@ -606,7 +606,7 @@ fn inherited(descriptor: &impl AsFd) -> Result<(), ExpectedError> {
         .map_err(|error| StackError::io("keep", "an open file", error).into())
 }
 
-/// A file that goes with the last process that has it open, and that QEMU inherits.
+/// A file that ends with the last process that has it open, and that QEMU inherits.
 fn nameless(folder: &Path) -> Result<File, ExpectedError> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
@@ -653,16 +653,16 @@ fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), Expec
     write().map_err(failed("make the first files of a guest in", &kernel.folder))
 }
 
-/// The libraries that a program is linked with, and what loads them; none of one that is linked statically.
+/// The libraries that a program is linked with, and their loader; none for a static one.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let path = program.display().to_string();
-    let said =
+    let message =
         Program::new("ldd").args([path.as_str()]).finish().map(|ended| ended.stdout).unwrap_or_default();
     let named = |line: &str| {
         let word = line.split("=>").last()?.split_whitespace().next()?;
         word.starts_with('/').then(|| PathBuf::from(word))
     };
-    said.lines().filter_map(named).collect()
+    message.lines().filter_map(named).collect()
 }
 
 #[cfg(test)]
@@ -702,9 +702,9 @@ mod tests {
         assert_eq!(names, ["5.10", "6.1", "6.12", "mine"]);
         assert_eq!(kernels.find("6.1").unwrap().release, "6.1.0");
         assert_eq!(kernels.find("../kernels/6.1"), None);
-        let said = |name: &str| kernels.required(name).unwrap_err().hint().unwrap();
-        assert!(said("current").contains("kernels get current"), "{}", said("current"));
-        assert!(said("min").contains("did you mean `mine`?"), "{}", said("min"));
+        let message = |name: &str| kernels.required(name).unwrap_err().hint().unwrap();
+        assert!(message("current").contains("kernels get current"), "{}", message("current"));
+        assert!(message("min").contains("did you mean `mine`?"), "{}", message("min"));
         kernels.remove("mine").unwrap();
         assert_eq!(kernels.find("mine"), None);
     }

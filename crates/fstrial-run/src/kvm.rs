@@ -1,5 +1,6 @@
-//! Whether guests run on this machine's own processors. That `/dev/kvm` opens proves nothing (on nested hosts it does, and guests hang),
-//! so a guest is booted; a yes is kept for a kernel until the machine boots again or has another QEMU, a no for all kernels for an hour at most.
+//! Tests whether guests run on this machine's own processors. An openable `/dev/kvm` proves nothing (on nested hosts it
+//! opens, and guests hang), so a guest is booted; a yes is kept for a kernel until a reboot or another QEMU, a no for
+//! all kernels for an hour at most.
 
 use crate::{
     error::ExpectedError,
@@ -9,7 +10,7 @@ use crate::{
         boot::Boot,
         reach::Reach,
         transport::Transport,
-        wire::{self, Order, Voice},
+        wire::{self, AgentOrder, Voice},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -23,14 +24,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The longest that a guest takes to say its first word by KVM.
+/// Time limit for a guest's first message under KVM.
 const FIRST_WORD: Duration = Duration::from_secs(20);
-/// How long one that says nothing may take to end.
+/// Time limit for a silent one to end.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long it is believed that they do not: the machine may have been busy.
+/// Lifetime of a negative result: the machine may have been busy.
 const BELIEVED: Duration = Duration::from_secs(3600);
 
-/// What came of a try, and of which machine, QEMU and kernel.
+/// Result of a test, with its machine, QEMU and kernel.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
     boot: String,
@@ -41,10 +42,11 @@ struct Tried {
     problem: Option<String>,
 }
 
-/// Why guests do not run by KVM here; none if they do. `tell` hears that it is tried, which takes 20 seconds at most.
+/// The reason why guests do not run by KVM here; none if they do. `tell` is notified of a test, which takes 20 seconds
+/// at most.
 ///
 /// # Errors
-/// QEMU is not installed, or what was found cannot be kept.
+/// QEMU is not installed, or the result cannot be stored.
 pub fn problem(
     home: &Path,
     kernel: &Kernel,
@@ -65,7 +67,7 @@ pub fn problem(
         fs::read_to_string(&kept).ok().and_then(|text| serde_json::from_str(&text).ok());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let is_known = |tried: &Tried| {
-        // What a machine lacks it lacks for every kernel.
+        // A feature missing from the machine is missing for every kernel.
         let is_valid = match tried.problem {
             None => tried.kernel == kernel.release,
             Some(_) => at.saturating_sub(tried.at) < BELIEVED.as_secs(),
@@ -85,28 +87,29 @@ pub fn problem(
     Ok(tried.problem)
 }
 
-/// Whether last words are of QEMU, by its exit code or a signal; with other codes this program says that it could not start it.
+/// True if the last messages are QEMU's, by its exit code or a signal; other codes mean that this program could not
+/// start it.
 fn is_of_qemu(words: &str) -> bool {
     words.is_empty() || words.starts_with("signal: ") || words.split(": ").take(2).eq(["exit status", "1"])
 }
 
-/// Boots a guest until the agent in it says its first word.
+/// Boots a guest until its agent sends the first message.
 fn booted(home: &Path, kernel: &Kernel) -> io::Result<Option<String>> {
     let reach = Reach::guest("kvm", &kernel.name, &std::path::absolute(home)?, &Boot::default())?;
     let transport = Transport::by_command(&reach)?;
-    let mut heard = BufReader::new(transport.socket()?);
-    // Which it answers at once.
-    let voice = Voice::to(transport.socket()?, Duration::MAX, || Order::Alive);
-    voice.say(Order::Close);
+    let mut received = BufReader::new(transport.socket()?);
+    // Which it answers immediately.
+    let voice = Voice::to(transport.socket()?, Duration::MAX, || AgentOrder::Alive);
+    voice.say(AgentOrder::Close);
     let (sender, first) = mpsc::channel();
-    thread::spawn(move || sender.send(wire::next_line(&mut heard)));
-    let heard = first.recv_timeout(FIRST_WORD);
+    thread::spawn(move || sender.send(wire::next_line(&mut received)));
+    let received = first.recv_timeout(FIRST_WORD);
     let words = transport.end(FAREWELL, &Interrupt::default());
-    Ok(match heard {
+    Ok(match received {
         Ok(Some(_)) => None,
         Ok(None) if is_of_qemu(&words) => Some(format!("QEMU ended: {words}")),
         Ok(None) => return Err(io::Error::other(words)),
-        Err(_) => Some(format!("a guest said nothing for {} s", FIRST_WORD.as_secs())),
+        Err(_) => Some(format!("a guest sent nothing for {} s", FIRST_WORD.as_secs())),
     })
 }
 

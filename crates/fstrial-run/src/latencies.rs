@@ -1,8 +1,8 @@
 //! The latencies of a run, kept small: of a histogram only the values that occurred, with how often.
 //!
-//! A histogram over an hour of nanoseconds takes 264 KB of memory whatever is in it, and a trial has thousands; what is
-//! recorded in one is a few hundred values. Not for recording: that is the engine's. The file format and the rule for
-//! quantiles are `HdrHistogram`'s, and the tests hold both to the library.
+//! A histogram over an hour of nanoseconds takes 264 KB of memory regardless of its content, and a trial has thousands;
+//! each has a few hundred distinct values. Not for recording: the engine does that. The file format and the rule for
+//! quantiles are `HdrHistogram`'s, and the tests compare both with the library.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -17,7 +17,7 @@ const HALF: u64 = 1024;
 /// Latencies in nanoseconds, each with how often it occurred.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The greatest value that cannot be told from what was recorded, and its count; ascending, no count is 0.
+    /// The greatest value indistinguishable from the recorded one, and its count; ascending, no count is 0.
     counts: Vec<(u64, u64)>,
     total: u64,
 }
@@ -26,17 +26,17 @@ impl Latencies {
     /// Reads a histogram as measurements carry it: V2 with deflate off, in base64.
     ///
     /// # Errors
-    /// It is not one; says how.
+    /// It is invalid; with the reason.
     pub fn decode(base64: &str) -> Result<Self, String> {
         let bytes = STANDARD.decode(base64).map_err(|e| e.to_string())?;
         match counts_of(&bytes) {
             Some(counts) => Ok(Self::new(counts)),
-            // Of another shape than ours, or damaged: the library reads it, or knows what is wrong.
+            // Of another shape than ours, or damaged: the library reads it, or reports the problem.
             None => histogram_of(&bytes).map(|histogram| Self::of(&histogram)),
         }
     }
 
-    /// What is in a histogram.
+    /// The content of a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let recorded = histogram.iter_recorded();
         Self::new(
@@ -69,11 +69,11 @@ impl Latencies {
     pub fn quantile(&self, quantile: f64) -> u64 {
         let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
-        let found = self.counts.iter().find(|(_, count)| {
+        let result = self.counts.iter().find(|(_, count)| {
             seen = count.saturating_add(seen);
             seen >= wanted
         });
-        found.or(self.counts.last()).map_or(0, |(value, _)| *value)
+        result.or(self.counts.last()).map_or(0, |(value, _)| *value)
     }
 
     /// Their mean in ns; none without any.
@@ -134,12 +134,12 @@ fn counts_of(bytes: &[u8]) -> Option<Vec<(u64, u64)>> {
 /// Reads a histogram as measurements carry it, whole.
 ///
 /// # Errors
-/// It is not one; says how.
+/// It is invalid; with the reason.
 pub fn histogram(base64: &str) -> Result<Histogram<u64>, String> {
     histogram_of(&STANDARD.decode(base64).map_err(|e| e.to_string())?)
 }
 
-/// The library believes the lengths and adds up whatever it finds, so these are looked at first.
+/// The library trusts the lengths and adds up everything, so these are checked first.
 fn histogram_of(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     check(bytes)?;
     Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
@@ -150,7 +150,7 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or("it is shorter than its header")?;
     let length = u32::from_be_bytes(header[4..8].try_into().expect("four bytes"));
     if usize::try_from(length) != Ok(rest.len()) {
-        return Err(format!("it says it has {length} bytes of counts, and has {}", rest.len()));
+        return Err(format!("it has a length of {length} bytes of counts, and contains {}", rest.len()));
     }
     let mut most = u64::MAX / 4;
     while !rest.is_empty() {

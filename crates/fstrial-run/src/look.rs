@@ -26,7 +26,7 @@ const MIN_CHANGE: f64 = 0.1;
 pub struct Looks {
     /// The plan with runs of their length.
     pub longer: Plan,
-    /// How long each is.
+    /// Length of each.
     pub length: Nanos,
     /// For each workload that is looked at, the cells that are run: its middle level (the higher of two) in each arm.
     pub cells: Vec<Vec<usize>>,
@@ -47,7 +47,7 @@ impl Looks {
         (!looks.cells.is_empty()).then_some(looks)
     }
 
-    /// Why a plan that has workloads to look at has no look, in words; none if it has one.
+    /// The reason why a plan with workloads for pilots has none, as text; none if it has.
     pub fn no_room(plan: &Plan) -> Option<String> {
         let wanted = Self::wanted(plan).filter(|_| Self::of(plan).is_none())?;
         let least = wanted.cells.iter().map(|cells| wanted.time_of(cells).0).min()?;
@@ -95,7 +95,7 @@ impl Looks {
         Nanos(all.fold(0, u64::saturating_add))
     }
 
-    /// Whether this much time is in their share of the budget.
+    /// True if this much time fits their share of the budget.
     pub fn fit(&self, time: Nanos) -> bool {
         time.0.saturating_mul(SHARE) <= self.longer.trial.trial.budget.0
     }
@@ -109,7 +109,7 @@ impl Looks {
         format!("{title} at {}", threads_in_words(self.longer.cells[cell].threads))
     }
 
-    /// What was seen in a cell's look.
+    /// Observations in a cell's pilot.
     pub fn seen(&self, cell: usize, measured: &Measurement) -> Vec<Seen> {
         let at = &self.longer.cells[cell];
         let warmup = self.longer.workloads[at.workload].phases()[0].warmup;
@@ -129,7 +129,7 @@ impl Looks {
         seen.collect()
     }
 
-    /// Warnings about what was seen, for runs of `duration`; empty if nothing was found.
+    /// Warnings about observations, for runs of `duration`; empty without any.
     pub fn lines(&self, duration: Nanos, seen: &[Seen]) -> Vec<String> {
         let length = self.length;
         let unseen = |seen: &&Seen| seen.period.is_some_and(|period| period.0 * 2 > duration.0);
@@ -147,7 +147,7 @@ impl Looks {
         titles.sort_unstable();
         titles.dedup();
         let slopes = titles.into_iter().filter_map(|title| {
-            // A third of a run that repeats itself depends on the part of a period in which it lies.
+            // A third of a periodic run depends on its phase.
             let of_it = || seen.iter().filter(|seen| seen.title == title && seen.period.is_none());
             let is_steep = |seen: &Seen| seen.slope.is_some_and(|slope| (slope - 1.0).abs() > MIN_CHANGE);
             of_it().any(is_steep).then(|| {
@@ -166,7 +166,7 @@ impl Looks {
         periods.chain(slopes).collect()
     }
 
-    /// That nothing was found, and what was looked for in all of them.
+    /// Statement that nothing was found, with the effects looked for.
     pub fn nothing(&self, seen: &[Seen]) -> String {
         let seconds = |seen: &Seen, windows: usize| Nanos(seen.step.0 * windows as u64).as_secs_f64();
         let least = seen.iter().map(|seen| seconds(seen, *seen.periods.start())).fold(0.0, f64::max);
@@ -180,7 +180,7 @@ impl Looks {
     }
 }
 
-/// What was seen in a look.
+/// An observation in a pilot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     arm: String,

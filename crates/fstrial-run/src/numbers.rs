@@ -1,4 +1,4 @@
-//! Numbers for people: three significant digits, units that fit.
+//! Display of numbers: three significant digits, units that fit.
 
 use fstrial_model::unit;
 
@@ -112,13 +112,13 @@ pub fn interval((low, high): (f64, f64), words: impl Fn(f64) -> String) -> Strin
     format!("[{}, {}]", words(low), words(high))
 }
 
-/// A value with its interval, where it has one, in these words: `1.3 ms [1.2 ms, 1.4 ms]`.
+/// A value with its interval, if it has one, in this format: `1.3 ms [1.2 ms, 1.4 ms]`.
 pub fn with_interval(value: f64, ends: Option<(f64, f64)>, words: impl Fn(f64) -> String) -> String {
     let interval = ends.map(|ends| format!(" {}", interval(ends, &words)));
     format!("{}{}", words(value), interval.unwrap_or_default())
 }
 
-/// A ratio without its sign: enough decimals to tell it from 1, and from 0.
+/// A ratio without its sign: enough decimals to distinguish it from 1, and from 0.
 pub fn ratio_digits(value: f64) -> String {
     let decimals = match value {
         v if (v - 1.0).abs() < 0.095 => 3,
@@ -149,7 +149,7 @@ pub fn wait(seconds: f64) -> String {
     }
 }
 
-/// A time between two: `8 to 20 min`, `45 s to 3 min`. Its ends are rounded to what an estimate can say.
+/// A range of times: `8 to 20 min`, `45 s to 3 min`. Its ends are rounded to the precision of an estimate.
 pub fn wait_range(low: f64, high: f64) -> String {
     let rounded = |seconds: f64| match seconds {
         s if s < 60.0 => (s.round(), "s"),

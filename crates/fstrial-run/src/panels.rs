@@ -1,5 +1,6 @@
-//! The statistics of a trial: a panel for what is asked, one for its tails, and one for its controls. They share no error with
-//! each other: what is asked of throughput must not wait because somebody looks at p99 as well, or at the latencies of a server.
+//! The statistics of a trial: a panel for the questions, one for their tails, and one for the controls. They share no
+//! error with each other: questions about throughput must not wait because p99, or a server's latencies, are of
+//! interest as well.
 
 use super::{
     cell::Contrast,
@@ -100,7 +101,7 @@ impl Panels {
     }
 }
 
-/// Which contrasts one shares its error with.
+/// The contrasts that one shares its error with.
 fn family(plan: &Plan, contrast: &Contrast) -> Family {
     if plan.is_control(contrast.a) {
         Family::Controls
@@ -111,17 +112,17 @@ fn family(plan: &Plan, contrast: &Contrast) -> Family {
     }
 }
 
-/// Whether it is about a secondary result that nobody asked for.
+/// True if it is about an unrequested secondary result.
 fn is_told_along(plan: &Plan, contrast: &Contrast) -> bool {
     !contrast.holds_open && plan.is_secondary(plan.cells[contrast.a].workload, contrast.result_a)
 }
 
-/// Rounds that a verdict of what is asked takes at least, for the sake of stalls.
+/// Minimum of rounds for a verdict, required by stalls.
 pub(super) fn least_rounds(settings: &Settings) -> usize {
     settings.stalls.map_or(0, |stalls| total::rounds_to_see(stalls.fraction()))
 }
 
-/// How many contrasts share their error with throughput.
-pub(super) fn asked(plan: &Plan) -> usize {
+/// Number of contrasts that share their error with throughput.
+pub(super) fn requested(plan: &Plan) -> usize {
     plan.contrasts.iter().filter(|contrast| matches!(family(plan, contrast), Family::Asked)).count()
 }

@@ -29,13 +29,13 @@ pub(super) fn claimed(
     practical: f64,
 ) -> (Vec<Contrast>, Vec<ClaimPart>) {
     let is_used =
-        |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
+        |cell: &Cell| parts.iter().any(|part| spots(&part.requested).iter().any(|spot| is_at(cell, spot)));
     let used: Vec<Cell> = cells.iter().copied().filter(is_used).collect();
     // A control where anything rests on its dose, and its arm with it.
     let is_of_use = |cell: &Cell| {
         let here = |spot: &Spot| (spot.workload, spot.threads) == (cell.workload, cell.threads);
         let rests = |part: &Part| {
-            part.dose(practical) == arms[cell.arm].planted() && spots(&part.asked).iter().any(here)
+            part.dose(practical) == arms[cell.arm].planted() && spots(&part.requested).iter().any(here)
         };
         arms[cell.arm].control_of.is_some() && parts.iter().any(rests)
     };
@@ -52,7 +52,7 @@ pub(super) fn claimed(
     for part in parts {
         let (mut contrasts, watched) = contrasts_of(cells, &part);
         // Of a bound and a direction it is the direction that may show no difference.
-        let is_bounded = matches!(part.asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Slope { .. });
+        let is_bounded = matches!(part.requested, ClaimQuestion::Ratio { .. } | ClaimQuestion::Slope { .. });
         let first = if is_bounded { contrasts.len().saturating_sub(1) } else { 0 };
         for contrast in &mut contrasts[first..] {
             contrast.dose = part.dose(practical);
@@ -64,14 +64,14 @@ pub(super) fn claimed(
     (all, claimed)
 }
 
-/// Whether a result is one of this cell's.
+/// True if a result belongs to this cell.
 fn is_at(cell: &Cell, spot: &Spot) -> bool {
     (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
 }
 
 /// Every cell that a question is about.
-fn spots(asked: &ClaimQuestion) -> Vec<Spot> {
-    match asked {
+fn spots(requested: &ClaimQuestion) -> Vec<Spot> {
+    match requested {
         ClaimQuestion::Ratio { a, b, .. } | ClaimQuestion::Better { a, b } => vec![*a, *b],
         ClaimQuestion::Slope { cells, .. } => cells.clone(),
         ClaimQuestion::Amount { cell, .. } | ClaimQuestion::Works(cell) | ClaimQuestion::Fails(cell) => {
@@ -99,7 +99,7 @@ fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
     let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
         asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
     };
-    match &part.asked {
+    match &part.requested {
         ClaimQuestion::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
         ClaimQuestion::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
         ClaimQuestion::Slope { cells, bound } => {
@@ -117,7 +117,7 @@ fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
     }
 }
 
-/// What a bound asks. One at 1 asks for the direction; one away from it, on the side that is claimed, for both.
+/// The questions of a bound. One at 1 asks for the direction; one away from it, on the claimed side, for both.
 fn asks(bound: Bound, is_amount: bool) -> Vec<Ask> {
     match bound {
         Bound::Within(fraction) => vec![Ask::Within(fraction)],

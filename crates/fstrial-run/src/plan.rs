@@ -29,15 +29,15 @@ pub struct Plan {
     pub trial: Trial,
     /// Its workloads with every field settled.
     pub workloads: Vec<Workload>,
-    /// What a run of each workload yields.
+    /// Results of a run, by workload.
     pub results: Vec<Vec<ResultKind>>,
     /// Every cell that can be run, by workload, level and arm.
     pub cells: Vec<Cell>,
     /// Every comparison, in the order they are reported.
     pub contrasts: Vec<Contrast>,
-    /// The parts of the claim that the trial is to decide; none if it is there for none.
+    /// The parts of the claim that the trial is to decide; none without a claim.
     pub parts: Vec<ClaimPart>,
-    /// What everything random is drawn from.
+    /// Seed of everything random.
     pub seed: u64,
     /// Processors of the machine that it was planned for.
     pub cpus: u16,
@@ -69,7 +69,7 @@ impl Plan {
     /// The trial is impossible.
     pub fn new(settled: Settled, seed: u64) -> Result<Self, Problem> {
         let (mut trial, workloads, cpus) = settled.into_parts();
-        // Whatever is stored or printed of the trial repeats it, order and all.
+        // All stored and printed data of the trial repeat it, order included.
         trial.trial.seed = Some(seed);
         trial.add_control(cpus);
         if let Some(problem) = trial.problem() {
@@ -128,7 +128,7 @@ impl Plan {
         Self { device_size: trial.device_size(&self.workloads), trial, ..self.clone() }
     }
 
-    /// Whether any arm is built on the device of the trial, and not on one that a place has for itself.
+    /// True if any arm is built on the device of the trial, rather than on a place's own.
     pub fn uses_its_device(&self) -> bool {
         let has_own = |name: &String| {
             self.trial.places.iter().any(|place| place.name == *name && place.device.is_some())
@@ -141,12 +141,12 @@ impl Plan {
         self.place_of[self.cells[cell].arm]
     }
 
-    /// Whether anything is built on this host.
+    /// True if anything is built on this host.
     pub fn is_here(&self) -> bool {
         self.places.iter().any(|place| self.trial.is_here(place.as_ref()))
     }
 
-    /// Whether everything is.
+    /// True if everything is.
     pub fn is_here_only(&self) -> bool {
         self.places.iter().all(|place| self.trial.is_here(place.as_ref()))
     }
@@ -190,8 +190,8 @@ impl Plan {
         (0..block.len()).filter(is_first).map(members).collect()
     }
 
-    /// The task of a cell in a round: the same seeds for every arm. `data` is what suits the device; the workload may say
-    /// otherwise.
+    /// The task of a cell in a round: the same seeds for every arm. `data` suits the device; the workload may override
+    /// it.
     pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
@@ -239,14 +239,14 @@ impl Plan {
         self.task(cell, u32::MAX - number, data)
     }
 
-    /// What a cell's data are, where they can be loaded before; see [`Workload::loaded`].
+    /// Identity of a cell's data, if they can be loaded before; see [`Workload::loaded`].
     pub fn content(&self, cell: usize) -> Option<String> {
         let Cell { workload, threads, .. } = self.cells[cell];
         self.workloads[workload].loaded(threads)
     }
 
-    /// The number of the load that runs of an arm begin with in a round; none where every run loads its data. Each comes once in as
-    /// many rounds as there are loads, in an order of its own, and arms with as many loads begin with the same.
+    /// The number of the load that runs of an arm begin with in a round; none if every run loads its data. Each comes
+    /// once in as many rounds as there are loads, in a separate order, and arms with as many loads begin with the same.
     pub fn load_of(&self, arm: usize, round: u32) -> Option<u32> {
         let loads = self.trial.loads(&self.trial.arms[arm])?;
         let (block, at) = ((round - 1) / loads, (round - 1) % loads);
@@ -256,8 +256,8 @@ impl Plan {
         Some(numbers[at as usize])
     }
 
-    /// The program or call that does the operation of a cell, or the engine that has its records; none for other workloads, and where
-    /// it cannot be done.
+    /// The program or call that does the operation of a cell, or the engine of its records; none for other workloads,
+    /// and if it is unsupported.
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];
         if let Some(ycsb) = self.workloads[workload].ycsb() {
@@ -267,8 +267,8 @@ impl Plan {
         timed.operation.ability(&self.trial.arms[arm]).name()
     }
 
-    /// What two cells have in common that are compared: the workload, the level, and the place where that matters; or the
-    /// arm and the level.
+    /// The common setting of compared cells: the workload, the level, and the place if that matters; or the arm and the
+    /// level.
     fn setting(&self, cell: usize) -> (usize, u16, usize) {
         let Cell { workload, threads, arm } = self.cells[cell];
         match self.trial.trial.compare {
@@ -278,7 +278,7 @@ impl Plan {
         }
     }
 
-    /// The names of what a contrast compares: `xfs` and `ext4`, or `xfs / ext4 at fast` and `xfs / ext4 at slow`.
+    /// The names of a contrast's sides: `xfs` and `ext4`, or `xfs / ext4 at fast` and `xfs / ext4 at slow`.
     pub fn names(&self, contrast: &Contrast) -> (String, String) {
         let Of::Lead([a, b]) = contrast.of else {
             return (self.compared(contrast.a).to_owned(), self.compared(contrast.b).to_owned());
@@ -292,7 +292,7 @@ impl Plan {
         (ratio(contrast.a, contrast.b), ratio(a, b))
     }
 
-    /// The name of what is compared: of the arm, or of the workload.
+    /// The name of the compared thing: the arm, or the workload.
     pub fn compared(&self, cell: usize) -> &str {
         match self.trial.trial.compare {
             Compare::Arms => self.arm_name(cell),
@@ -300,7 +300,7 @@ impl Plan {
         }
     }
 
-    /// The name of what it is compared under, or on: of the workload, or of the arm.
+    /// The name of its context: the workload, or the arm.
     pub fn under(&self, cell: usize) -> &str {
         match self.trial.trial.compare {
             Compare::Arms => &self.workloads[self.cells[cell].workload].name,
@@ -308,12 +308,12 @@ impl Plan {
         }
     }
 
-    /// The results of all cells but those of controls by what can be compared, in the order they are reported: those of one workload and
-    /// phase, or those of one arm and name.
+    /// The results of all cells except those of controls in comparable groups, in the order of the report: those of one
+    /// workload and phase, or those of one arm and name.
     pub fn sections(&self) -> Vec<Vec<(usize, usize)>> {
         let mut sections: Vec<Vec<(usize, usize)>> = Vec::new();
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
-        // By what it is under first, so that the phases of a workload stay together.
+        // By context first, so that the phases of a workload stay together.
         let mut cells: Vec<usize> = (0..self.cells.len()).filter(|cell| !self.is_control(*cell)).collect();
         cells.sort_by_key(|cell| self.setting(*cell).0);
         for cell in cells {
@@ -340,20 +340,20 @@ impl Plan {
         &self.trial.arms[self.cells[cell].arm].name
     }
 
-    /// A cell in words: `ext4 · random-write · 4 threads`.
+    /// A cell as text: `ext4 · random-write · 4 threads`.
     pub fn cell_name(&self, cell: usize) -> String {
         let Cell { workload, threads, .. } = self.cells[cell];
         format!("{} · {} · {}", self.arm_name(cell), self.workloads[workload].name, threads_in_words(threads))
     }
 
-    /// A result of a cell in words: `ext4 · bonnie, rewrite · 1 thread`.
+    /// A result of a cell as text: `ext4 · bonnie, rewrite · 1 thread`.
     pub fn result_name(&self, cell: usize, result: usize) -> String {
         let Cell { workload, threads, .. } = self.cells[cell];
         let title = self.title(workload, result);
         format!("{} · {title} · {}", self.arm_name(cell), threads_in_words(threads))
     }
 
-    /// A workload's result in words: `bonnie, rewrite`.
+    /// A workload's result as text: `bonnie, rewrite`.
     pub fn title(&self, workload: usize, result: usize) -> String {
         let name = &self.workloads[workload].name;
         match self.results[workload][result].name.as_str() {
@@ -362,14 +362,14 @@ impl Plan {
         }
     }
 
-    /// Whether a result is told with another one: of a server all but the first, which is its transactions, and of a job of fio's all
-    /// but its first. It holds nothing open, unless it is a latency that the trial decides on.
+    /// True for a result reported along with another one: for a server all but the first, which is its transactions,
+    /// and for a fio job all but its first. It holds nothing open, unless it is a latency that the trial decides on.
     pub fn is_secondary(&self, workload: usize, result: usize) -> bool {
         let program = self.workloads[workload].program();
         program.is_some_and(|timed| timed.program.is_secondary(result))
     }
 
-    /// Whether it is a latency that a program measured, and that the trial decides on.
+    /// True for a latency that a program measured, and that the trial decides on.
     fn is_decided_on_by_name(&self, workload: usize, result: usize) -> bool {
         let kind = &self.results[workload][result];
         self.trial.trial.decide_on.iter().any(|metric| metric.is_name_of(kind))
@@ -465,7 +465,7 @@ fn leads(plan: &Plan) -> Vec<Contrast> {
     elsewhere.filter_map(lead).collect()
 }
 
-/// Refuses a trial that nobody would wait for, or read.
+/// Refuses a trial that is too long to run, or too large to read.
 fn too_large(amount: String) -> Problem {
     Problem {
         path: vec!["workload".into()],
@@ -510,7 +510,7 @@ fn controls(plan: &Plan) -> Vec<Contrast> {
 }
 
 impl Plan {
-    /// Whether a cell is of a control.
+    /// True if a cell is of a control.
     pub fn is_control(&self, cell: usize) -> bool {
         self.trial.arms[self.cells[cell].arm].control_of.is_some()
     }
@@ -545,7 +545,7 @@ fn bounded(random: &mut ChaCha8Rng, bound: u64) -> u64 {
     let threshold = bound.wrapping_neg() % bound;
     loop {
         let product = u128::from(random.next_u64()) * u128::from(bound);
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is what the method looks at")]
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is the method's input")]
         let low = product as u64;
         if low >= threshold {
             return (product >> 64) as u64;

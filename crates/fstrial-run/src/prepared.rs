@@ -1,4 +1,4 @@
-//! Which arms begin with one and the same prepared filesystem.
+//! Arms that share a prepared filesystem.
 
 use crate::plan::Plan;
 use fstrial_model::{
@@ -26,7 +26,7 @@ pub struct SharedLoad {
     content: String,
 }
 
-/// What makes two filesystems alike before a load: arms that differ in their queue only share one.
+/// Identity of two filesystems before a load: arms that differ in their queue only share one.
 fn is_alike(a: &Arm, b: &Arm) -> bool {
     a.place == b.place
         && a.filesystem == b.filesystem
@@ -63,7 +63,7 @@ fn with_loads(plan: &Plan, shared: Shared) -> Vec<Shared> {
     }
 }
 
-/// What is loaded on arms: for each content this many loads.
+/// Loads on arms: for each content this many loads.
 fn loads_on(plan: &Plan, arms: &[usize], loads: u32) -> Vec<SharedLoad> {
     let mut contents: Vec<(String, Vec<usize>)> = Vec::new();
     for cell in (0..plan.cells.len()).filter(|cell| arms.contains(&plan.cells[*cell].arm)) {
@@ -101,7 +101,7 @@ impl Shared {
         self.load.as_ref().map_or(self.arms[0], |load| plan.cells[load.cells[0]].arm)
     }
 
-    /// Whether runs of a cell of a plan begin with it in a round. Without a cell: whether the arm can.
+    /// True if runs of a cell of a plan begin with it in a round. Without a cell: if the arm can.
     pub fn is_of(&self, arm: usize, run: Option<(&Plan, usize, u32)>) -> bool {
         let fits = match (&self.load, run) {
             (Some(load), Some((plan, cell, round))) => {
@@ -141,14 +141,15 @@ mod tests {
             groups(&["a=ext4", "b=ext4:scheduler=none", "ext4:noatime", "raw"], Some("aged")),
             [(vec![0, 1], "aged:70%".into()), (vec![2], "aged:70%".into())]
         );
-        // A fresh arm next to an aged one is prepared and put back as well.
+        // A fresh arm next to an aged one is prepared and restored as well.
         assert_eq!(
             groups(&["ext4", "ext4:state=filled:80%", "xfs:state=fresh"], None),
             [(vec![0], "fresh".into()), (vec![1], "filled:80%".into()), (vec![2], "fresh".into())]
         );
     }
 
-    /// A slowed copy of an arm that runs other workloads than the arm itself: its loads are made all the same, by a task of its own.
+    /// A slowed copy of an arm that runs other workloads than the arm itself: its loads are made too, by a separate
+    /// task.
     #[test]
     fn what_only_a_later_arm_of_those_made_alike_runs_is_loaded_too() {
         let mut plan =
@@ -204,18 +205,18 @@ mod tests {
             names.dedup();
             (names.join(" "), load.number)
         };
-        let found: Vec<_> = all[..4].iter().map(names).collect();
+        let result: Vec<_> = all[..4].iter().map(names).collect();
         let records = "ycsb-a ycsb-c".to_owned();
         assert_eq!(plan.load_in_words(all[0].load.as_ref().unwrap()), "load 1 of ycsb-a and ycsb-c");
-        assert_eq!(found[..2], [(records.clone(), 0), (records, 1)]);
-        assert_eq!(found[2..], [("postgresql-tpcb".to_owned(), 0), ("postgresql-tpcb".to_owned(), 1)]);
+        assert_eq!(result[..2], [(records.clone(), 0), (records, 1)]);
+        assert_eq!(result[2..], [("postgresql-tpcb".to_owned(), 0), ("postgresql-tpcb".to_owned(), 1)]);
         for round in 1..=20 {
             let first_of = |arm: usize| {
                 let cell = (0..plan.cells.len()).find(|cell| plan.cells[*cell].arm == arm).unwrap();
                 let mut of_it = all.iter().filter(|shared| shared.is_of(arm, Some((&plan, cell, round))));
-                let found = of_it.next().unwrap().load.clone().unwrap().number;
+                let result = of_it.next().unwrap().load.clone().unwrap().number;
                 assert!(of_it.next().is_none());
-                found
+                result
             };
             assert_eq!(first_of(0), first_of(2));
         }

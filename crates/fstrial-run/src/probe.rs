@@ -1,5 +1,6 @@
-//! How a block device behaves: a few short loads of the engine on the bare device, and what they show. Used to find out
-//! what the way to a modelled device costs, to compare a modelled device with its model, and to fit a model to a device.
+//! Probes of a block device: a few short loads of the engine on the bare device, and their results. Used to measure the
+//! overhead of the path to a modelled device, to compare a modelled device with its model, and to fit a model to a
+//! device.
 
 use super::sample::latency;
 use crate::error::ExpectedError;
@@ -17,7 +18,7 @@ use fstrial_model::{
 use serde::Serialize;
 use std::path::Path;
 
-/// What is done to the device.
+/// A load on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Probe {
     /// Read; else write.
@@ -67,7 +68,7 @@ pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<ProbeResult, 
     Ok(ProbeResult { iops, p50: quantile(0.5)?, p99: quantile(0.99)? })
 }
 
-/// What a model on its own does with this, in no real time.
+/// The result of a model alone for this, without real time.
 pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> ProbeResult {
     let load = ClosedLoop {
         kind: if probe.reads { Kind::Read } else { Kind::Write },

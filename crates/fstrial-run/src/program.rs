@@ -3,10 +3,11 @@
 //! ```text
 //! version ─► prepare … ─► settle (the worker's) ─► command ─► files that rules read ─► cleanup … ─► numbers
 //! ```
-//! A server, where there is one, runs while its data are loaded, is stopped, and runs again around the command ([`server`]).
+//! A server, if there is one, runs while its data are loaded, is stopped, and runs again around the command
+//! ([`server`]).
 //!
-//! Every command runs shut in on the arm ([`fstrial_stack::confined`]). Whatever goes wrong is a failed run with the
-//! last lines that were printed; nothing is guessed and nothing is left out of the numbers asked for.
+//! Every command runs confined on the arm ([`fstrial_stack::confined`]). Any error is a failed run with the last lines
+//! of output; nothing is guessed and no requested number is left out.
 
 mod server;
 
@@ -37,13 +38,13 @@ use std::{
 
 /// Most bytes of output kept with the run.
 const RAW_BYTES: usize = 256 << 10;
-/// The longest a program may take to tell its version.
+/// Time limit for a program to print its version.
 const VERSION_DEADLINE: Nanos = Nanos::secs(10);
 /// Longest version kept, in bytes.
 const VERSION_BYTES: usize = 200;
 /// Time for everything around a command.
 const AROUND: Nanos = Nanos::secs(60);
-/// Packages of programs whose package is not called like them: for apt, dnf, zypper and pacman.
+/// Packages of programs with a different name: for apt, dnf, zypper and pacman.
 const PACKAGES: [(&str, [&str; 4]); 16] = [
     ("mpirun", ["openmpi-bin", "openmpi", "openmpi", "openmpi"]),
     ("mdtest", ["ior", "ior", "ior", "ior"]),
@@ -66,12 +67,12 @@ const POSTGRESQL: [&str; 4] = ["postgresql", "postgresql-server", "postgresql-se
 const MARIADB: [&str; 4] =
     ["mariadb-server-core mariadb-client-core", "mariadb-server", "mariadb mariadb-client", "mariadb"];
 
-/// What differs from run to run.
+/// Settings that differ from run to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Level {
     /// Number of threads, clients or writers.
     pub threads: u16,
-    /// Time to measure, for programs that are told.
+    /// Measuring time, for programs that take one.
     pub duration: Nanos,
     /// Seed of the round.
     pub seed: u64,
@@ -81,7 +82,7 @@ pub struct Level {
 
 /// A moment of the run that the worker has a part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ProgramEvent {
     /// The commands before the clock begin; with everything around they take at most this long.
     Prepare(Nanos),
     /// Everything is to be written out and the caches dropped.
@@ -96,11 +97,11 @@ pub enum Step {
 pub struct ProgramOutcome {
     /// One number for each rule, in their order.
     pub values: Vec<PickedNumber>,
-    /// The command line and what it printed: the first and the last part of at most 256 KiB.
+    /// The command line and its output: the first and the last part of at most 256 KiB.
     pub raw: String,
-    /// The first line of what the version command printed; empty without one.
+    /// The first line of the version command's output; empty without one.
     pub version: String,
-    /// What is durable when its server acknowledges, where that is said.
+    /// The durability of its server's acknowledgements, if it is declared.
     pub durable: Option<String>,
     /// Checkpoints of its server, where they are counted.
     pub checkpoints: Option<u64>,
@@ -117,10 +118,11 @@ pub struct ProgramOutcome {
 }
 
 impl ProgramOutcome {
-    /// What is kept with the run: the version, every command, and what was printed.
+    /// The stored record of the run: the version, every command, and the output.
     pub fn report(&self) -> String {
         let version = if self.version.is_empty() { "unknown" } else { &self.version };
-        let durable = self.durable.as_ref().map(|said| format!("durable: {said}\n")).unwrap_or_default();
+        let durable =
+            self.durable.as_ref().map(|message| format!("durable: {message}\n")).unwrap_or_default();
         format!(
             "version: {version}\n{durable}wall time: {}, user {}, system {}, memory {}\n{}\n\n{}",
             self.wall,
@@ -133,8 +135,8 @@ impl ProgramOutcome {
     }
 }
 
-/// Loads what a program works on in a folder of its own inside the arm's directory, for later runs there. `begins` is told the longest
-/// that it may take.
+/// Loads a program's data in a separate folder inside the arm's directory, for later runs there. `begins` receives its
+/// time limit.
 ///
 /// # Errors
 /// A program is missing, cannot be shut in, fails, or takes too long.
@@ -157,8 +159,8 @@ fn longest_load(program: &Program) -> Nanos {
     Nanos(program.deadline.0 + loading + AROUND.0)
 }
 
-/// Runs a program in a folder of its own inside the arm's directory, where it may be loaded already. `step` is called at each moment in
-/// turn, and what it refuses ends the run.
+/// Runs a program in a separate folder inside the arm's directory, where it may be loaded already. `step` is called at
+/// each moment in turn, and its refusal ends the run.
 ///
 /// # Errors
 /// A program is missing, cannot be shut in, fails, or takes too long; or a rule finds no number.
@@ -166,23 +168,23 @@ pub fn run(
     program: &Program,
     arm: &Path,
     level: Level,
-    step: &mut dyn FnMut(Step) -> Result<(), RunFailure>,
+    step: &mut dyn FnMut(ProgramEvent) -> Result<(), RunFailure>,
 ) -> Result<ProgramOutcome, RunFailure> {
     let place = if level.is_loaded { Sandbox::left_in(arm) } else { Sandbox::make(arm) };
     let mut run = Run::make(program, place, level)?;
     let deadline = program.deadline;
     let around = Nanos(AROUND.0 + program.server.as_ref().map_or(Nanos(0), Server::longest).0);
-    step(Step::Prepare(longest_load(program)))?;
+    step(ProgramEvent::Prepare(longest_load(program)))?;
     let version = run.version()?;
     if !level.is_loaded {
         run.all(&program.prepare, Stage::Layout)?;
         run.load(Stage::Layout)?;
     }
-    step(Step::Settle)?;
+    step(ProgramEvent::Settle)?;
     run.start_server(Stage::Settle)?;
-    step(Step::Command(Nanos(2 * deadline.0 + around.0)))?;
+    step(ProgramEvent::Command(Nanos(2 * deadline.0 + around.0)))?;
     let ended = run.one(&program.command, Stage::Load, deadline)?;
-    step(Step::Ended)?;
+    step(ProgramEvent::Ended)?;
     let output = Output {
         stdout: ended.finished.stdout.clone(),
         stderr: ended.finished.stderr.clone(),
@@ -217,7 +219,7 @@ struct Run<'a> {
     program: &'a Program,
     /// Before all it works with: it must have ended when that goes.
     server: Option<Running>,
-    /// What the server printed from its last start to its end.
+    /// The server's output from its last start to its end.
     server_said: String,
     place: Sandbox,
     inputs: Vec<Input>,
@@ -257,7 +259,7 @@ impl<'a> Run<'a> {
         self.program.words(command, &self.values).map_err(|error| refused(&error))
     }
 
-    /// Has the server load its data, and stops it: what is measured begins with nothing in anybody's cache.
+    /// Has the server load its data, and stops it: the measurement begins with cold caches everywhere.
     fn load(&mut self, stage: Stage) -> Result<(), RunFailure> {
         let Some(server) = self.program.server.as_ref().filter(|server| !server.load.is_empty()) else {
             return Ok(());
@@ -324,7 +326,7 @@ impl<'a> Run<'a> {
         };
         let end = self.end_of_server();
         let what = format!("`{}` failed ({}): {last_lines}{end}", finished.line, finished.status);
-        // What fails before the load is the command's fault; under load it is an outcome of the arm.
+        // A failure before the load is the command's fault; under load it is an outcome of the arm.
         let under_load = stage == Stage::Load && command == self.program.command;
         let kind = if under_load { FailureKind::ArmFailed } else { FailureKind::LoadRefused };
         Err(RunFailure { kind, stage, what, hint: Some(hint) })
@@ -341,8 +343,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The first line that the version command prints, however it ends: many tools have no option for it and say it
-    /// with an error.
+    /// The first line of the version command's output, with any exit status: many tools have no option for it and print
+    /// it with an error.
     fn version(&mut self) -> Result<String, RunFailure> {
         if self.program.version.is_empty() {
             return Ok(String::new());
@@ -369,7 +371,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is kept of the output: the command line, then both streams, then what the server printed.
+/// The kept output: the command line, then both streams, then the server's output.
 fn raw(ended: &ExitedProgram, server: &str) -> String {
     let finished = &ended.finished;
     let mut text = format!("$ {}\n{}", finished.line, finished.stdout);
@@ -393,7 +395,7 @@ fn refused(error: &EntryError) -> RunFailure {
     }
 }
 
-/// Where an error comes from decides whose fault it is.
+/// The origin of an error determines its attribution.
 fn failure(stage: Stage, error: &StackError) -> RunFailure {
     let (kind, hint) = match error {
         StackError::MissingProgram { program, .. } => (FailureKind::HostLacks, Some(install(program))),
@@ -423,11 +425,11 @@ fn failure(stage: Stage, error: &StackError) -> RunFailure {
     RunFailure { kind, stage, what: error.to_string(), hint }
 }
 
-/// What to do about a file that programs do not see.
+/// The remedy for a file that is hidden from programs.
 fn hidden_from_programs(folder: &str) -> String {
     format!(
-        "as root, programs see in {folder} only files that a command names, and the folder of the program itself: put \
-         what they need elsewhere, such as /srv, or into inputs"
+        "as root, programs see only those files in {folder} that a command names, and the program's \
+             own folder: move other files elsewhere, such as to /srv, or list them in inputs"
     )
 }
 
@@ -437,7 +439,7 @@ fn not_found(last_lines: &str) -> Option<&str> {
     line.rsplit(": ").nth(1).filter(|name| !name.contains(char::is_whitespace))
 }
 
-/// How to come by a program.
+/// Instructions to install a program.
 pub fn install(program: &str) -> String {
     if program.contains('/') {
         return "check the spelling of the path".into();

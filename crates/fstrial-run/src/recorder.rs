@@ -40,7 +40,7 @@ impl Listener for Recorder<'_> {
             Event::RunEnded(run) => self.record(run),
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
             Event::Noted { lines } => Ok(self.store.warn(self.trial, lines)?),
-            // What could not be kept need not be measured.
+            // A measurement that cannot be stored is useless.
             Event::RunStarted { .. } => Ok(self.store.check_there()?),
             Event::DeviceProgress { .. }
             | Event::Preparing { .. }

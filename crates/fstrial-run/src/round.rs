@@ -1,11 +1,11 @@
-//! A round as it was run: what the store, the running coordinator and measurements made elsewhere hand to the judge, and
-//! nothing else does.
+//! A round as it was run: the input of the judge from the store, the running coordinator and other tools' measurements,
+//! and the only one.
 
 use super::sample::Sample;
 use fstrial_model::{job::RunFailure, units::Nanos};
 use std::collections::BTreeMap;
 
-/// What came of the run of a cell: its results in numbers, or why there are none.
+/// The outcome of a cell's run: its results in numbers, or the reason why there are none.
 pub type RunOutcome = Result<Vec<Sample>, RunFailure>;
 
 /// A round, complete or cut short.
@@ -15,7 +15,7 @@ pub struct Round {
     pub number: u32,
     /// It is the first one of a session that resumed the trial.
     pub is_resumed: bool,
-    /// What came of each run by the index of its cell, in the order in which they were run; a cell is run once at most.
+    /// The outcome of each run by the index of its cell, in the order of the runs; a cell is run once at most.
     pub runs: Vec<(usize, RunOutcome)>,
 }
 
@@ -26,24 +26,25 @@ pub struct Earlier {
     pub rounds: Vec<Round>,
     /// When they were run.
     pub times: RoundTimes,
-    /// What the machine was at every place where they were run, by its name, as JSON; of several, that of the last run.
+    /// The environment of every place where they were run, by its name, as JSON; of several, that of the last run.
     pub environments: BTreeMap<String, String>,
 }
 
-/// Rounds whose time tells how long the next ones take.
+/// Rounds used to predict the time of the next ones.
 const ROUNDS_THAT_TELL: usize = 5;
 
 /// When the rounds of a trial were run.
 #[derive(Debug, Clone, Default)]
 pub struct RoundTimes {
-    /// Of each round the number of runs, and for each session when its first began and its last ended: RFC 3339.
+    /// For each round the number of runs, and for each session the start of its first and the end of its last: RFC
+    /// 3339.
     rounds: BTreeMap<u32, (u32, Vec<(String, String)>)>,
     /// The next run is the first of a session.
     is_new: bool,
 }
 
 impl RoundTimes {
-    /// The next run is the first of a session: what lies before it does not count as time of a round.
+    /// The next run is the first of a session: the time before it does not count as time of a round.
     pub fn begin_session(&mut self) {
         self.is_new = true;
     }
@@ -63,8 +64,8 @@ impl RoundTimes {
         self.rounds.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// How long a round of this many runs takes from now on: the median time for each run in the last five rounds of at least
-    /// two, so that neither a slow first round nor a stall tells, nor a round that is cut short. None before there is one.
+    /// Predicted time of a round of this many runs: the median time per run in the last five rounds of at least two,
+    /// which is robust to a slow first round, a stall and a round cut short. None before there is one.
     pub fn of_next(&self, runs: usize) -> Option<Nanos> {
         let span = |(from, to): &(String, String)| {
             let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
@@ -109,7 +110,7 @@ mod tests {
             (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
         }
 
-        /// A round of the cells that are left, and what it took.
+        /// A round of the remaining cells, and its duration.
         fn round(&mut self, number: u32, times: &mut RoundTimes) -> f64 {
             let began = self.now;
             for length in self.cells.clone() {
@@ -129,16 +130,16 @@ mod tests {
         let (mut right, mut all) = (0, 0);
         for seed in 0..300 {
             let (mut trial, mut times) = (Simulated::new(seed), RoundTimes::default());
-            let asked = 3 + u32::try_from(seed % 12).unwrap();
-            for number in 1..=asked {
-                if number > asked / 2 && number % 3 == 0 && trial.cells.len() > 2 {
+            let requested = 3 + u32::try_from(seed % 12).unwrap();
+            for number in 1..=requested {
+                if number > requested / 2 && number % 3 == 0 && trial.cells.len() > 2 {
                     trial.cells.pop();
                 }
                 trial.round(number, &mut times);
             }
-            let told = times.of_next(trial.cells.len()).unwrap().as_secs_f64();
-            let took: f64 = (1..=8).map(|more| trial.round(asked + more, &mut times)).sum::<f64>() / 8.0;
-            right += usize::from((1.0 / 1.5..=1.5).contains(&(told / took)));
+            let reported = times.of_next(trial.cells.len()).unwrap().as_secs_f64();
+            let took: f64 = (1..=8).map(|more| trial.round(requested + more, &mut times)).sum::<f64>() / 8.0;
+            right += usize::from((1.0 / 1.5..=1.5).contains(&(reported / took)));
             all += 1;
         }
         assert!(right * 10 >= all * 9, "only {right} of {all} were within 1.5 times");

@@ -1,4 +1,4 @@
-//! What one result of a run says in numbers, read from its measurement.
+//! One result of a run in numbers, read from its measurement.
 
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
@@ -13,25 +13,25 @@ use std::collections::BTreeMap;
 /// Operations beyond a quantile, below which a run does not know it.
 const BEYOND_QUANTILE: f64 = 10.0;
 
-/// What one result of a run says, in numbers.
+/// One result of a run, in numbers.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub round: u32,
-    /// Its position in the round; the same for all where it is not known.
+    /// Its position in the round; the same for all if unknown.
     pub slot: usize,
     /// Its throughput (operations or bytes per second), or the one number it is.
     pub rate: f64,
     /// Seconds that it took, of a throughput; 1 of a number that is not a throughput.
     pub seconds: f64,
-    /// What only a load of our own has.
+    /// Results that only a built-in load has.
     pub load: Option<LoadSample>,
-    /// How far the filesystem's log went.
+    /// Progress of the filesystem's log.
     pub counters: Counters,
     /// The tool that did it with its version, if it was an operation; the engine of records.
     pub tool: Option<String>,
 }
 
-/// What a load says in addition to its throughput.
+/// Results of a load in addition to its throughput.
 #[derive(Debug, Clone)]
 pub struct LoadSample {
     /// Bytes per second.
@@ -44,10 +44,10 @@ pub struct LoadSample {
     pub cpu_machine_ns: Option<f64>,
     /// CPU time of the load's own threads for one operation, in ns.
     pub cpu_load_ns: f64,
-    /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
+    /// Bytes written to the device for one operation. None if unknown, and if nothing was written.
     pub device_bytes: Option<f64>,
-    /// Bytes that passed between the device and the kernel for each byte that the load read or wrote. None where that is not
-    /// known, and where the load moves no bytes.
+    /// Bytes between the device and the kernel for each byte that the load read or wrote. None if unknown, and if the
+    /// load moves no bytes.
     pub device_share: Option<f64>,
     /// Share of a core that each thread of the generator used outside the kernel.
     pub generator_share: f64,
@@ -56,11 +56,11 @@ pub struct LoadSample {
     pub latencies: Latencies,
     /// Latencies of each kind of operation on the records of an engine, as `latency_ns`; of other loads none.
     pub latency_of_kinds_ns: BTreeMap<OperationKind, [Option<f64>; 3]>,
-    /// What it did in the course of time.
+    /// Its time series.
     pub series: Series,
 }
 
-/// What a load did in the course of time, from the start of the warm-up on, in few points.
+/// The time series of a load, from the start of the warm-up on, in few points.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     /// Width of a window of `operations`, in seconds.
@@ -69,12 +69,12 @@ pub struct Series {
     pub operations: Vec<u64>,
     /// Width of a window of `tails`, in seconds.
     pub tails_step_seconds: f64,
-    /// Median and 99th percentile of the latencies in each window, in ns; 0 where nothing was completed.
+    /// Median and 99th percentile of the latencies in each window, in ns; 0 for a window without completions.
     pub tails: Vec<(u64, u64)>,
 }
 
 impl Series {
-    /// Points kept, at most: more are not told apart in a picture.
+    /// Points kept, at most: more are indistinguishable in a picture.
     const MAX_ROUNDS_MERGED: usize = 120;
 
     fn of(load: &LoadResult) -> Self {
@@ -106,8 +106,8 @@ impl Sample {
     /// Reads the results of a measurement, in their order.
     ///
     /// # Errors
-    /// Nothing was completed, which has no rate (a worker says so by failing), something that is not a number, or a damaged
-    /// histogram; says how.
+    /// Nothing was completed, which has no rate (a worker reports a failure), an invalid number, or a damaged
+    /// histogram; with the reason.
     pub fn all(round: u32, slot: usize, measurement: &Measurement) -> Result<Vec<Self>, String> {
         let sample = |result| Self::of(round, slot, result);
         measurement.results.iter().map(sample).collect()
@@ -188,7 +188,7 @@ impl Sample {
         Done { amount: self.rate * self.seconds, time: self.seconds }
     }
 
-    /// What it says on a metric; none where it has none, or too few operations for a quantile.
+    /// Its figure for a metric; none if it lacks the metric, or has too few operations for a quantile.
     pub(super) fn figure(&self, metric: Metric) -> Option<f64> {
         match metric.quantile() {
             None => self.on(metric),
@@ -196,7 +196,7 @@ impl Sample {
         }
     }
 
-    /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.
+    /// Its figure for a metric that is a single number; none for a quantile, and if it lacks the metric.
     pub(super) fn on(&self, metric: Metric) -> Option<f64> {
         let load = || self.load.as_ref();
         match metric.row().taken {
@@ -226,7 +226,7 @@ fn quantiles(latencies: &Latencies) -> [Option<f64>; 3] {
     })
 }
 
-/// Of each kind of operation, but of all operations together.
+/// By kind of operation; quantiles need enough operations.
 fn of_kinds(load: &LoadResult) -> Result<BTreeMap<OperationKind, [Option<f64>; 3]>, String> {
     let kinds = load.histograms.keys().filter(|kind| **kind != OperationKind::OPERATION);
     let of = |kind: &OperationKind| {
@@ -244,7 +244,7 @@ fn latencies_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Latenci
 /// The share of a load's bytes that were written. All its requests have one size, so it is that of its requests.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn share_written(load: &LoadResult) -> Result<f64, String> {
-    let count = |kind| Ok::<_, String>(latencies_of(load, kind)?.map_or(0, |found| found.len()));
+    let count = |kind| Ok::<_, String>(latencies_of(load, kind)?.map_or(0, |matched| matched.len()));
     let (read, written) = (count(OperationKind::READ)?, count(OperationKind::WRITE)?);
     if written == 0 {
         return Err("no byte was written in the measured time".into());
@@ -265,12 +265,12 @@ impl Plan {
         measurement: &Measurement,
     ) -> Result<Vec<Sample>, String> {
         let wanted = self.results[self.cells[cell].workload].iter().map(|kind| kind.name.as_str());
-        let found = measurement.results.iter().map(|result| result.name.as_str());
-        if !wanted.clone().eq(found.clone()) {
+        let matched = measurement.results.iter().map(|result| result.name.as_str());
+        if !wanted.clone().eq(matched.clone()) {
             let list = |names: &mut dyn Iterator<Item = &str>| names.collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "it has the results {} instead of {}",
-                list(&mut { found }),
+                list(&mut { matched }),
                 list(&mut { wanted })
             ));
         }
@@ -291,7 +291,7 @@ impl Plan {
     }
 }
 
-/// A tool with what it prints about itself, which may or may not begin with its name.
+/// A tool with its version line, which may or may not begin with its name.
 fn named(name: &str, version: &str) -> String {
     if version.contains(name) { version.to_owned() } else { format!("{name}: {version}") }
 }
@@ -299,7 +299,7 @@ fn named(name: &str, version: &str) -> String {
 /// A quantile of the latencies of a load's operations, in nanoseconds.
 ///
 /// # Errors
-/// The histogram is missing or damaged; says how.
+/// The histogram is missing or damaged; with the reason.
 pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
     let latencies = latencies_of(load, OperationKind::OPERATION)?;
     Ok(latencies.ok_or("there is no histogram of operations")?.quantile(quantile))

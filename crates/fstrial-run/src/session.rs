@@ -1,5 +1,5 @@
-//! A session of rounds: the places of a plan are opened once, its rounds run there, and everything is given up, however that
-//! ended. With or without a store: a listener keeps what is to be kept.
+//! A session of rounds: the places of a plan are opened once, its rounds run there, and everything is released, however
+//! that ended. With or without a store: a listener does the storing.
 
 use super::{
     boots::Booted,
@@ -17,23 +17,23 @@ use fstrial_model::units::Nanos;
 use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
 use std::{path::Path, time::Instant};
 
-/// How much longer than its budget a session may take until what it waits for is given up: its last run is begun where it is
-/// expected to end in time, and what a program or an agent does is not known before.
+/// Time beyond its budget after which a session abandons its waits: its last run begins only if it is expected to end
+/// in time, but the duration of a program or an agent is not known before.
 const OVERTIME: Nanos = Nanos::secs(600);
 
-/// What a session needs.
+/// Inputs of a session.
 pub struct Session<'s, 'p> {
     pub plan: &'p Plan,
-    /// What this boot is to the trial, where arms are at boots. Without a part for it nothing is opened.
+    /// The role of this boot in the trial, if arms are on boots. Without a part for it nothing is opened.
     pub booted: Option<Booted>,
-    /// How places elsewhere are reached.
+    /// The commands that reach other places.
     pub reaches: &'s [Reach],
     pub clock: &'s dyn Clock,
     /// Raised by Ctrl-C.
     pub interrupt: &'s Interrupt,
-    /// Where what a dying process cannot undo is written down.
+    /// Ledger of changes that outlive a process.
     pub ledger: &'s Ledger,
-    /// What may be erased.
+    /// Erasable disks.
     pub permission: &'s Permission,
     /// Folder of prepared filesystems.
     pub state_folder: &'s Path,
@@ -43,9 +43,9 @@ pub struct Session<'s, 'p> {
     pub longest: Option<Nanos>,
 }
 
-/// How a session ended.
+/// The end of a session.
 pub struct SessionEnd<T> {
-    /// What was done at its places.
+    /// Result of the work at its places.
     pub done: Result<T, ExpectedError>,
     /// Why places could not be given up.
     pub left: Vec<ExpectedError>,
@@ -74,7 +74,7 @@ impl<'p> Session<'_, 'p> {
             false => Ok(()),
         };
         let opened = opened.map_err(|error| match error.exit_code() {
-            // Whatever ended it then, it was to end; unless there is something left to do.
+            // Any cause of its end was intended; unless something is left to do.
             code if self.interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
                 StackError::Interrupted.into()
             }
@@ -118,7 +118,8 @@ impl<'p> Session<'_, 'p> {
         // Cleaning up has no deadline.
         self.interrupt.end_at(None);
         if given_up {
-            let lines = [format!("what was running {OVERTIME} after the end of the budget was given up")];
+            let lines =
+                [format!("runs still in progress {OVERTIME} after the end of the budget were abandoned")];
             let noted = listener.hear(&Event::Noted { lines: &lines });
             return finished.and_then(|finished| noted.map(|()| finished));
         }

@@ -1,4 +1,4 @@
-//! A stored trial, read back in one pass over its runs: its rounds as samples, and what only pages show of it.
+//! A stored trial, read back in one pass over its runs: its rounds as samples, and the data that only pages show.
 
 use super::{
     environment::Environment,
@@ -22,16 +22,16 @@ pub struct TrialRecord {
     pub environment: Environment,
     /// Its rounds.
     pub rounds: Earlier,
-    /// What its runs say in addition to their results, by cell.
+    /// Data of its runs in addition to their results, by cell.
     pub besides: Vec<Besides>,
-    /// What an arm was made with: the commands of its first run, by arm.
+    /// The commands that made an arm: those of its first run, by arm.
     pub commands: Vec<Vec<String>>,
 }
 
-/// What the runs of a cell say in addition to their results.
+/// Data of a cell's runs in addition to their results.
 #[derive(Debug, Clone, Default)]
 pub struct Besides {
-    /// How long each stage took, in seconds, by run.
+    /// Duration of each stage, in seconds, by run.
     pub stages: BTreeMap<Stage, Vec<f64>>,
     /// Bytes left on the filesystem after the load, by run.
     pub space_left: Vec<f64>,
@@ -43,7 +43,7 @@ impl TrialRecord {
     /// Reads a trial.
     ///
     /// # Errors
-    /// It cannot be read, or is not one that this version understands.
+    /// It cannot be read, or this version does not understand it.
     pub fn read(store: &Store, stored: &StoredTrial) -> Result<Self, ExpectedError> {
         let (plan, environment) = planned(store, stored)?;
         let mut rounds = Rounds::default();
@@ -67,7 +67,7 @@ impl TrialRecord {
 /// The plan of a stored trial, and the environment of its last session.
 ///
 /// # Errors
-/// It cannot be read, or is not one that this version understands.
+/// It cannot be read, or this version does not understand it.
 pub fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
     let id = stored.summary.id;
     let session =
@@ -78,7 +78,7 @@ pub fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment
     Ok((Plan::new(trial.settled(environment.cpus)?, stored.summary.seed)?, environment))
 }
 
-/// What a store holds is not what fstrial wrote: a fault of the store's, not of fstrial.
+/// Error for content that fstrial did not write: a fault of the store, not of fstrial.
 pub fn damaged(store: &Store, what: String) -> ExpectedError {
     StoreError::Damaged { path: store.path().to_owned(), what, source: None }.into()
 }
@@ -107,11 +107,11 @@ pub struct Run {
     pub started_at: String,
     /// When it ended.
     pub ended_at: String,
-    /// What the machine was that it ran on, as JSON.
+    /// The environment of the machine that ran it, as JSON.
     pub environment: String,
     /// Everything that was measured, or why nothing was.
     pub measured: Result<Measurement, RunFailure>,
-    /// What the judge is told about it.
+    /// The judge's input.
     pub outcome: RunOutcome,
 }
 
@@ -163,7 +163,7 @@ pub fn for_each_run(
 #[derive(Default)]
 struct Rounds {
     rounds: BTreeMap<u32, Round>,
-    /// Of the run before.
+    /// The session of the run before.
     session: Option<SessionId>,
     times: RoundTimes,
     environments: BTreeMap<String, String>,

@@ -6,13 +6,13 @@ use fstrial_stats::{
     quantile::{Gathering, MIN_GROUPS},
 };
 
-/// The rounds of one quantile contrast: complete groups so far, and the latencies of the one on its way.
+/// The rounds of one quantile contrast: complete groups so far, and the latencies of the current one.
 #[derive(Debug)]
 pub(super) struct Tail {
     gathering: Gathering,
     on_the_way: Option<(Latencies, Latencies)>,
     pub(super) groups: usize,
-    /// Whether any group has more than one round.
+    /// True if any group has more than one round.
     merged: bool,
     /// Pairs of groups that are too few to be judged yet.
     held_back: Vec<Pair>,
@@ -32,7 +32,7 @@ impl Tail {
         }
     }
 
-    /// Whether nothing can be said because runs have too few operations.
+    /// True if no conclusion is possible because runs have too few operations.
     pub(super) fn has_too_few(&self) -> bool {
         self.groups < MIN_GROUPS && (self.merged || self.gathering.is_waiting())
     }

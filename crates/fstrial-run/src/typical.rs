@@ -1,4 +1,4 @@
-//! The figure of a cell itself: what its runs typically yield.
+//! The figure of a cell itself: the typical result of its runs.
 
 use fstrial_stats::{estimate::Walsh, signed_rank};
 

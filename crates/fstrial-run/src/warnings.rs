@@ -1,5 +1,4 @@
-//! What should be known about what was measured: runs that were not steady, orders that mattered, generators that were the
-//! limit.
+//! Warnings about measurements: unsteady runs, order effects, generators at their limit.
 
 use super::{
     cell::{Contrast, Of},
@@ -18,16 +17,16 @@ use fstrial_stats::{
     steady::{self, Drift},
 };
 
-/// From this share of a core on, the generator's own work is said with the result.
+/// From this share of a core on, the generator's own work is reported with the result.
 const GENERATOR_LIMIT: f64 = 0.25;
 /// A drift within a run that matters.
 const MIN_DRIFT: f64 = 0.03;
-/// The share of what is offered from which on a cell keeps up: Poisson arrivals vary.
+/// Share of the offered rate from which on a cell keeps up: Poisson arrivals vary.
 const KEPT_UP: f64 = 0.9;
-/// Rounds of either order that are needed to tell whether it matters.
+/// Minimum of rounds in either order for a test of the order.
 const MIN_ROUNDS_PER_ORDER: usize = 4;
 
-/// That runs were shorter than two periods of their workload.
+/// Warning of runs shorter than two periods of their workload.
 pub fn within_a_period(workload: &Workload) -> Option<String> {
     let TooShort { duration, period, least } = workload.shorter_than_its_clock()?;
     Some(format!(
@@ -38,8 +37,7 @@ pub fn within_a_period(workload: &Workload) -> Option<String> {
 }
 
 impl Judge<'_> {
-    /// Warnings about what was measured, each with what to do about it. Of each kind, 5 % of trials without anything of it
-    /// are warned at most.
+    /// Warnings about the measurements, each with a remedy. Each kind has a false-alarm rate of at most 5 % of trials.
     pub fn warnings(&self) -> Vec<String> {
         let all =
             || (0..self.samples.len()).flat_map(|cell| (0..self.samples[cell].len()).map(move |n| (cell, n)));
@@ -58,9 +56,9 @@ impl Judge<'_> {
         });
         let drifting = warn(
             "the rate at the end of the measured time differs from that at its beginning",
-            "use a longer warm-up, or a longer --duration where it never settles, as with copy-on-write",
+            "use a longer warm-up, or a longer --duration if it never settles, as with copy-on-write",
             drifting.collect(),
-            format!("{} with enough rounds to tell", counted(checked.len(), "cell")),
+            format!("{} with enough rounds to decide", counted(checked.len(), "cell")),
         );
         // Anyone who waits for the time at which a request is due watches the clock for it.
         let waits = |(cell, result): (usize, usize)| {
@@ -71,7 +69,7 @@ impl Judge<'_> {
         let is_limit = |at: &(usize, usize)| self.generator_share(*at) >= GENERATOR_LIMIT && !waits(*at);
         let busy = all().filter(is_limit).map(|(cell, result)| self.plan.result_name(cell, result)).collect();
         let limit = warn(
-            "the load generator itself used much of its cores, so a part of what was measured is its own work",
+            "the load generator itself used much of its cores, so its own work is part of the figures",
             "use a larger block_size, or see the CPU columns",
             busy,
             counted(all().count(), "cell"),
@@ -97,13 +95,13 @@ impl Judge<'_> {
         (share < KEPT_UP).then(|| format!("{name} ({:.0} % of {offered}/s)", share * 100.0))
     }
 
-    /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.
+    /// The median share of a core that each thread of the generator used outside the kernel; 0 if unknown.
     pub fn generator_share(&self, (cell, result): (usize, usize)) -> f64 {
         let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
         spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// How a cell changed in the course of its runs; none with too few rounds, and none for work that ends when it is done.
+    /// Drift of a cell over its runs; none with too few rounds, and none for work that ends when it is done.
     fn drift(&self, (cell, result): (usize, usize)) -> Option<Drift> {
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
         let phase =
@@ -119,8 +117,8 @@ impl Judge<'_> {
         steady::drift(&runs, warmup_windows)
     }
 
-    /// Says so where it mattered which of two cells ran first. The order is drawn, so that it favours neither; but what the
-    /// first leaves to the second makes rounds differ, and a cause of it may be worth removing.
+    /// Reports an effect of the order of two cells. The order is random, so that it favours neither; but carry-over
+    /// from the first to the second makes rounds differ, and its cause may be worth removing.
     fn order_warning(&self) -> Option<String> {
         let of_two = |contrast: &&Contrast| {
             contrast.of == Of::Ratio && contrast.a != contrast.b && contrast.metric == Metric::Throughput
@@ -134,8 +132,8 @@ impl Judge<'_> {
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "thousands of contrasts")]
         let level = ALPHA / checked.len().max(1) as f64;
-        let found = checked.iter().filter(|(_, shift)| shift.p <= level);
-        let told: Vec<String> = found
+        let matched = checked.iter().filter(|(_, shift)| shift.p <= level);
+        let reported: Vec<String> = matched
             .map(|(contrast, shift)| {
                 let name = |cell, result| self.plan.result_name(cell, result);
                 // From the one order to the other it counts twice.
@@ -144,19 +142,19 @@ impl Judge<'_> {
                 format!("{a} / {b} ({percent:+.0} %)")
             })
             .collect();
-        (!told.is_empty()).then(|| {
+        (!reported.is_empty()).then(|| {
             format!(
                 "the first of two runs differs from the second in {} of {}, which favours neither as the order is drawn, but costs \
                  rounds: {}",
-                told.len(),
+                reported.len(),
                 counted(checked.len(), "comparison"),
-                told.join(", ")
+                reported.join(", ")
             )
         })
     }
 
-    /// How the ratio of two cells differs between rounds in which the first of them ran first and others; none if one of the
-    /// two orders was drawn too seldom.
+    /// Shift of two cells' ratio between rounds in which the first of them ran first and others; none if one of the two
+    /// orders was drawn too seldom.
     fn order_effect(&self, contrast: &Contrast) -> Option<Shift> {
         let mut logs: [Vec<f64>; 2] = Default::default();
         for (a, b) in self.pairs(contrast).filter(|(a, b)| a.slot != b.slot) {

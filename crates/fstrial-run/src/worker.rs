@@ -9,7 +9,7 @@ mod watch;
 
 use super::{
     failure::{engine_failure, out_of_memory, stack_failure},
-    operation::{self, Order, Step},
+    operation::{self, OperationEvent, OperationRequest},
     program::{self, Level},
 };
 pub use clients::require_mpi;
@@ -50,7 +50,7 @@ use watch::Watch;
 
 /// Most bytes of a job.
 const MAX_JOB_BYTES: u64 = 4 << 20;
-/// Of a limit for the memory, a layout may fill one part in N before it is written out.
+/// Share of a memory limit that a layout may fill before it is written out: one part in N.
 const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 2 << 20;
@@ -64,7 +64,7 @@ pub struct WorkerArgs {
     /// Work in the namespaces that were made.
     #[arg(long, hide = true)]
     isolated: bool,
-    /// End what programs of this worker leave; the process namespace of the command.
+    /// End leftovers of this worker's programs; the process namespace of the command.
     #[arg(long, hide = true)]
     adopting: Option<u64>,
     /// Only find out whether namespaces can be made without root.
@@ -81,7 +81,7 @@ pub struct WorkerArgs {
 /// Runs this program as a worker that has these engines; the exit code.
 ///
 /// # Errors
-/// No permission, or no job. What fails in the job is a message.
+/// No permission, or no job. A failure of the job is a message.
 pub fn worker(args: &WorkerArgs, engines: &dyn KeyValueEngines) -> Result<u8, ExpectedError> {
     match args {
         WorkerArgs { isolate: true, .. } => isolate(),
@@ -125,17 +125,17 @@ fn try_namespaces() -> Result<u8, ExpectedError> {
 fn itself(words: &[&str]) -> Result<ExitStatus, ExpectedError> {
     #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
     let mut command = Command::new("/proc/self/exe");
-    // What the trial says why it cannot be done is nothing to complain of.
+    // Reasons of unsupported work are no complaint.
     let stderr = if words.contains(&"--tries") { Stdio::null() } else { Stdio::inherit() };
     let status = command.args(words).stdin(Stdio::inherit()).stderr(stderr).status();
     status.map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))
 }
 
-/// The worker proper. `isolated`: process 1 of namespaces of its own; `adopting`: it ends what programs
-/// leave, and this is the process namespace of its command.
+/// The worker proper. `isolated`: process 1 of private namespaces; `adopting`: it ends leftovers of programs, and this
+/// is the process namespace of its command.
 ///
 /// # Errors
-/// The job cannot be read. What fails in the job is a message.
+/// The job cannot be read. A failure of the job is a message.
 fn work(isolated: bool, adopting: Option<u64>, engines: &dyn KeyValueEngines) -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     if adopting.is_some() {
@@ -172,7 +172,7 @@ fn die_with_standard_input() {
         let mut nothing = [0_u8; 64];
         while std::io::stdin().read(&mut nothing).is_ok_and(|count| count > 0) {}
         clients::end();
-        #[expect(clippy::exit, reason = "nobody is left to answer to; the kernel takes the stack down")]
+        #[expect(clippy::exit, reason = "no peer is left to answer; the kernel takes the stack down")]
         std::process::exit(i32::from(exit_code::INTERRUPTED))
     });
 }
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Begins a stage and tells the coordinator how long it may take.
+    /// Begins a stage and reports its time limit to the coordinator.
     fn enter(&mut self, stage: Stage, deadline: Nanos) {
         self.leave();
         self.stage = stage;
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         say(&WorkerMessage::Stage { stage, deadline });
     }
 
-    /// Notes how long the current stage took and what the kernel complained of.
+    /// Notes the duration of the current stage and the kernel's complaints.
     fn leave(&mut self) {
         self.watch.look(self.stage);
         let took: Nanos = self.stage_began.elapsed().into();
@@ -268,17 +268,17 @@ impl<'a> Run<'a> {
 
     fn do_job(&mut self) -> Result<Option<Measurement>, RunFailure> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
-        let standing = match &self.placed.device {
+        let ready_arm = match &self.placed.device {
             DeviceBinding::Directory { path } => {
-                let standing = ReadyArm::in_directory(path, &self.arm, &self.ledger);
-                let standing = standing.map_err(|e| self.failed(&e))?;
-                self.watch.own(self.stage, standing.device_names());
-                standing
+                let ready_arm = ReadyArm::in_directory(path, &self.arm, &self.ledger);
+                let ready_arm = ready_arm.map_err(|e| self.failed(&e))?;
+                self.watch.own(self.stage, ready_arm.device_names());
+                ready_arm
             }
             _ => self.build()?,
         };
-        let in_words = standing.in_the_users_words();
-        self.in_the_arm(standing).map_err(|failure| RunFailure {
+        let in_words = ready_arm.in_the_users_words();
+        self.in_the_arm(ready_arm).map_err(|failure| RunFailure {
             what: in_words(&failure.what),
             hint: failure.hint.as_deref().map(&in_words),
             ..failure
@@ -286,37 +286,37 @@ impl<'a> Run<'a> {
     }
 
     /// Does the job on an arm that is ready, and takes it down.
-    fn in_the_arm(&mut self, mut standing: ReadyArm) -> Result<Option<Measurement>, RunFailure> {
-        self.note_state(&mut standing);
-        if let Err(failure) = self.limit_memory(&mut standing) {
+    fn in_the_arm(&mut self, mut ready_arm: ReadyArm) -> Result<Option<Measurement>, RunFailure> {
+        self.note_state(&mut ready_arm);
+        if let Err(failure) = self.limit_memory(&mut ready_arm) {
             // Of two failures the first one counts.
-            let _ = self.take_down(standing, false, None, &mut Vec::new());
+            let _ = self.take_down(ready_arm, false, None, &mut Vec::new());
             return Err(failure);
         }
         if let Some(note) = self.watch.note() {
-            standing.remark(note.to_owned());
+            ready_arm.remark(note.to_owned());
         }
         say(&WorkerMessage::Facts {
-            facts: standing.facts().clone(),
-            commands: standing.commands().to_vec(),
-            space: standing.space(),
+            facts: ready_arm.facts().clone(),
+            commands: ready_arm.commands().to_vec(),
+            space: ready_arm.space(),
         });
         let job = self.job;
-        let (mut standing, made) = match self.make_state(standing) {
+        let (mut ready_arm, made) = match self.make_state(ready_arm) {
             Ok(made) => made,
-            Err((standing, failure)) => {
+            Err((ready_arm, failure)) => {
                 // Of two failures the first one counts.
-                let _ = standing.map(|standing| self.take_down(standing, false, None, &mut Vec::new()));
+                let _ = ready_arm.map(|ready_arm| self.take_down(ready_arm, false, None, &mut Vec::new()));
                 return Err(failure);
             }
         };
         let measured = job.task.as_ref().filter(|_| !job.prepares());
-        let loaded = measured.map(|task| self.task_in_memory(task, &mut standing)).transpose();
-        let space_left = standing.space_left();
-        let facts = standing.facts().clone();
-        let mut commands = standing.commands().to_vec();
+        let loaded = measured.map(|task| self.task_in_memory(task, &mut ready_arm)).transpose();
+        let space_left = ready_arm.space_left();
+        let facts = ready_arm.facts().clone();
+        let mut commands = ready_arm.commands().to_vec();
         // Taken down whether or not the load went well; of two failures the first one counts.
-        let taken_down = self.take_down(standing, loaded.is_ok(), made.as_ref(), &mut commands);
+        let taken_down = self.take_down(ready_arm, loaded.is_ok(), made.as_ref(), &mut commands);
         let loaded = loaded?;
         taken_down?;
         self.leave();
@@ -349,19 +349,19 @@ impl<'a> Run<'a> {
             .map_err(|(attached, error)| self.give_up(attached, &error))
     }
 
-    /// Detaches after a failure; the failure is what is reported.
+    /// Detaches after a failure; the failure is reported.
     fn give_up(&mut self, attached: AttachedDevices, error: &StackError) -> RunFailure {
         let failure = self.failed(error);
-        // What cannot be put back stays in the ledger, which the coordinator replays.
+        // Unrestored changes stay in the ledger, which the coordinator replays.
         let _ = attached.detach();
         failure
     }
 
     /// Makes the group for the job's limit, if it has one.
-    fn limit_memory(&mut self, standing: &mut ReadyArm) -> Result<(), RunFailure> {
+    fn limit_memory(&mut self, ready_arm: &mut ReadyArm) -> Result<(), RunFailure> {
         let Some(limit) = self.job.memory else { return Ok(()) };
         let limited = LimitedGroup::set(limit, &self.ledger).map_err(|e| self.failed(&e))?;
-        standing.has_memory(limited.describe());
+        ready_arm.has_memory(limited.describe());
         self.limited = Some(limited);
         Ok(())
     }
@@ -370,33 +370,33 @@ impl<'a> Run<'a> {
     fn task_in_memory(
         &mut self,
         task: &Task,
-        standing: &mut ReadyArm,
+        ready_arm: &mut ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let entered = self.limited.as_mut().map_or(Ok(()), LimitedGroup::enter);
         entered.map_err(|e| self.failed(&e))?;
         fstrial_engine::pace_layouts(self.job.memory.map_or(Bytes(0), |limit| Bytes(limit.0 / LAYOUT_SHARE)));
-        let done = self.task(task, standing);
+        let done = self.task(task, ready_arm);
         match (self.limited.as_ref().map_or(0, LimitedGroup::kills), self.job.memory) {
-            // Whatever became of the task: it was not all there.
+            // In any outcome of the task: it was not complete.
             (1.., Some(limit)) => Err(out_of_memory(self.stage, limit)),
             _ => done,
         }
     }
 
     /// Runs the phases of a task, one after the other.
-    fn task(&mut self, task: &Task, standing: &mut ReadyArm) -> Result<Vec<PhaseResult>, RunFailure> {
+    fn task(&mut self, task: &Task, ready_arm: &mut ReadyArm) -> Result<Vec<PhaseResult>, RunFailure> {
         if let Some(program) = &task.program {
-            return self.program(program, task.threads, standing);
+            return self.program(program, task.threads, ready_arm);
         }
         if let Some(operation) = &task.operation {
             let (arm, ledger) = (self.arm, self.ledger.clone());
-            let order = Order { task: operation, threads: task.threads, arm, ledger: &ledger };
-            return operation::run(order, standing, &mut |step| self.hear(step));
+            let order = OperationRequest { task: operation, threads: task.threads, arm, ledger: &ledger };
+            return operation::run(order, ready_arm, &mut |step| self.hear(step));
         }
         if task.clients > 1 {
-            return self.by_clients(task, standing);
+            return self.by_clients(task, ready_arm);
         }
-        let target = standing.target().clone();
+        let target = ready_arm.target().clone();
         let mut site = Site::new(match &target {
             Target::Directory(path) => fstrial_engine::Target::Directory(path),
             Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
         }
         for group in task.phases.iter().flat_map(|phase| &phase.groups) {
             if let Pattern::Ycsb(ycsb) = &group.load.pattern {
-                standing.is_used_by(ycsb.engine.name(), self.engines.version(ycsb.engine));
+                ready_arm.is_used_by(ycsb.engine.name(), self.engines.version(ycsb.engine));
             }
         }
         let bytes = task.space_needed().0;
@@ -416,7 +416,7 @@ impl<'a> Run<'a> {
         let mut results = Vec::new();
         for (number, phase) in task.phases.iter().enumerate() {
             if let Some(target) = &phase.find_rate {
-                results.extend(self.find_rate(phase, target, &mut site, standing)?);
+                results.extend(self.find_rate(phase, target, &mut site, ready_arm)?);
                 continue;
             }
             self.enter(Stage::Layout, Nanos::secs(120 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
@@ -424,9 +424,9 @@ impl<'a> Run<'a> {
             let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
             if number == 0 || phase.settle {
                 self.enter(Stage::Settle, Nanos::secs(300 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
-                standing.settle().map_err(|e| self.failed(&e))?;
+                ready_arm.settle().map_err(|e| self.failed(&e))?;
             }
-            results.extend(self.phase(phase, prepared, &self.counters(standing))?);
+            results.extend(self.phase(phase, prepared, &self.counters(ready_arm))?);
         }
         self.check(task, &site)?;
         Ok(results)
@@ -469,17 +469,17 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What is counted while something is measured.
-    fn counters(&self, standing: &ReadyArm) -> Sources<'a> {
-        Sources { device: standing.counters(), log: standing.log_counter(&self.arm), engines: self.engines }
+    /// Counters to read during a measurement.
+    fn counters(&self, ready_arm: &ReadyArm) -> Sources<'a> {
+        Sources { device: ready_arm.counters(), log: ready_arm.log_counter(&self.arm), engines: self.engines }
     }
 
-    /// Hears what an operation does.
-    fn hear(&mut self, step: Step) {
+    /// Receives the steps of an operation.
+    fn hear(&mut self, step: OperationEvent) {
         match step {
-            Step::Enter(stage, deadline) => self.enter(stage, deadline),
-            Step::Provokes => self.watch.provoke(self.stage, true),
-            Step::Provoked => self.watch.provoke(self.stage, false),
+            OperationEvent::Enter(stage, deadline) => self.enter(stage, deadline),
+            OperationEvent::Provokes => self.watch.provoke(self.stage, true),
+            OperationEvent::Provoked => self.watch.provoke(self.stage, false),
         }
     }
 
@@ -488,9 +488,9 @@ impl<'a> Run<'a> {
         &mut self,
         task: &ProgramTask,
         threads: u16,
-        standing: &mut ReadyArm,
+        ready_arm: &mut ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
-        let Target::Directory(folder) = standing.target().clone() else {
+        let Target::Directory(folder) = ready_arm.target().clone() else {
             return Err(RunFailure {
                 kind: FailureKind::LoadRefused,
                 stage: Stage::Layout,
@@ -500,20 +500,20 @@ impl<'a> Run<'a> {
         };
         let is_loaded = self.job.has_its_data();
         let level = Level { threads, duration: task.duration, seed: task.seed, is_loaded };
-        let (counters, mut readings, mut before) = (self.counters(standing), [None, None], None);
+        let (counters, mut readings, mut before) = (self.counters(ready_arm), [None, None], None);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
             match step {
-                program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
-                program::Step::Settle => {
+                program::ProgramEvent::Prepare(deadline) => self.enter(Stage::Layout, deadline),
+                program::ProgramEvent::Settle => {
                     self.enter(Stage::Settle, Nanos::secs(900));
-                    standing.settle().map_err(|e| self.failed(&e))?;
+                    ready_arm.settle().map_err(|e| self.failed(&e))?;
                 }
-                program::Step::Command(deadline) => {
+                program::ProgramEvent::Command(deadline) => {
                     self.enter(Stage::Load, deadline);
                     before = OthersCount::now();
                     readings[0] = Some(counters.now());
                 }
-                program::Step::Ended => readings[1] = Some(counters.now()),
+                program::ProgramEvent::Ended => readings[1] = Some(counters.now()),
             }
             Ok(())
         })?;
@@ -567,18 +567,18 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Unmounts, checks if asked to, saves a state that was made, detaches.
+    /// Unmounts, checks if requested, saves a prepared state, detaches.
     fn take_down(
         &mut self,
-        standing: ReadyArm,
+        ready_arm: ReadyArm,
         healthy: bool,
         made: Option<&state::Prepared>,
         commands: &mut Vec<String>,
     ) -> Result<(), RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
-        // What is cached goes with the filesystem, before the group that it counts in.
+        // Cached pages go with the filesystem, before their group.
         let left = self.limited.as_mut().map_or(Ok(()), LimitedGroup::leave);
-        let unmounted = standing.unmount().map_err(|e| self.failed(&e));
+        let unmounted = ready_arm.unmount().map_err(|e| self.failed(&e));
         let ungrouped = self.limited.take().map_or(Ok(()), LimitedGroup::close);
         let attached = unmounted?;
         left.and(ungrouped).map_err(|e| self.failed(&e))?;
@@ -631,14 +631,14 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// Where the kernel, and an engine, count what a run does.
+/// Sources of the counters of a run, in the kernel and in an engine.
 struct Sources<'a> {
     device: DeviceCounters,
     log: Option<LogCounter>,
     engines: &'a dyn KeyValueEngines,
 }
 
-/// What it has counted at a moment.
+/// Their values at a moment.
 #[derive(Debug, Clone)]
 struct Count {
     cpu: Option<CpuCount>,
@@ -657,7 +657,7 @@ impl Sources<'_> {
         }
     }
 
-    /// What it counted between two moments.
+    /// Their increase between two moments.
     fn between(&self, readings: [Option<Count>; 2]) -> Counters {
         let [Some(before), Some(after)] = readings else { return Counters::default() };
         let cpu = before.cpu.zip(after.cpu).and_then(|(before, after)| before.busy_until(after));

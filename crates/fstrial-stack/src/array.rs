@@ -1,8 +1,8 @@
-//! Arrays of md over devices of our own, made by mdadm in the worker.
+//! Arrays of md over devices made by fstrial, assembled by mdadm in the worker.
 //!
-//! An array does not go with the process that made it, and it holds its members: the ledger has its end, and what is left
-//! of a dead worker is stopped before its members are looked at. Superblocks of earlier runs are wiped before the members
-//! are attached, or a host that assembles arrays on its own (udev) would take them from us.
+//! An array does not end with the process that made it, and it holds its members: its end is in the ledger, and
+//! leftovers of a dead worker are stopped before their members are examined. Superblocks of earlier runs are wiped
+//! before the members are attached, or a host that assembles arrays automatically (udev) would take them.
 
 use crate::{
     command::{self, Program},
@@ -139,7 +139,7 @@ pub(crate) fn stop_ours(number: u32, members: &[KernelName]) -> Result<(), Stack
     if holds_ours() { stopped.map(drop) } else { Ok(()) }
 }
 
-/// What the kernel says of an array: `md raid10 of 4, chunk 64 KiB`; none for another device.
+/// The kernel's description of an array: `md raid10 of 4, chunk 64 KiB`; none for another device.
 pub(crate) fn describe(sysfs_folder: &Path) -> Option<String> {
     let md = sysfs_folder.join("md");
     let (level, members) = (sysfs::read(md.join("level")).ok()?, sysfs::read(md.join("raid_disks")).ok()?);

@@ -1,13 +1,12 @@
-//! The saved content of a device: a filesystem prepared once and put back before each run.
+//! The saved content of a device: a filesystem prepared once and restored before each run.
 //!
-//! The coordinator makes the file and holds it open without a name, as it does with an image; workers reach it through
-//! `/proc`. It is sparse: what is zero on the device takes no space. It is never attached to anything, so its
-//! filesystem is never seen next to the one that was restored from it: xfs and btrfs know each other by UUID, and would
-//! refuse, or mix up, two of one.
+//! The coordinator creates the file and holds it open without a name, like an image; workers reach it through `/proc`.
+//! It is sparse: zeroes on the device take no space. It is never attached, so its filesystem never appears next to one
+//! restored from it: XFS and btrfs identify filesystems by UUID, and would refuse, or mix up, two with the same one.
 //!
-//! Putting back by copy writes the *whole* device, zeros where the base has nothing. A loop device's file stays
-//! allocated and written, no part of the run before survives (an old log with higher numbers would be replayed), and
-//! every run has the same writes behind it. Zeros are written, not discarded: what a discard leaves differs.
+//! Restoring by copy writes the *whole* device, zeroes included. A loop device's file stays allocated and written, no
+//! part of the previous run survives (an old log with higher numbers would be replayed), and every run follows the same
+//! writes. Zeroes are written, not discarded: the result of a discard differs.
 
 use crate::{aligned::Aligned, device::image, error::StackError, host};
 use fstrial_model::{filesystem::Filesystem, job::DeviceBinding, units::Bytes};
@@ -26,12 +25,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes read or written at once.
 const CHUNK: usize = 1 << 20;
-/// What is zero is found in pieces of this many bytes.
+/// Granularity at which zeroes are detected, in bytes.
 const PIECE: u64 = 64 << 10;
 
-/// Told how far it is: bytes done of bytes in all.
+/// Reports progress: bytes done of the total.
 pub type Tell<'a> = &'a mut dyn FnMut(Bytes, Bytes);
 
 /// The coordinator's file for one saved device.
@@ -53,7 +51,7 @@ impl Base {
         Ok(Self { file })
     }
 
-    /// Where a worker opens it.
+    /// Path by which a worker opens it.
     pub fn path(&self) -> PathBuf {
         host::path_of_descriptor(self.file.as_fd())
     }
@@ -125,7 +123,7 @@ fn write_zeros(
     Ok(())
 }
 
-/// Saves what a device holds; says how many bytes of it are not zero, in pieces of 64 KiB.
+/// Saves the content of a device; returns its nonzero bytes, in pieces of 64 KiB.
 ///
 /// # Errors
 /// It is in use or cannot be read, or there is no space for the base.
@@ -133,7 +131,7 @@ pub fn save(device: &Path, base: &Path, tell: Tell<'_>) -> Result<Bytes, StackEr
     let (file, size) = open_device(device)?;
     let kept = open_base(base)?;
     let failed = |e: io::Error| StackError::io("save the prepared filesystem to", base, e);
-    // What an attempt before this one has saved is not part of it.
+    // Data saved by an earlier attempt are not part of it.
     kept.set_len(0).map_err(failed)?;
     kept.set_len(size).map_err(failed)?;
     let mut buffer = Aligned::zeroed(CHUNK);
@@ -229,7 +227,7 @@ fn share(from: &File, to: &File, base: &Path) -> Result<(), StackError> {
     }
 }
 
-/// Saves an image by sharing its blocks; says how many bytes that are.
+/// Saves an image by sharing its blocks; returns their bytes.
 ///
 /// # Errors
 /// The host's filesystem cannot.
@@ -240,7 +238,7 @@ pub fn save_clone(binding: &DeviceBinding, base: &Path) -> Result<Bytes, StackEr
     Ok(Bytes(size))
 }
 
-/// Puts an image back by sharing the blocks of what was saved. It must not be attached.
+/// Restores an image by sharing the saved blocks. It must not be attached.
 ///
 /// # Errors
 /// The host's filesystem cannot.
@@ -248,8 +246,8 @@ pub fn restore_clone(binding: &DeviceBinding, base: &Path) -> Result<(), StackEr
     share(&open_base(base)?, &image_of(binding)?, base)
 }
 
-/// Makes the kernel forget what it has seen of an arm's filesystem on a device. One that can lie on several remembers
-/// them by UUID and generation, and older kernels take the restored one for a stale copy of what the last run left.
+/// Makes the kernel forget an arm's filesystem on a device. A filesystem of several devices is remembered by UUID and
+/// generation, and older kernels take the restored one for a stale copy of the last run's.
 pub fn forget(filesystem: &str, device: &Path) {
     if let Some(several) = Filesystem::named(filesystem).and_then(|row| row.several) {
         host::forget(several, [device.display().to_string()]);

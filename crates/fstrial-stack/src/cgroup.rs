@@ -1,7 +1,7 @@
 //! Control groups of one run: where the kernel has a controller, and a group that is made for a worker and removed.
 //!
-//! A group is a worker's; its process enters it and leaves it, with all its threads and what it starts. A group goes away
-//! by hand, and only when nobody is in it: the ledger has its removal.
+//! A group belongs to a worker; its process enters and leaves it, with all its threads and children. A group is removed
+//! explicitly, and only when it is empty: its removal is in the ledger.
 
 use crate::{
     error::StackError,
@@ -18,17 +18,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the last process of a group may take to leave it.
+/// Time limit for the last process to leave a group.
 const LEAVING: Duration = Duration::from_secs(5);
 
 /// A controller by its names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Controller {
-    /// In version 1, where it is mounted on its own.
+    /// Controller name in version 1, if mounted separately.
     pub(crate) v1: &'static str,
     /// In version 2.
     pub(crate) v2: &'static str,
-    /// What it is for: "limit memory", as in "nothing here can limit memory".
+    /// Its purpose: "limit memory", as in "nothing here can limit memory".
     pub(crate) verb: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Version {
     V2,
 }
 
-/// Where groups with a controller are made.
+/// Parent folder of groups with a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
     pub(crate) version: Version,
@@ -56,7 +56,7 @@ impl Controller {
         self.choose(&mounts::all()?, &|path| sysfs::read(path).unwrap_or_default())
     }
 
-    /// The hierarchy that has it. `read` reads a file of a hierarchy, and gives nothing where there is none.
+    /// The hierarchy that has the controller. `read` returns a file of a hierarchy, or nothing if it is missing.
     pub(crate) fn choose(
         self,
         mounts: &[MountEntry],
@@ -64,8 +64,8 @@ impl Controller {
     ) -> Result<Hierarchy, StackError> {
         let Self { v1, v2, verb } = self;
         let is_v1 = |m: &&MountEntry| m.filesystem == "cgroup" && m.super_options.iter().any(|o| o == v1);
-        if let Some(found) = mounts.iter().find(is_v1) {
-            return Ok(Hierarchy { version: Version::V1, root: found.target.clone() });
+        if let Some(matched) = mounts.iter().find(is_v1) {
+            return Ok(Hierarchy { version: Version::V1, root: matched.target.clone() });
         }
         let Some(unified) = mounts.iter().find(|m| m.filesystem == "cgroup2") else {
             return Err(unable(
@@ -127,8 +127,8 @@ impl Controller {
         Ok(home.filter(|home| home.join("cgroup.procs").exists()).unwrap_or_else(|| root.clone()))
     }
 
-    /// What a file says of the group that this process is in and of those above it. Ours is not below them: a limit of theirs would
-    /// no longer hold.
+    /// The value of a file in the group of this process and in those above it. Our groups are not below them: their
+    /// limits would no longer hold.
     pub(crate) fn above(
         self,
         hierarchy: &Hierarchy,
@@ -140,9 +140,9 @@ impl Controller {
         Ok(groups.filter_map(read).collect())
     }
 
-    /// Makes a group of our own.
+    /// Makes a group for this process.
     pub(crate) fn make(self, hierarchy: &Hierarchy, ledger: &Ledger) -> Result<Group, StackError> {
-        // What no other group of the host is called at a time: the owner's process, and the moment.
+        // Unique on the host at any time: the owner's process, and the moment.
         let name = format!("{FOLDER_PREFIX}{}-{}", ledger.owner(), host::moment());
         let path = hierarchy.root.join(name);
         let own = OwnFolder::try_from(path.clone()).expect("a group of ours has a name of ours");
@@ -162,7 +162,7 @@ impl Controller {
     }
 }
 
-/// A group of our own.
+/// A group made by fstrial.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -178,7 +178,7 @@ impl Group {
         &self.path
     }
 
-    /// Puts this process into the group, with all its threads and what it starts from now on.
+    /// Moves this process into the group, with all its threads and future children.
     pub(crate) fn enter(&mut self) -> Result<(), StackError> {
         if !self.inside {
             sysfs::write(self.path.join("cgroup.procs"), "0")?;
@@ -196,7 +196,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes the group. If somebody is still in it, its removal stays in the ledger.
+    /// Removes the group. If it is not empty, its removal stays in the ledger.
     pub(crate) fn close(mut self) -> Result<(), StackError> {
         self.leave()?;
         self.written.undo()

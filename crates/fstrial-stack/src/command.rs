@@ -20,15 +20,16 @@ use std::{
 
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Where distributions keep the programs of servers of which several versions can be installed: a folder, how the names in
-/// it begin that hold a version, and what follows.
+/// Places of server programs on distributions that install several versions: a folder, the prefix of versioned names in
+/// it, and the suffix.
 const SERVER_FOLDERS: [(&str, &str, &str); 2] =
     [("/usr/lib/postgresql", "", "bin"), ("/usr", "pgsql-", "bin")];
-/// Where programs run that may not mount: nothing can be made there. They run no mkfs, so no word of the user's gets there.
+/// Working directory of programs that may not mount: no file can be made there. They run no mkfs, so the user's words
+/// do not reach them.
 const NO_FILES: &str = "/sys";
-/// Most bytes kept of what a program prints.
+/// Limit of the kept output of a program, in bytes.
 const KEPT_BYTES: usize = 256 << 10;
-/// How long a program's output is waited for after its end.
+/// Time for which output is awaited after a program's end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Lines of it shown in an error.
 const SHOWN_LINES: usize = 6;
@@ -42,7 +43,7 @@ pub struct Program {
     deadline: Nanos,
 }
 
-/// What a program printed and how it ended.
+/// Output and exit status of a program.
 #[derive(Debug, Clone)]
 pub struct CommandOutput {
     /// The command line, for records and errors.
@@ -58,7 +59,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// The last lines of both streams; of a program that ends by explaining its usage, what it said before that.
+    /// The last lines of both streams; for a program that ends by explaining its usage, the lines before that.
     pub fn last_lines(&self) -> String {
         let both = format!("{}\n{}", self.stdout.trim_end(), self.stderr.trim_end());
         let mut lines: Vec<&str> = both.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -70,15 +71,15 @@ impl CommandOutput {
     }
 }
 
-/// Has the kernel load a module, where modprobe is installed. Whether that worked shows in what the kernel has afterwards: the message
-/// ("module not found") says less than ours.
+/// Has the kernel load a module, if modprobe is installed. The kernel's state afterwards is the result: modprobe's
+/// message ("module not found") is less specific than ours.
 pub(crate) fn load_module(name: &str) {
     if find("modprobe").is_some() {
         let _ = Program::new("modprobe").args([name]).finish();
     }
 }
 
-/// Whether the kernel shows the file of a driver, whose module is loaded if it does not.
+/// True if the kernel shows the file of a driver, after loading its module if necessary.
 pub(crate) fn has_driver(shown: &str, module: &str) -> bool {
     let is_shown = || Path::new(shown).exists();
     if !is_shown() {
@@ -87,7 +88,7 @@ pub(crate) fn has_driver(shown: &str, module: &str) -> bool {
     is_shown()
 }
 
-/// Whether a module of that name is installed for this kernel. Loads nothing.
+/// True if a module of that name is installed for this kernel. Loads nothing.
 pub(crate) fn has_module(name: &str) -> bool {
     Program::new("modinfo").args(["-F", "name", name]).finish().is_ok_and(|done| done.status.success())
 }
@@ -102,13 +103,13 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The path of a program that belongs to this one: it lies next to it, or where programs are found.
+/// The path of a companion program: next to this one, or in `PATH`.
 pub fn find_own(name: &str) -> Option<PathBuf> {
     let near = std::env::current_exe().ok().map(|program| program.with_file_name(name));
-    near.filter(|candidate| candidate.is_file()).or_else(|| find(name).filter(|found| found.is_absolute()))
+    near.filter(|candidate| candidate.is_file()).or_else(|| find(name).filter(|result| result.is_absolute()))
 }
 
-/// The folders of servers whose programs lie outside of `PATH` because several versions may be installed: the newest of each.
+/// Folders of servers whose programs are outside `PATH` because several versions may be installed: the newest of each.
 pub fn server_folders() -> Vec<PathBuf> {
     let newest = |(folder, prefix, inside): (&str, &str, &str)| {
         let names = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
@@ -119,14 +120,15 @@ pub fn server_folders() -> Vec<PathBuf> {
     SERVER_FOLDERS.into_iter().filter_map(newest).collect()
 }
 
-/// A word as one would type it for a shell: in quotes only where it needs them.
+/// A word as typed in a shell: quoted only if necessary.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c);
     let is_plain = !word.is_empty() && word.chars().all(plain);
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// How to install a package here, or with every package manager we know: names for apt, dnf, zypper and pacman.
+/// The command that installs a package here, or those of all known package managers: names for apt, dnf, zypper and
+/// pacman.
 pub fn how_to_install(packages: [&str; 4]) -> String {
     let managers = [
         ("apt-get", "apt install"),
@@ -157,8 +159,9 @@ pub(crate) fn require(program: &str, packages: [&str; 4], needed_for: &str) -> R
     })
 }
 
-/// Where programs run: an empty, read-only filesystem in memory that is attached nowhere and goes with this process.
-/// A stray word of the user's names nothing in it, `..` does not lead out of it, and root can make nothing in it.
+/// Working directory of programs: an empty, read-only filesystem in memory that is attached nowhere and ends with this
+/// process. No stray word of the user's names a file in it, `..` does not lead out of it, and root cannot create a file
+/// in it.
 fn empty_folder() -> PathBuf {
     static EMPTY: OnceLock<Option<OwnedFd>> = OnceLock::new();
     let make = || -> Result<OwnedFd, Errno> {
@@ -183,7 +186,7 @@ impl Program {
         Self { name: name.into(), arguments: Vec::new(), filesystem: None, deadline: Nanos::secs(60) }
     }
 
-    /// The filesystem it belongs to, for advice on what to install.
+    /// The filesystem it belongs to, for advice on packages.
     #[must_use]
     pub fn of(mut self, filesystem: &'static str) -> Self {
         self.filesystem = Some(filesystem);
@@ -231,7 +234,7 @@ impl Program {
             .env("PWD", "/proc/self/cwd")
             // Tools of the device mapper make and remove nodes themselves: no semaphore of the host's is left when one is killed.
             .env("DM_DISABLE_UDEV", "1")
-            // The defaults of LVM, whatever this host has in `lvm.conf`.
+            // The defaults of LVM, independent of this host's `lvm.conf`.
             .env("LVM_SYSTEM_DIR", "")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -244,7 +247,7 @@ impl Program {
         let (sender, receiver) = mpsc::channel();
         let waiter = thread::spawn(move || {
             let ended = child.wait();
-            // The receiver may have given up; then nobody needs the answer.
+            // The receiver may have given up and no longer need the answer.
             let _ = sender.send((ended, Instant::now()));
         });
         let (status, ended) = match receiver.recv_timeout(self.deadline.duration()) {
@@ -257,7 +260,7 @@ impl Program {
             }
         };
         let _ = waiter.join();
-        // A grandchild that lives on may hold the pipe open; what it prints is not waited for.
+        // A grandchild that lives on may hold the pipe open; its output is not awaited.
         let text = |reader: Option<mpsc::Receiver<String>>| {
             reader.and_then(|reader| reader.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
@@ -297,7 +300,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
                 kept.drain(..kept.len() - KEPT_BYTES);
             }
         }
-        // The receiver may have given up; then nobody needs the text.
+        // The receiver may have given up and no longer need the text.
         let _ = sender.send(String::from_utf8_lossy(&kept).into_owned());
     });
     receiver
@@ -309,8 +312,8 @@ pub(crate) fn version_of(program: &str) -> Option<String> {
     Some(version_in(&format!("{}\n{}", printed.stdout, printed.stderr)).to_owned())
 }
 
-/// The line of what a program printed that has its version: the first with a digit, without a long list in parentheses
-/// of what it was built with.
+/// The line with the version in a program's output: the first with a digit, without a long list of build options in
+/// parentheses.
 pub(crate) fn version_in(printed: &str) -> &str {
     let mut lines = printed.lines().map(str::trim);
     let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default();
@@ -357,17 +360,17 @@ mod tests {
             );
             return;
         }
-        let said = |program: &str, words: &[&str]| {
+        let message = |program: &str, words: &[&str]| {
             Program::new(program).args(words.iter().copied()).finish().unwrap()
         };
-        assert_eq!(said("ls", &["-A", ".", ".."]).stdout, ".:\n\n..:\n");
+        assert_eq!(message("ls", &["-A", ".", ".."]).stdout, ".:\n\n..:\n");
         for word in ["class", "block", "../sys", "../../etc"] {
-            assert!(!said("ls", &[word]).status.success(), "{word}");
+            assert!(!message("ls", &[word]).status.success(), "{word}");
         }
         for (program, words) in
             [("touch", ["x"].as_slice()), ("mkdir", &["x"]), ("cp", &["/etc/passwd", "."])]
         {
-            let finished = said(program, words);
+            let finished = message(program, words);
             assert!(
                 finished.stderr.contains("Read-only file system"),
                 "{}: {}",

@@ -1,6 +1,6 @@
 //! Runs a program of the user's on an arm, shut in as tightly as this host allows.
 //!
-//! As root it works in namespaces of its own, made by a thread that lives as long as it:
+//! As root it works in private namespaces, made by a thread that lives as long as it:
 //!
 //! ```text
 //! mounts     everything is read-only and without set-user-ID, but for the program's folder
@@ -9,13 +9,13 @@
 //! network    a loopback interface and nothing else · System V memory and semaphores, message queues: its own
 //! user       nobody (65534), no groups, no capabilities, no way to gain any, none of our session's keys
 //! ```
-//! The folder lies on the arm and is bound to one fixed place, so that no path leads from it to the rest of the arm.
-//! What this does not stop: reading what everybody may read, and using up processor, memory and the arm's space.
+//! The folder is on the arm and bound to one fixed place, so that no path leads from it to the rest of the arm. Not
+//! prevented: reading world-readable files, and using up processor, memory and the arm's space.
 //!
-//! Without root there are no namespaces, but there is Landlock: the kernel lets the program, and whatever it starts,
-//! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group, and what
-//! has left that with the worker ([`crate::descendants`]).
-//! A host that has neither runs no programs.
+//! Without root there are no namespaces, but there is Landlock: the kernel lets the program and its children change
+//! files below its folder only, and signal no other process (from Linux 6.12 on). It is killed with its process group,
+//! and processes that left the group are killed with the worker ([`crate::descendants`]). A host that has neither runs
+//! no programs.
 //!
 //! Commands that must see one another, as a server and its clients, share a [`Room`].
 #![expect(
@@ -71,7 +71,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The user and group called nobody everywhere.
+/// The user and group `nobody` on all distributions.
 const NOBODY: u32 = 65534;
 /// Folders searched by the program itself.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -79,7 +79,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub const KEPT_BYTES: usize = 16 << 20;
 /// Most processes of programs at a time, as root.
 const PROCESSES: u64 = 4096;
-/// How long a killed program is waited for, and the streams of one that has ended.
+/// Time for which a killed program, and the streams of an ended one, are awaited.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The place a program works in.
@@ -94,7 +94,7 @@ pub struct Sandbox {
 /// A program that has ended.
 #[derive(Debug, Clone)]
 pub struct ExitedProgram {
-    /// What it printed and how it ended.
+    /// Output and exit status.
     pub finished: CommandOutput,
     /// Time from its start to its end.
     pub wall: Nanos,
@@ -155,14 +155,14 @@ impl Sandbox {
     pub fn left_in(arm: &Path) -> Result<Self, StackError> {
         let folder = arm.join(PROGRAM);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let found = rustix::fs::open(&folder, flags, Mode::empty());
-        let found = found.map_err(|e| StackError::io("open", &folder, e))?;
+        let matched = rustix::fs::open(&folder, flags, Mode::empty());
+        let matched = matched.map_err(|e| StackError::io("open", &folder, e))?;
         if !host::is_root() {
             return Ok(Self { seen: folder.clone(), folder, cover: None });
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        rustix::fs::fchown(found, Some(user), Some(group))
-            .map_err(|e| StackError::io("hand to nobody", &folder, e))?;
+        rustix::fs::fchown(matched, Some(user), Some(group))
+            .map_err(|e| StackError::io("pass to nobody", &folder, e))?;
         let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
         let cover = cover.ok_or_else(|| StackError::Unable {
             what: format!("none of {} exists", COVERABLE.join(", ")),
@@ -210,8 +210,8 @@ impl Sandbox {
         for words in commands {
             let name = words.first().expect("a command has a word");
             let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
-            let found = command::find(name).and_then(|path| std::path::absolute(path).ok());
-            let name = found.ok_or_else(missing)?;
+            let matched = command::find(name).and_then(|path| std::path::absolute(path).ok());
+            let name = matched.ok_or_else(missing)?;
             programs.push(Installed { path: name.clone(), name, arguments: words[1..].to_vec() });
         }
         let keeper = Keeper {
@@ -222,22 +222,22 @@ impl Sandbox {
             inputs: inputs.iter().map(|input| (*input).clone()).collect(),
         };
         let (shut, is_shut) = mpsc::channel();
-        let (requests, asked) = mpsc::channel();
-        // A thread of its own, because namespaces and privileges are a thread's, and it never gets the old ones back.
-        let thread = thread::spawn(move || keeper.keep(&shut, &asked));
+        let (requests, requested) = mpsc::channel();
+        // A separate thread, because namespaces and privileges are per thread, and it never regains the old ones.
+        let thread = thread::spawn(move || keeper.keep(&shut, &requested));
         let room = Room { requests: Some(requests), thread: Some(thread), has_first: Cell::new(false) };
         is_shut.recv().map_err(|_| gone("shut in"))??;
         Ok(room)
     }
 }
 
-/// What commands run in that see one another. The first to be started is process 1 of it: when that ends or is killed, so is
-/// everything that the others have started, and nothing more can be started here. With the room everything in it ends.
+/// The namespaces of commands that see one another. The first command is their process 1: its end or death ends all
+/// processes of the others, and no further command can be started. Dropping the room ends everything in it.
 #[derive(Debug)]
 pub struct Room {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
-    /// Whether one was started.
+    /// True if a command was started.
     has_first: Cell<bool>,
 }
 
@@ -307,10 +307,10 @@ impl StartedProgram {
         &self.line
     }
 
-    /// Whether it ends within this time.
+    /// True if it ends within this time.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     pub fn ends_within(&self, time: Duration) -> Result<bool, StackError> {
         let until = Instant::now() + time;
         loop {
@@ -342,7 +342,7 @@ impl StartedProgram {
         Err(StackError::Deadline { line: self.line.clone(), deadline })
     }
 
-    /// Kills it and everything in its group, and gives what it printed.
+    /// Kills it with its group, and returns the output.
     pub fn end(mut self) -> CommandOutput {
         let wall = self.began.elapsed().into();
         self.kill();
@@ -350,7 +350,7 @@ impl StartedProgram {
         CommandOutput { line: self.line.clone(), stdout, stderr, status: ExitStatus::from_raw(9), wall }
     }
 
-    /// Reaps what has ended.
+    /// Reaps the ended program.
     fn bury(&mut self) -> Result<ExitedProgram, StackError> {
         let wall = self.began.elapsed().into();
         let (status, usage) = reap(self.pid)?;
@@ -394,7 +394,7 @@ impl Drop for StartedProgram {
     }
 }
 
-/// What was printed. A descendant that left its group may hold the stream open; what it prints is not waited for.
+/// The printed text. A descendant that left its group may hold the stream open; its output is not awaited.
 fn text(stream: Option<Receiver<String>>) -> String {
     stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
 }
@@ -402,7 +402,7 @@ fn text(stream: Option<Receiver<String>>) -> String {
 /// A command that a room is made for.
 #[derive(Debug)]
 struct Installed {
-    /// The program as it was asked for, which is what it is called, and where it really lies.
+    /// The program as requested, which is its `argv[0]`, and its real path.
     name: PathBuf,
     path: PathBuf,
     arguments: Vec<String>,
@@ -424,7 +424,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Shuts this thread in, starts programs from it and stays as long as there may be more: the kernel kills a child whose
+    /// Confines this thread, starts programs from it and lives until no more can come: the kernel kills a child whose
     /// starter is gone.
     fn keep(mut self, shut: &Sender<Result<(), StackError>>, requests: &Receiver<Request>) {
         let has_cover = self.cover.is_some();
@@ -436,7 +436,7 @@ impl Keeper {
             None => fence_in(&self.folder),
         };
         let is_shut = result.is_ok();
-        // Whoever asked may have given up; then nobody needs the answers.
+        // The caller may have given up and no longer need the answers.
         let _ = shut.send(result);
         if is_shut {
             for Request { words, reply } in requests {
@@ -502,10 +502,10 @@ impl Keeper {
         let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
         // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
         unsafe { rustix::thread::unshare_unsafe(all) }.map_err(failed("make namespaces"))?;
-        // What is mounted outside while the program runs could be written by it.
+        // Mounts made outside while the program runs would be writable for it.
         rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("make mounts private"))?;
-        // Opened before anything is covered: the arm may be mounted below any of what is.
+        // Opened before anything is covered: the arm may be mounted below a covered folder.
         let source = open_here(&self.folder).map_err(|e| StackError::io("open", &self.folder, e))?;
         let commands =
             self.programs.iter().map(|program| (program.path.as_path(), program.arguments.as_slice()));
@@ -543,11 +543,11 @@ fn open_here(folder: &Path) -> rustix::io::Result<OwnedFd> {
     if identity(&known)? == identity(&opened)? { Ok(opened) } else { Err(Errno::STALE) }
 }
 
-/// Allows this thread and what it starts to change files below `folder` only. Reading is not limited.
+/// Restricts this thread and its children to changing files below `folder`. Reading is not limited.
 fn fence_in(folder: &Path) -> Result<(), StackError> {
     let failed =
         |error: &dyn std::error::Error| cannot_confine("use Landlock", &io::Error::other(error.to_string()));
-    // ABI 3 (Linux 6.2) knows truncation, ABI 6 (6.12) signals; older kernels enforce what they know.
+    // ABI 3 (Linux 6.2) covers truncation, ABI 6 (6.12) signals; older kernels enforce their subset.
     let writes = AccessFs::from_write(ABI::V3);
     let rules = Ruleset::default()
         .handle_access(writes)
@@ -570,7 +570,7 @@ fn fence_in(folder: &Path) -> Result<(), StackError> {
 
 fn cannot_confine(what: &str, error: &io::Error) -> StackError {
     StackError::Unable {
-        what: format!("programs cannot be shut in here: could not {what}: {error}"),
+        what: format!("programs cannot be confined here: could not {what}: {error}"),
         hint: "as root this needs Linux 5.12 with namespaces; otherwise Linux 5.13 with Landlock (lsm=landlock,…)".into(),
     }
 }
@@ -596,7 +596,7 @@ fn set_mount(point: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<(
     if result == 0 { Ok(()) } else { Err(failed()) }
 }
 
-/// Pseudo terminals of its own: of the host's it could take all, and nobody could log in any more.
+/// Private pseudo terminals: it could take all of the host's, and logins would fail.
 fn own_terminals() -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let settings = c"newinstance,ptmxmode=0666,mode=0620,max=256";
@@ -621,13 +621,13 @@ fn raise_loopback() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Covers `/proc` with one of this process's own namespace. The host's has more than names of processes: another process
-/// of nobody has its root there, and with that every mount as it was.
+/// Covers `/proc` with one of this process's namespace. The host's exposes more than process names: another process of
+/// `nobody` has its root there, and with it every mount as it was.
 fn see_own_processes() -> Result<(), Errno> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None) {
-        // In a container whose root is somebody's else's, and which has processes of its own already; or another
-        // command in this room has done it.
+        // In a container with an unprivileged root and a private process namespace; or another command in this room has
+        // done it.
         Err(Errno::PERM | Errno::BUSY) => Ok(()),
         result => result,
     }
@@ -641,7 +641,7 @@ fn become_nobody() -> Result<(), Errno> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, no matter which.
+/// Gives this thread a new session keyring: the program would share every key of ours.
 fn leave_session_keys() -> io::Result<()> {
     let no_name: *const c_char = std::ptr::null();
     // SAFETY: without a name the call reads no memory, and it changes the keys of this thread only.
@@ -652,22 +652,22 @@ fn leave_session_keys() -> io::Result<()> {
     if result >= 0 || has_none { Ok(()) } else { Err(error) }
 }
 
-/// Has a program start in a session of its own, without a terminal: signals of ours do not reach it, and what would ask
-/// for a password is refused instead of being stopped.
+/// Starts a program in a new session, without a terminal: our signals do not reach it, and a password prompt is refused
+/// instead of stopping it.
 pub fn in_own_session(command: &mut Command) -> &mut Command {
     let prepare = || rustix::process::setsid().map(drop).map_err(io::Error::from);
     // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
     unsafe { command.pre_exec(prepare) }
 }
 
-/// Ends what is left of the group of a child that has ended, and reads how it ended and what it used.
+/// Ends the rest of the group of a child that has ended, and reads its exit status and resource usage.
 fn reap(pid: Pid) -> Result<(ExitStatus, libc::rusage), StackError> {
-    // Before it is reaped: until then nobody else can get the number of its group.
+    // Before it is reaped: until then the number of its group cannot be reused.
     let _ = rustix::process::kill_process_group(pid, Signal::KILL);
     let mut status = 0;
     // SAFETY: all zeroes are a valid `rusage`: it is numbers only.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: both places are valid for writes and outlive the call; the child is ours and nobody else waits for it.
+    // SAFETY: both places are valid for writes and outlive the call; the child is ours and has no other waiter.
     let waited = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
     if waited < 0 {
         let error = io::Error::last_os_error();
@@ -705,7 +705,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> Receiver<String> {
             first.extend_from_slice(gap(left_out).as_bytes());
         }
         first.append(&mut last);
-        // The receiver may have given up; then nobody needs the text.
+        // The receiver may have given up and no longer need the text.
         let _ = sender.send(String::from_utf8_lossy(&first).into_owned());
     });
     receiver

@@ -1,7 +1,7 @@
-//! What reaches block devices, as the kernel counts it: `/sys/block/DEV/stat` (Documentation/block/stat.rst).
+//! I/O statistics of block devices, as counted by the kernel: `/sys/block/DEV/stat` (Documentation/block/stat.rst).
 //!
-//! The kernel counts a request when it is complete, in sectors of 512 bytes whatever the device's own are. It counts
-//! nothing where somebody has switched that off (`queue/iostats`).
+//! The kernel counts a request when it completes, in sectors of 512 bytes regardless of the device's sector size. It
+//! counts nothing if that is switched off (`queue/iostats`).
 
 use std::{fs, path::PathBuf};
 
@@ -17,7 +17,7 @@ pub struct DeviceCounters {
 }
 
 impl DeviceCounters {
-    /// Of devices by their folders in sysfs.
+    /// Counters of devices by their folders in sysfs.
     pub(crate) fn of(folders: impl Iterator<Item = PathBuf>) -> Self {
         Self { stats: folders.map(|folder| folder.join("stat")).collect() }
     }

@@ -1,8 +1,9 @@
-//! How long the machine's processors were busy, from the time that they were idle.
+//! Busy time of the machine's processors, derived from their idle time.
 //!
-//! Busy time itself is sampled by most kernels (`TICK_CPU_ACCOUNTING`): what runs at a tick gets all of it, and work that
-//! begins with a timer and ends before the next tick is not seen at all. Idle time is not: with `NO_HZ` the kernel takes it
-//! from the clock when a processor stops and starts its tick (`get_idle_time` and `get_iowait_time` in `fs/proc/stat.c`).
+//! Most kernels only sample busy time (`TICK_CPU_ACCOUNTING`): the task running at a tick is charged all of it, and
+//! work that begins with a timer and ends before the next tick is missed. Idle time is exact: with `NO_HZ` the kernel
+//! takes it from the clock when a processor stops and starts its tick (`get_idle_time` and `get_iowait_time` in
+//! `fs/proc/stat.c`).
 
 use crate::proc_stat;
 use fstrial_model::units::Nanos;
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, ffi::OsString, fs, iter, time::Instant};
 /// processors worked.
 const NOT_BUSY: [usize; 3] = [3, 4, 7];
 
-/// What the processors had done at a moment.
+/// CPU time of all processors at a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuCount {
     at: Instant,
@@ -56,7 +57,7 @@ fn read(stat: &str, ticks_per_second: u64) -> Option<(u64, Nanos)> {
         .then(|| Some((cpus, Nanos(ticks.checked_mul(1_000_000_000 / ticks_per_second)?))))?
 }
 
-/// What every process had used of the processors at a moment.
+/// CPU time of every process at a moment.
 #[derive(Debug, Clone)]
 pub struct OthersCount {
     at: Instant,
@@ -72,9 +73,9 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 impl OthersCount {
     /// Now. None where `/proc` has the processes of a namespace only, as in a container. Takes a few milliseconds.
     pub fn now() -> Option<Self> {
-        // Without root it cannot be read, and is taken for the host's.
+        // Unreadable without root, and assumed to be the host's.
         let namespace = fs::read_link("/proc/1/ns/pid").ok();
-        if namespace.is_some_and(|found| found.as_os_str() != FIRST_NAMESPACE) {
+        if namespace.is_some_and(|result| result.as_os_str() != FIRST_NAMESPACE) {
             return None;
         }
         let us: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
@@ -104,7 +105,7 @@ fn stolen(stat: &str) -> u64 {
     stat.split_whitespace().nth(1 + NOT_BUSY[2]).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq)]
 struct ProcessTimes {
     name: String,
@@ -140,7 +141,7 @@ impl ProcessTimes {
     }
 }
 
-/// Marks `us`, our ancestors of the same name, and what those have started.
+/// Marks `us`, our ancestors of the same name, and all their children.
 fn mark_ours(all: &mut Processes, us: u32) {
     let parents: BTreeMap<u32, u32> = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
     // A process that ends meanwhile may leave a circle of numbers.
@@ -158,8 +159,8 @@ fn same_in<'a>(all: &'a Processes, pid: u32, process: &ProcessTimes) -> Option<&
     all.get(&pid).filter(|other| other.since == process.since)
 }
 
-/// Ticks that processes of others used between two counts. What one that ended had used before is in its parent's, if that has
-/// waited for it, and is taken off again.
+/// Ticks used by other processes between two counts. The earlier usage of a process that ended is in its parent's, if
+/// that has waited for it, and is subtracted.
 fn used_by_others(before: &Processes, after: &Processes) -> u64 {
     let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
     for (pid, process) in before {
@@ -169,7 +170,7 @@ fn used_by_others(before: &Processes, after: &Processes) -> u64 {
     }
     let others = after.iter().filter(|(_, process)| !process.of_kernel && !process.is_ours);
     let used = others.map(|(pid, process)| match same_in(before, *pid, process) {
-        // It left us meanwhile: what it used is ours.
+        // It left us meanwhile: its usage is ours.
         Some(then) if then.is_ours => 0,
         Some(then) => {
             let waited_for = process.waited_for.saturating_sub(then.waited_for);
@@ -181,7 +182,7 @@ fn used_by_others(before: &Processes, after: &Processes) -> u64 {
     used.sum()
 }
 
-/// Whether the kernel only samples idle time, too: it has no tick that stops (`nohz=off`, `HZ_PERIODIC`). False where that
+/// True if the kernel only samples idle time, too: its tick never stops (`nohz=off`, `HZ_PERIODIC`). False if that
 /// cannot be read.
 pub fn is_sampled() -> bool {
     fs::read_to_string("/proc/timer_list").is_ok_and(|text| tick_never_stops(&text))

@@ -1,12 +1,12 @@
-//! Deletes a folder that we made, with whatever a program has put into it, in bounded memory, descriptors and time.
+//! Deletes a folder made by fstrial with everything that a program has put into it, in bounded memory, descriptors and
+//! time.
 //!
-//! Works by descriptors and never by a path below the folder, so a part that somebody replaces with a link leads
-//! nowhere else. A few folders are open at once; what lies deeper is moved up into the top folder, where its turn comes
-//! later. So neither the depth of a tree nor the length of its paths matters. Names are read a buffer at a time and
-//! never collected.
+//! Works by descriptors and never by a path below the folder, so a part replaced with a link leads nowhere else. Few
+//! folders are open at a time; deeper ones are moved up into the top folder, where they are handled later. So neither
+//! the depth of a tree nor the length of its paths matters. Names are read a buffer at a time and never collected.
 //!
-//! Not for paths that a user names: what is deleted loses its protection first (modes, immutable flags, read-only
-//! subvolumes). Mounts are never crossed.
+//! Not for user-supplied paths: protections (modes, immutable flags, read-only subvolumes) are removed before deleting.
+//! Mounts are never crossed.
 
 use crate::{error::StackError, ioctl};
 use rustix::{
@@ -25,18 +25,18 @@ use std::{
     time::Duration,
 };
 
-/// Folders open at once; what lies deeper is moved up.
+/// Limit of open folders; deeper ones are moved up.
 const DEPTH: usize = 16;
-/// How long to wait before another attempt at what may pass.
+/// Wait before the retry of a transient error.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Attempts: about ten seconds. A program that was killed has ended by then.
 const ATTEMPTS: u32 = 1000;
-/// What keeps files from being deleted, and folders from being moved.
+/// Flags that keep files from being deleted, and folders from being moved.
 const PROTECTIONS: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND).union(IFlags::PROJECT_INHERIT);
 /// The inode of the root of every btrfs subvolume.
 const SUBVOLUME: u64 = 256;
 
-/// Which folder it was that we made: another one may have taken its name since.
+/// Identity of a folder that we made: another one may have taken its name since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     device: u64,
@@ -44,7 +44,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of a folder that is open.
+    /// The identity of an open folder.
     ///
     /// # Errors
     /// It cannot be looked at.
@@ -53,7 +53,7 @@ impl Identity {
         Ok(Self::from(&stat))
     }
 
-    /// Whether it is the same, also if filesystems have other numbers by now, which a boot may give them.
+    /// True if it is the same, allowing for a boot, which may give filesystems other numbers.
     pub fn is_same_after_a_boot(self, other: Self) -> bool {
         self.inode == other.inode
     }
@@ -66,10 +66,10 @@ impl From<&Stat> for Identity {
 }
 
 /// Deletes the folder `name` in `parent` with everything in it; fine if it is gone already. `stop` is asked before
-/// every entry; when it says so, what is left is left.
+/// every entry; if it returns true, the rest is left.
 ///
 /// # Errors
-/// It is not a folder (a link in its place is not followed), something is mounted below it, a program goes on writing to
+/// It is not a folder (a link in its place is not followed), something is mounted below it, a program keeps writing to
 /// it, it may not be deleted, or [`StackError::Interrupted`].
 pub fn tree(parent: BorrowedFd<'_>, name: &OsStr, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
     delete(parent, name, &|_| true, stop)
@@ -85,10 +85,10 @@ pub fn tree_that_is(
     name: &OsStr,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), StackError> {
-    delete(parent, name, &|found| found == made, stop)
+    delete(parent, name, &|result| result == made, stop)
 }
 
-/// The same by a path, whose last part is the folder, if `is_ours` knows it. Fine if more of the path is gone.
+/// The same by a path, whose last part is the folder, if `is_ours` accepts it. Fine if more of the path is gone.
 ///
 /// # Errors
 /// As [`tree`].
@@ -121,7 +121,7 @@ pub fn empty_at(path: &Path) -> Result<(), StackError> {
     }
 }
 
-/// Where a folder is, and its name there; none if that is gone.
+/// Parent of a folder, and its name there; none if that is gone.
 fn parent_of(path: &Path) -> Result<Option<(OwnedFd, &OsStr)>, StackError> {
     let name = path.file_name().expect("the folder has a name");
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -177,7 +177,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Lets us delete what is in it, as far as its mode is concerned.
+    /// Grants us the right to delete its entries, as far as its mode is concerned.
     fn new(folder: OwnedFd, name: CString) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&folder)?;
         if stat.st_ino == SUBVOLUME {
@@ -186,7 +186,7 @@ impl Folder {
         }
         let mode = Mode::from_raw_mode(stat.st_mode);
         if !mode.contains(Mode::RWXU) {
-            // Somebody else's is detected at the first entry.
+            // A foreign folder is detected at the first entry.
             let _ = rustix::fs::fchmod(&folder, mode | Mode::RWXU);
         }
         let (identity, entries) = (Identity::from(&stat), Dir::new(folder)?);
@@ -199,7 +199,7 @@ impl Folder {
 }
 
 struct Deletion<'a> {
-    /// Where the top folder is.
+    /// Parent of the top folder.
     parent: BorrowedFd<'a>,
     /// From the top down, each in the one before.
     open: Vec<Folder>,
@@ -228,7 +228,7 @@ impl Deletion<'_> {
     fn entry(&mut self, name: &CStr, kind: FileType) -> Result<(), StackError> {
         let folder = self.open.last().expect("an entry is in a folder");
         if kind != FileType::Directory {
-            // Some filesystems do not say what it is.
+            // Some filesystems do not report the type.
             match self.persist(folder.fd(), name, AtFlags::empty()) {
                 Err(Errno::ISDIR) => {}
                 Ok(()) => return Ok(()),
@@ -237,11 +237,11 @@ impl Deletion<'_> {
         }
         let child = match open(folder.fd(), name).and_then(|child| Folder::new(child, name.to_owned())) {
             Ok(child) => child,
-            // Deleted or replaced meanwhile: the next look at the folder finds what it is now.
+            // Deleted or replaced meanwhile: the next look at the folder sees the new entry.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
             Err(error) => return Err(self.failed("open", folder.fd(), name, error)),
         };
-        // What is in a subvolume can be moved within it only, so it has to have all of the depth for itself.
+        // Entries of a subvolume can be moved only within it, so it needs the full depth for itself.
         let is_subvolume =
             child.identity.inode == SUBVOLUME && child.identity.device != folder.identity.device;
         if self.open.len() < DEPTH && (!is_subvolume || self.open.len() == 1) {
@@ -309,7 +309,7 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Deletes one entry: takes away what protects it, and tries again what may pass.
+    /// Deletes one entry: removes its protection, and retries after transient errors.
     fn persist(&self, folder: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
         let mut is_unprotected = false;
         let mut attempts = 0;
@@ -323,7 +323,7 @@ impl Deletion<'_> {
                     }
                     unprotect_entry(folder, name);
                 }
-                // What is mounted on stays so; other reasons pass.
+                // A mount point stays one; other reasons pass.
                 Err(Errno::BUSY) if attempts < ATTEMPTS && !(self.stop)() && !is_mounted_on(folder, name) => {
                     attempts += 1;
                     thread::park_timeout(PAUSE);
@@ -347,13 +347,13 @@ impl Deletion<'_> {
                 hint: "unmount it, then run `fstrial clean`".into(),
             },
             Errno::NOTEMPTY | Errno::EXIST => StackError::Unable {
-                what: format!("{} cannot be emptied: a program goes on writing to it", path.display()),
+                what: format!("{} cannot be emptied: a program keeps writing to it", path.display()),
                 hint: "end that program (`fuser -v` shows which), then run `fstrial clean`".into(),
             },
             Errno::PERM | Errno::ACCESS => StackError::Unable {
                 what: format!("could not {what} {}: {error}", path.display()),
                 hint:
-                    "see whose it is and what protects it (`ls -ld`, `lsattr -d`); root may have to delete it"
+                    "check its owner and its protection (`ls -ld`, `lsattr -d`); root may have to delete it"
                         .into(),
             },
             _ => StackError::io(what, path, error),
@@ -361,13 +361,13 @@ impl Deletion<'_> {
     }
 }
 
-/// Opens a folder in another one: neither a link nor what is mounted there.
+/// Opens a folder in another one, without following a link or crossing a mount.
 fn open(folder: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match open_here(folder, name, flags) {
         Err(Errno::ACCESS) => {
-            // Its owner may not read it, but may allow it. There is no such call without following links before
-            // Linux 6.6, except through the descriptor.
+            // Its owner may not read it, but may allow it. There is no such call without following links before Linux
+            // 6.6, except through the descriptor.
             let handle = open_here(folder, name, flags | OFlags::PATH)?;
             let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
             rustix::fs::chmodat(CWD, link, Mode::RWXU, AtFlags::empty()).map_err(|_| Errno::ACCESS)?;
@@ -398,7 +398,7 @@ fn is_mounted_on(folder: BorrowedFd<'_>, name: &CStr) -> bool {
     matches!(opened, Err(Errno::XDEV))
 }
 
-/// Takes away the flags that protect something that is open. Where that is not allowed, what comes next says so.
+/// Clears the protection flags of an open file. If that is not allowed, the next operation reports it.
 fn unprotect(open: BorrowedFd<'_>) {
     if let Ok(flags) = rustix::fs::ioctl_getflags(open)
         && flags.intersects(PROTECTIONS)
@@ -421,7 +421,7 @@ fn unprotect_entry(folder: BorrowedFd<'_>, name: &CStr) {
     }
 }
 
-/// Where an open folder is now, for people.
+/// Current path of an open folder, for messages.
 fn path_of(folder: BorrowedFd<'_>) -> PathBuf {
     let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
     std::fs::read_link(link).unwrap_or_else(|_| "a folder deep below".into())

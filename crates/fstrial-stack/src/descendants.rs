@@ -1,5 +1,5 @@
-//! What a program of an ordinary user has started, and has gone its own way: daemons in sessions of their own. As root the
-//! kernel ends them with their process namespace ([`crate::confined`]).
+//! Detached processes of an ordinary user's program: daemons in new sessions. As root the kernel ends them with their
+//! process namespace ([`crate::confined`]).
 //!
 //! ```text
 //! worker is process 1 of a namespace    SIGKILL for all others in it; if the worker is killed, the kernel does that
@@ -20,16 +20,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a killed process may take to end.
+/// Time limit for a killed process to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(5);
 /// The program's folder in the folder of a run.
 pub(crate) const PROGRAM: &str = "program";
 
-/// Whether this process ends what its programs leave.
+/// True if this process ends the leftovers of its programs.
 static ENDS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// From here on, what programs of this process leave is its to end.
+/// Makes this process the reaper of everything its programs leave behind.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -47,7 +47,7 @@ pub(crate) fn kill_adopted() {
         return;
     }
     if rustix::process::getpid() == Pid::INIT {
-        // SAFETY: two numbers; as process 1 it reaches the processes of our own namespace and no other.
+        // SAFETY: two numbers; as process 1 it reaches the processes of our namespace and no other.
         unsafe { libc::kill(-1, libc::SIGKILL) };
         return;
     }
@@ -56,7 +56,7 @@ pub(crate) fn kill_adopted() {
     }
 }
 
-/// The same, and waits until they are gone. No program may be left that somebody waits for.
+/// The same, and waits until they are gone. No program with a waiter may be left.
 pub(crate) fn end_adopted() {
     if !ENDS_ALL.load(Ordering::Relaxed) {
         return;
@@ -86,7 +86,7 @@ fn children() -> Vec<Pid> {
     numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()
 }
 
-/// Kills processes that a program in the folder of a run has left: those of this user whose home is the program's folder.
+/// Kills leftover processes of a program in the folder of a run: those of this user whose home is the program's folder.
 ///
 /// # Errors
 /// One does not end.
@@ -126,8 +126,8 @@ fn at_home(home: &Path) -> Vec<Pid> {
     numbers.filter(|process| is_at_home(*process, home)).collect()
 }
 
-/// Whether a process has this folder as its home; or, having changed its environment, works in it without a terminal, which is
-/// not a shell of the user's who looks at it. Only our own processes show us that; a zombie has neither.
+/// True if a process has this folder as its home; or, having changed its environment, works in it without a terminal
+/// (unlike a user's shell). Only our own processes show us that; a zombie has neither.
 fn is_at_home(process: Pid, home: &Path) -> bool {
     let of = |file: &str| Path::new("/proc").join(process.as_raw_nonzero().to_string()).join(file);
     let mut words = b"HOME=".to_vec();
@@ -137,7 +137,7 @@ fn is_at_home(process: Pid, home: &Path) -> bool {
         return true;
     }
     // In another mount namespace it may have another name.
-    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let identity = |path: &Path| fs::metadata(path).ok().map(|result| (result.dev(), result.ino()));
     let is_it = identity(home).is_some_and(|home| identity(&of("cwd")) == Some(home));
     let works_there = is_it || fs::read_link(of("cwd")).is_ok_and(|folder| folder.starts_with(home));
     // The seventh field.

@@ -1,4 +1,4 @@
-//! The number of a device, which says what a node leads to, whatever its name is and wherever it lies.
+//! The number of a device, which identifies the target of a node, independent of the node's name and place.
 
 use rustix::fs::Statx;
 use serde::{Deserialize, Serialize};
@@ -12,19 +12,19 @@ const MINORS: u32 = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DeviceNumber {
-    /// Which driver.
+    /// The driver.
     pub major: u32,
-    /// Which of its devices.
+    /// The device within the driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// From what `stat` and `ioctl` return.
+    /// From the result of `stat` or `ioctl`.
     pub fn from_raw(number: u64) -> Self {
         Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
     }
 
-    /// Of the device that a node leads to.
+    /// Number of the device that a node leads to.
     pub(crate) fn led_to(stat: &Statx) -> Self {
         Self { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor }
     }
@@ -41,7 +41,7 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
-/// What does not have the form `MAJOR:MINOR`.
+/// Text that does not have the form `MAJOR:MINOR`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a device number such as 8:16")]
 pub struct NotANumber(String);
@@ -49,7 +49,7 @@ pub struct NotANumber(String);
 impl FromStr for DeviceNumber {
     type Err = NotANumber;
 
-    /// Takes what the kernel prints (`%u:%u`), and nothing else: no sign, space or further digit.
+    /// Parses the kernel's format (`%u:%u`) strictly: no sign, space or further digit.
     fn from_str(text: &str) -> Result<Self, NotANumber> {
         let part = |part: &str, limit: u32| part.parse().ok().filter(|number| *number < limit);
         let parsed = text.split_once(':').and_then(|(major, minor)| {

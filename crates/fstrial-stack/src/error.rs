@@ -1,4 +1,4 @@
-//! What can go wrong with a stack: what failed, on what, why, and what to try.
+//! Errors of a stack: the failed operation, its object, the reason, and a hint.
 
 use fstrial_model::{filesystem::Filesystem, units::Nanos};
 use std::{io, path::PathBuf};
@@ -19,7 +19,7 @@ pub enum StackError {
     Command {
         /// The command line.
         line: String,
-        /// Its exit status, in words.
+        /// Its exit status, as text.
         status: String,
         /// The last lines it printed.
         last_lines: String,
@@ -35,9 +35,9 @@ pub enum StackError {
     /// A system call failed.
     #[error("could not {what} {}: {source}", path.display())]
     Io {
-        /// What was tried, so that the path can follow: "open", "write 4 to".
+        /// The attempted operation, to be followed by the path: "open", "write 4 to".
         what: String,
-        /// On what.
+        /// Its object.
         path: PathBuf,
         /// Why.
         #[source]
@@ -56,34 +56,34 @@ pub enum StackError {
         device: PathBuf,
         /// Why.
         reason: String,
-        /// What to do about it.
+        /// The remedy.
         hint: String,
     },
-    /// A file or folder of ours that somebody else could have written.
+    /// A file or folder of ours that others could have written.
     #[error("refusing to trust {}: {why}", path.display())]
     Untrusted {
         /// The file or folder.
         path: PathBuf,
-        /// Who could have written it.
+        /// The possible writer.
         why: String,
     },
     /// The kernel lacks a driver, or the host a program.
     #[error("{what}")]
     Lacking {
-        /// What, in lower case.
+        /// The problem, in lower case.
         what: String,
-        /// What to try.
+        /// The remedy.
         hint: String,
     },
-    /// Something on the host cannot do what was asked.
+    /// The host lacks a required capability.
     #[error("{what}")]
     Unable {
-        /// What and why, in lower case.
+        /// The problem and its reason, in lower case.
         what: String,
-        /// What to try.
+        /// The remedy.
         hint: String,
     },
-    /// The user broke off what was being done.
+    /// The user interrupted the operation.
     #[error("interrupted")]
     Interrupted,
     /// The full check found damage.
@@ -106,23 +106,23 @@ impl StackError {
         Self::Io { what: what.into(), path: path.into(), source: source.into() }
     }
 
-    /// A kernel that says something unexpected.
+    /// Unexpected output of a kernel.
     pub(crate) fn unlike(what: impl Into<String>) -> Self {
         let hint = "this kernel is unlike the ones fstrial knows; please report it";
         Self::Unable { what: what.into(), hint: hint.into() }
     }
 
-    /// Whether another attempt may go better, soon and without anybody doing anything.
+    /// True if a retry may succeed soon without intervention.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Io { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
-            // `mdadm --stop` says only in words that an array is still in use.
+            // `mdadm --stop` reports only as text that an array is still in use.
             Self::Command { .. } => true,
             _ => false,
         }
     }
 
-    /// What to try.
+    /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::MissingProgram { program, filesystem } => {
@@ -143,8 +143,8 @@ impl StackError {
             Self::Deadline { .. } => Some("look for a hung device in the kernel log (dmesg)".into()),
             Self::Io { what, source, .. } => io_hint(what, source),
             Self::UnknownToKernel { filesystem } => Some(format!(
-                "use a kernel that has it, such as {filesystem}@6.12 in a guest (`fstrial kernels`), or leave this arm out; `fstrial doctor` lists \
-                 what can run"
+                "use a kernel that has it, such as {filesystem}@6.12 in a guest (`fstrial kernels`), \
+                     or leave this arm out; `fstrial doctor` lists what can run"
             )),
             Self::Refused { hint, .. } | Self::Lacking { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
             Self::Untrusted { .. } => Some(
@@ -160,7 +160,7 @@ impl StackError {
     }
 }
 
-/// What to try without the permission for something.
+/// The remedy for a missing permission.
 fn without_permission(what: &str, is_root: bool) -> &'static str {
     match (is_root, what.contains("folder") || what.contains("directory")) {
         (true, _) => {
@@ -171,7 +171,7 @@ fn without_permission(what: &str, is_root: bool) -> &'static str {
     }
 }
 
-/// What to try after an error of the operating system.
+/// The remedy for an error of the operating system.
 fn io_hint(what: &str, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -187,9 +187,7 @@ fn io_hint(what: &str, error: &io::Error) -> Option<String> {
         io::ErrorKind::ReadOnlyFilesystem => {
             Some("use another folder, or remount its filesystem so that it can be written".into())
         }
-        io::ErrorKind::ResourceBusy => {
-            Some("something else uses it; `lsblk` and `fuser -vm` show what".into())
-        }
+        io::ErrorKind::ResourceBusy => Some("it is in use; `lsblk` and `fuser -vm` show by what".into()),
         _ => None,
     }
 }

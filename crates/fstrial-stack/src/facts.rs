@@ -1,4 +1,4 @@
-//! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
+//! The facts of an arm, read back from the device and the mounted filesystem rather than taken from the request.
 
 use crate::{
     array,
@@ -27,7 +27,7 @@ use std::{
 /// Mount options that depend on the device. The kernel shows `ssd_spread` instead of `ssd`; stripes are in [`Fact::Stripe`].
 const OF_DEVICES: [&str; 3] = ["ssd", "ssd_spread", "discard"];
 
-/// What the facts are read from.
+/// Sources of the facts.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// The arm as requested.
@@ -38,9 +38,9 @@ pub struct Sources<'a> {
     pub mounted: Option<&'a MountEntry>,
     /// The file in sysfs with the read-ahead of the mount; none if that of the queue is in effect.
     pub read_ahead: Option<&'a Path>,
-    /// What mkfs printed.
+    /// Output of mkfs.
     pub mkfs_output: &'a str,
-    /// Whether discards were switched off by us.
+    /// True if fstrial switched discards off.
     pub discards_forbidden: bool,
 }
 
@@ -90,13 +90,13 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
 /// All files of a queue.
 fn whole_queue(queue: &Path) -> BTreeMap<String, String> {
     let files = fs::read_dir(queue).into_iter().flatten().flatten();
-    // Some cannot be read where the driver lacks what they are about; the folder of a scheduler holds its own settings.
+    // Some are unreadable if the driver lacks the feature; the folder of a scheduler holds the scheduler's settings.
     files
         .filter_map(|file| Some((file.file_name().into_string().ok()?, sysfs::read(file.path()).ok()?)))
         .collect()
 }
 
-/// Facts of the device, most of them from its queue; says whether its cache is volatile.
+/// Facts of the device, mostly from its queue; returns whether its cache is volatile.
 fn queue_facts(
     sources: &Sources<'_>,
     queue: &BTreeMap<String, String>,
@@ -145,7 +145,7 @@ fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap
     let lazy = if mounted.has("lazytime") { ", lazytime" } else { "" };
     facts.insert(Fact::Atime, format!("{atime}{lazy}"));
     let discard =
-        // Asked for in the arm too: ext4 does not show it where the device cannot discard.
+        // Requested in the arm too: ext4 hides it if the device cannot discard.
         mounted
             .super_options
             .iter()
@@ -153,7 +153,7 @@ fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap
             .find(|option| is_discard(option));
     let discard = match (discard, sources.discards_forbidden) {
         (Some(option), true) => {
-            format!("asked for ({option}), switched off at the device to keep the image allocated")
+            format!("requested ({option}), switched off at the device to keep the image allocated")
         }
         (None, true) => "off (switched off at the device, in every arm)".into(),
         (Some(option), false) => option.clone(),
@@ -162,12 +162,12 @@ fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap
     facts.insert(Fact::Discard, discard);
     if let Ok(stat) = rustix::fs::statvfs(&mounted.target) {
         facts.insert(Fact::BlockSize, Bytes(stat.f_frsize).human());
-        // In whole MiB: the last bytes differ by layout and say nothing.
+        // In whole MiB: the last bytes differ by layout and are irrelevant.
         facts.insert(Fact::SpaceAvailable, Bytes((stat.f_bavail * stat.f_frsize) >> 20 << 20).human());
     }
 }
 
-/// Facts that depend on what the filesystem is and which of its options are in effect.
+/// Facts that depend on the kind of filesystem and its effective options.
 fn filesystem_facts(
     sources: &Sources<'_>,
     row: &Filesystem,
@@ -198,7 +198,7 @@ fn filesystem_facts(
     durability
 }
 
-/// How many devices a mounted filesystem lies on, and in which profiles; none for a single one.
+/// The number of devices of a mounted filesystem, and its profiles; none for a single device.
 fn members(sources: &Sources<'_>, several: Several) -> Option<String> {
     let (device, _) = sources.device.as_ref()?;
     let own = folder_of(Path::new(several.sysfs), &device.file_name()?.to_string_lossy())?;
@@ -224,7 +224,7 @@ fn hidden_options(row: &Filesystem, mounted: &MountEntry) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// What the superblock says, where we may read it.
+/// Facts from the superblock, if it is readable.
 fn header(sources: &Sources<'_>, row: &Filesystem, mounted: &MountEntry) -> String {
     let Some((program, words)) = row.header else { return String::new() };
     let source = match &sources.device {

@@ -1,8 +1,8 @@
-//! A folder of our own in a directory of the user's, for one run.
+//! A folder made in a directory of the user's, for one run.
 //!
-//! Others may be able to write to that directory, and rename what is in it. So it is opened once, the folder is made and
-//! opened by that descriptor, and everything else happens by the folder's own: whatever its name leads to later, nothing
-//! is written or deleted elsewhere. As root the folder is root's and closed to all others, so that nobody can put
+//! Others may be able to write to that directory, and rename its entries. So it is opened once, the folder is made and
+//! opened by that descriptor, and everything else uses the folder's descriptor: wherever its name leads later, nothing
+//! is written or deleted elsewhere. As root the folder is root's and closed to all others, so that no other user can put
 //! a link into it; the program of a run sees its own folder only, which is bound elsewhere.
 
 use crate::{
@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A folder that we made, and what deletes it should we die.
+/// A folder made by fstrial, and its deletion in case we die.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -35,12 +35,12 @@ pub(crate) struct Folder {
     written: LedgerEntry,
 }
 
-/// Opens a directory of the user's, and says where it is.
+/// Opens a directory of the user's, and returns its path.
 pub(crate) fn open_directory(path: &Path) -> Result<(OwnedFd, PathBuf), StackError> {
     let failed = |e: Errno| StackError::io("open the directory", path, e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-    // By no number of ours: in a process namespace of our own that is another process's.
+    // Not by our process number: in a private process namespace that is another process's.
     let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let real = std::fs::read_link(&link).map_err(|e| StackError::io("find the directory", path, e))?;
     Ok((opened, real))
@@ -94,8 +94,8 @@ impl Folder {
     }
 }
 
-/// Makes a folder root's and nobody else's. Somebody may have put another one in the place of that which was made:
-/// what is in it is theirs, and what they hold open of it is useless to them from here on.
+/// Makes a folder root's, closed to all others. It may have been replaced after it was made: its entries are then
+/// foreign, and descriptors already open on it are useless from here on.
 fn take(folder: &OwnedFd, path: &Path) -> Result<(), StackError> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     // Whether that was done is seen below: some filesystems keep neither owners nor modes.
@@ -110,7 +110,7 @@ fn take(folder: &OwnedFd, path: &Path) -> Result<(), StackError> {
     };
     if stat.st_uid != user.as_raw() {
         return Err(refused(
-            "the filesystem gives what root makes to somebody else, who could lead root to other files from there",
+            "the filesystem assigns root's files to another user, who could redirect root from there",
             "run it without root, as the user to whom the directory belongs",
         ));
     }
@@ -149,8 +149,8 @@ mod tests {
         std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o777)).unwrap();
         std::os::unix::fs::chown(&theirs, Some(65534), Some(65534)).unwrap();
         take(&opened(&theirs), &theirs).unwrap();
-        let found = std::fs::metadata(&theirs).unwrap();
-        assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o700));
+        let result = std::fs::metadata(&theirs).unwrap();
+        assert_eq!((result.uid(), result.mode() & 0o7777), (0, 0o700));
         std::os::unix::fs::symlink("/etc", theirs.join("link")).unwrap();
         let refused = take(&opened(&theirs), &theirs).unwrap_err().to_string();
         assert!(refused.contains("another folder was put"), "{refused}");

@@ -28,12 +28,12 @@ pub fn kernel_values(text: &str) {
     black_box((memory::kills_in(text), memory::is_taken(text, Bytes::mib(64))));
 }
 
-/// What `wipefs --json` prints.
+/// Output of `wipefs --json`.
 pub fn signatures(text: &str) {
     let _ = black_box(signatures::parse(text));
 }
 
-/// What the tools of the filesystems print.
+/// Output of the tools of the filesystems.
 pub fn tools(text: &str) {
     black_box(command::version_in(text));
     let done = CommandOutput {

@@ -1,4 +1,4 @@
-//! What this host has: filesystems the kernel knows, privileges, memory, space.
+//! Capabilities of this host: filesystems of the kernel, privileges, memory, space.
 
 use crate::{
     command::{self, Program},
@@ -17,18 +17,18 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Whether this process may mount and make devices.
+/// True if this process may mount and make devices.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this process may override limits of resources, which ext4 asks for to change its size while it is mounted.
+/// True if this process may override resource limits, which ext4 requires for an online resize.
 pub fn has_resource_capability() -> bool {
     use rustix::thread::{CapabilitySet, capabilities};
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// Whether the kernel lists a filesystem right now.
+/// True if the kernel lists a filesystem right now.
 ///
 /// # Errors
 /// `/proc` is not mounted.
@@ -37,7 +37,7 @@ pub fn kernel_lists(filesystem: &Filesystem) -> Result<bool, StackError> {
     Ok(listed.lines().any(|line| line.split_whitespace().last() == Some(filesystem.kernel)))
 }
 
-/// Whether the kernel has a filesystem, or a module for it. Loads none.
+/// True if the kernel has a filesystem, or a module for it. Loads none.
 ///
 /// # Errors
 /// `/proc` is not mounted.
@@ -61,20 +61,19 @@ pub fn require_filesystem(filesystem: &'static Filesystem) -> Result<(), StackEr
     }
 }
 
-/// Makes the kernel forget what it has seen of a filesystem on devices, where it remembers any. Only memory is lost if
-/// it goes on remembering.
+/// Makes the kernel forget a filesystem's devices, if it remembers any. A failure only costs memory.
 pub(crate) fn forget(several: Several, devices: impl IntoIterator<Item = String>) {
     let (program, words) = several.forget;
     // Nothing to forget is an error of the tool, and fine.
     let _ = Program::new(program).args(words.iter().copied()).args(devices).finish();
 }
 
-/// Where other processes of this host open what we have open, for as long as we do: nothing needs a name.
+/// Path by which other processes of this host can open our open file, while we hold it: no name is needed.
 pub fn path_of_descriptor(file: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
-/// A word that no other process of this host makes, and we at no other moment. For what is found by its name.
+/// A unique word on this host, for objects found by their name.
 pub fn unique_name() -> String {
     format!("{}-{}", std::process::id(), moment())
 }

@@ -19,7 +19,7 @@ const BTRFS_SUBVOL_SETFLAGS: libc::c_ulong = 0x4008_941A;
 const BTRFS_SUBVOL_READONLY: u64 = 2;
 /// Ext4, XFS and f2fs have the same number and the same flags.
 const SHUTDOWN: libc::c_ulong = 0x8004_587D;
-/// Stop at once: neither data nor the log is flushed.
+/// Stop immediately: neither data nor the log is flushed.
 const SHUTDOWN_NOLOGFLUSH: u32 = 2;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
@@ -28,7 +28,7 @@ const LO_FLAGS_DIRECT_IO: u32 = 16;
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct LoopInfo64 {
-    /// Of the file: the device that its filesystem lies on, and its number there.
+    /// The file's filesystem device, and its inode number there.
     pub(crate) device: u64,
     pub(crate) inode: u64,
     /// The device that the file is; 0 if it is a regular file.
@@ -103,7 +103,7 @@ pub(crate) fn loop_add(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Removes a loop device that has no file and is not open; fails with `EBUSY` if it is anybody's.
+/// Removes a loop device that has no file and is not open; fails with `EBUSY` if it is in use.
 pub(crate) fn loop_remove(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
     // SAFETY: LOOP_CTL_REMOVE takes a number and touches no memory of ours; the descriptor is open.
     let result = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_REMOVE, libc::c_ulong::from(number)) };
@@ -129,7 +129,7 @@ pub(crate) fn loop_configure(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a loop device lies on; fails with `ENXIO` if it lies on nothing.
+/// The backing of a loop device; fails with `ENXIO` if it has none.
 pub(crate) fn loop_status(device: BorrowedFd<'_>) -> io::Result<LoopInfo64> {
     let mut info = LoopInfo64::default();
     // SAFETY: the descriptor is open; LOOP_GET_STATUS64 writes one `struct loop_info64`, which `info` is (a test checks

@@ -1,5 +1,5 @@
-//! A worker's own mount and process namespaces: when it dies, by any signal, its children die with it, and the kernel
-//! itself unmounts what it mounted and detaches its loop devices.
+//! A worker's private mount and process namespaces: when it dies, by any signal, its children die with it, and the
+//! kernel itself unmounts its mounts and detaches its loop devices.
 //!
 //! ```text
 //! coordinator ── fstrial worker (outer): unshare, spawn, pass on the exit code
@@ -45,7 +45,7 @@ pub fn unshare() -> Result<(), StackError> {
     unshare_as(UnshareFlags::NEWNS | UnshareFlags::NEWPID)
 }
 
-/// Moves this process into a new mount namespace only: for one that has threads of its own later.
+/// Moves this process into a new mount namespace only: for one that starts threads later.
 ///
 /// # Errors
 /// No permission, or namespaces are switched off.
@@ -53,9 +53,9 @@ pub fn unshare_mounts() -> Result<(), StackError> {
     unshare_as(UnshareFlags::NEWNS)
 }
 
-/// Moves this process into a user namespace in which it has no more rights than before, and its future children into a process
-/// namespace of that. Where an ordinary user may not, that may be seen only afterwards (AppArmor lets a namespace be made and takes
-/// its rights away): to be tried in a process that is of no further use.
+/// Moves this process into a user namespace without additional rights, and its future children into a process namespace
+/// of that. A refusal may show only afterwards (AppArmor lets a namespace be made and takes its rights away): to be
+/// tried in a process that has no further use.
 ///
 /// # Errors
 /// It is not allowed.
@@ -77,7 +77,7 @@ fn map(number: u32) -> String {
     format!("{number} {number} 1")
 }
 
-/// How files of root's are shown here: where root has no number, as those of nobody.
+/// Owner number of root's files as shown here: `nobody` if root has no mapping.
 pub(crate) fn root() -> u32 {
     static ROOT: OnceLock<u32> = OnceLock::new();
     *ROOT.get_or_init(|| {
@@ -96,9 +96,9 @@ fn unshare_as(flags: UnshareFlags) -> Result<(), StackError> {
     make_slaves().map_err(|e| StackError::io("keep to this namespace the mounts below", "/", e))
 }
 
-/// Nothing that is mounted from here on shows outside. What is unmounted outside goes here as well: otherwise a disk that
-/// somebody unmounts during a trial would stay mounted here, and be pulled out with its journal open. What is mounted
-/// outside lies below what this namespace has mounted at the same place.
+/// Hides later mounts from outside. Outside unmounts propagate inwards: otherwise a disk unmounted by its owner during
+/// a trial would stay mounted here, and be pulled out with its journal open. Outside mounts end up below this
+/// namespace's mounts at the same place.
 fn make_slaves() -> rustix::io::Result<()> {
     let slaves = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     match rustix::mount::mount_change("/", slaves) {

@@ -1,8 +1,8 @@
-//! What the kernel says while a run lasts: `/dev/kmsg` from the moment it is opened on, and which of it is a complaint.
+//! The kernel's messages during a run: `/dev/kmsg` from the moment it is opened, and the complaints among them.
 //!
 //! Each read of `/dev/kmsg` yields one record, `priority,sequence,microseconds,flags[,…];message`, with further lines
-//! that begin with a space (Documentation/ABI/testing/dev-kmsg). Only what the kernel itself has said counts: programs
-//! that write to `/dev/kmsg` get another facility, whatever they ask for (`devkmsg_write`).
+//! that begin with a space (Documentation/ABI/testing/dev-kmsg). Only messages of the kernel itself count: programs
+//! that write to `/dev/kmsg` get another facility, regardless of the requested one (`devkmsg_write`).
 //!
 //! A complaint that names a block device is for anyone who uses that device to judge. One that names none (a warning with a
 //! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is worthless.
@@ -24,22 +24,22 @@ use std::{
 const PATH: &str = "/dev/kmsg";
 /// Room for a record with its further lines: a read into less fails. The kernel's own limit is 8 KiB.
 const RECORD: usize = 16 << 10;
-/// Records looked at in one go, so that a kernel that never stops talking holds nobody up.
+/// Limit of records per call, so that a kernel that never stops logging blocks nothing.
 const MAX_RECORDS: usize = 100_000;
 /// Characters of a complaint that are kept.
 const MAX_CHARACTERS: usize = 200;
 
-/// What the kernel has not yet been heard saying since this was opened.
+/// The kernel's unread messages since this was opened.
 #[derive(Debug)]
 pub struct KernelLog {
     file: File,
     buffer: Vec<u8>,
 }
 
-/// Something that a kernel says when it, a filesystem or a device is not well.
+/// A message about an unhealthy kernel, filesystem or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// What it said, without control characters, cut if it is long.
+    /// The text, without control characters, cut if it is long.
     pub message: String,
     /// The block device it names, as the kernel calls it there: `loop64`, of a journal also `loop64-8`.
     pub device: Option<String>,
@@ -57,22 +57,22 @@ impl KernelLog {
         Ok(Self { file, buffer: vec![0; RECORD] })
     }
 
-    /// The complaints among what was said since the last call.
+    /// The complaints among the messages since the last call.
     pub fn complaints(&mut self) -> Vec<Complaint> {
-        let mut found = Vec::new();
-        self.hear(&mut |record| found.extend(complaint(record)));
-        found
+        let mut result = Vec::new();
+        self.hear(&mut |record| result.extend(complaint(record)));
+        result
     }
 
     /// Every record since the last call.
-    fn hear(&mut self, heard: &mut dyn FnMut(&str)) {
+    fn hear(&mut self, received: &mut dyn FnMut(&str)) {
         for _ in 0..MAX_RECORDS {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => break,
-                Ok(length) => heard(&String::from_utf8_lossy(&self.buffer[..length])),
+                Ok(length) => received(&String::from_utf8_lossy(&self.buffer[..length])),
                 // Records were overwritten before they were read (EPIPE): on with the oldest that is left.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
-                // EAGAIN: that was all. Anything else means that no more can be heard.
+                // EAGAIN: no more records. Any other error means that none can be read.
                 Err(_) => break,
             }
         }
@@ -80,12 +80,12 @@ impl KernelLog {
 }
 
 impl Complaint {
-    /// Whether it is the business of somebody who uses these devices: it names one of them, or none at all.
+    /// True if it is relevant to users of these devices: it names one of them, or none at all.
     pub fn concerns(&self, devices: &[String]) -> bool {
         self.device.is_none() || self.names_one_of(devices)
     }
 
-    /// Whether it names one of these devices.
+    /// True if it names one of these devices.
     pub fn names_one_of(&self, devices: &[String]) -> bool {
         let Some(named) = &self.device else { return false };
         devices.iter().any(|device| {
@@ -123,7 +123,7 @@ pub fn complaint(record: &str) -> Option<Complaint> {
     Some(Complaint { message: kept, device })
 }
 
-/// Whether a message says that the kernel itself is not well.
+/// True for a message about the health of the kernel itself.
 fn is_of_the_kernel(message: &str) -> bool {
     let begins = |with: &[&str]| with.iter().any(|start| message.starts_with(start));
     let has = |words: &[&str]| words.iter().all(|word| message.contains(word));
@@ -144,8 +144,8 @@ fn is_of_the_kernel(message: &str) -> bool {
         || has(&["INFO: rcu", "stall"])
 }
 
-/// What a message about a filesystem or a block device complains of: the device that it names, if it names one. None if
-/// it is not such a complaint.
+/// The subject of a complaint about a filesystem or block device: its device, if it names one. None if it is not such a
+/// complaint.
 fn of_device(message: &str) -> Option<Option<&str>> {
     let of_a_filesystem = FILESYSTEMS.iter().find_map(|row| (row.complaint)(message));
     of_a_filesystem.or_else(|| block(message).map(Some))
@@ -158,10 +158,12 @@ fn block(message: &str) -> Option<&str> {
         return rest.split([',', ' ']).next();
     }
     let (reason, rest) = message.split_once(" error, dev ")?;
-    // A device that cannot discard or write zeroes on its own says so this way; the caller does it another way.
+    // A device that cannot discard or write zeroes natively reports it this way; the caller falls back.
     let harmless =
         ["operation not supported", "nonblocking retry"].iter().any(|ending| reason.ends_with(ending))
-            || [":(DISCARD)", ":(WRITE_ZEROES)", ":(SECURE_ERASE)"].iter().any(|asked| rest.contains(asked));
+            || [":(DISCARD)", ":(WRITE_ZEROES)", ":(SECURE_ERASE)"]
+                .iter()
+                .any(|requested| rest.contains(requested));
     rest.split([',', ' ']).next().filter(|_| !harmless)
 }
 
@@ -172,8 +174,8 @@ mod tests {
 
     /// The device that a complaint of the kernel names; `-` if it names none. None if it is not a complaint.
     fn named(message: &str) -> Option<String> {
-        let found = complaint(&format!("4,1201,35998779837,-;{message}\n"))?;
-        Some(found.device.unwrap_or_else(|| "-".into()))
+        let result = complaint(&format!("4,1201,35998779837,-;{message}\n"))?;
+        Some(result.device.unwrap_or_else(|| "-".into()))
     }
 
     #[test]
@@ -294,10 +296,10 @@ mod tests {
 
     #[test]
     fn only_the_kernel_itself_is_heard() {
-        let said = |priority: u32| complaint(&format!("{priority},1,2,-;BUG: something"));
-        assert!(said(1).is_some() && said(7).is_some());
-        // Facility 1: what a program wrote to /dev/kmsg.
-        assert_eq!(said(12), None);
+        let output = |priority: u32| complaint(&format!("{priority},1,2,-;BUG: something"));
+        assert!(output(1).is_some() && output(7).is_some());
+        // Facility 1: a program's write to /dev/kmsg.
+        assert_eq!(output(12), None);
         for record in ["", ";", "4;", "x,1,2,-;BUG: x", "4,1,2,- BUG: no end of the prefix"] {
             assert_eq!(complaint(record), None, "{record}");
         }
@@ -341,9 +343,9 @@ mod tests {
         };
         let mut later = KernelLog::open().unwrap();
         let times = |log: &mut KernelLog| {
-            let mut found = Vec::new();
-            log.hear(&mut |record| found.extend(record.contains(&marked).then(|| complaint(record))));
-            found
+            let mut result = Vec::new();
+            log.hear(&mut |record| result.extend(record.contains(&marked).then(|| complaint(record))));
+            result
         };
         assert_eq!(times(&mut earlier), [None], "heard once, and no complaint");
         assert!(times(&mut earlier).is_empty() && times(&mut later).is_empty());

@@ -2,9 +2,9 @@
 //!
 //! Two sides, two processes:
 //! - the coordinator makes the trial's device once ([`device`]) and holds it to the end;
-//! - a worker, isolated in namespaces of its own ([`isolation`]), builds one arm on it for one run ([`stack`]).
+//! - a worker, isolated in private namespaces ([`isolation`]), builds one arm on it for one run ([`stack`]).
 //!
-//! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.
+//! Changes that survive a process's death are written to the [`ledger`] in advance.
 
 pub mod aligned;
 mod array;

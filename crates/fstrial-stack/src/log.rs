@@ -1,5 +1,5 @@
-//! How far the journal or log of a mounted filesystem has gone, as the kernel counts it. What the counters mean is in
-//! the filesystem's row.
+//! Progress of the journal or log of a mounted filesystem, as counted by the kernel. The filesystem's row defines the
+//! counters.
 
 use fstrial_model::{
     filesystem::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES},
@@ -29,7 +29,8 @@ pub(crate) struct DevicePaths {
 }
 
 impl LogCounter {
-    /// Of the filesystem on a device, and its log's device if that is another. None if this kernel does not count.
+    /// Counter of the filesystem on a device, and its log's device if that is another. None if this kernel has no
+    /// counter.
     pub(crate) fn of(reader: &LogReader, device: &DevicePaths, log: Option<&DevicePaths>) -> Option<Self> {
         let mut shape = (reader.shape)(&beginning(&device.path)?)?;
         if let Some(log) = log {
@@ -48,12 +49,12 @@ impl LogCounter {
         counter.now().map(|_| counter)
     }
 
-    /// What was counted since the mount.
+    /// The count since the mount.
     pub fn now(&self) -> Option<LogCount> {
         (self.count)(&fs::read_to_string(&self.file).ok()?, self.shape)
     }
 
-    /// What was counted between two moments.
+    /// The count between two moments.
     pub fn between(&self, start: LogCount, end: LogCount) -> [(Counter, Option<u64>); 4] {
         let written = end.written.zip(start.written);
         let size = self.shape.size.filter(|_| written.is_some());

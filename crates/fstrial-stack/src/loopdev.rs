@@ -1,10 +1,10 @@
 //! Loop devices: a file as a block device, detached by the kernel itself at the last close (autoclear).
 //!
-//! A worker that dies by any signal closes its descriptor and, with its mount namespace, the last mount; then the
-//! file is detached too. The device itself is one that we add and remove again, because some settings of a queue can
-//! not be put back: a discard limit of 0 stays (kernel 6.18 takes the granularity for 0 then, and refuses any other
-//! value). The ledger has the removal. Where a device cannot be added (a container whose /dev is its own), a free one
-//! of the host is used, and its discards are left as they are.
+//! A worker that dies by any signal closes its descriptor and, with its mount namespace, the last mount; then the file
+//! is detached too. The device itself is one that we add and remove again, because some settings of a queue cannot be
+//! restored: a discard limit of 0 stays (kernel 6.18 takes the granularity for 0 then, and refuses any other value).
+//! Its removal is in the ledger. If a device cannot be added (a container with a separate /dev), a free one of the host
+//! is used, and its discards are left as they are.
 
 use crate::{
     error::StackError,
@@ -21,11 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a device is asked for when others take them away.
 const ATTEMPTS: u32 = 50;
-/// The first number that is tried for a device of our own: well clear of those that others ask for.
+/// First number for a new device: well above those that others request.
 const FIRST_OWN: u32 = 64;
-/// How long a closed device may take to become free: something may still look at it (a probe of udev).
+/// Time limit for a closed device to become free: a probe of udev may still have it open.
 const RELEASE: Duration = Duration::from_secs(2);
 const CONTROL: &str = "/dev/loop-control";
 
@@ -69,7 +68,7 @@ impl LoopDevice {
                     device.check_direct_io(direct_io)?;
                     return Ok(device);
                 }
-                // Somebody else was faster: it is theirs now; ask for another one.
+                // Another process was faster and has it now; request another one.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     if let Some(written) = device.added.take() {
                         written.strike_out()?;
@@ -79,7 +78,7 @@ impl LoopDevice {
             }
         }
         Err(StackError::Unable {
-            what: "every free loop device was taken by somebody else".into(),
+            what: "every free loop device was taken by another process".into(),
             hint: "see `losetup -a`; try again".into(),
         })
     }
@@ -105,13 +104,13 @@ impl LoopDevice {
         PathBuf::from(format!("/sys/block/loop{}", self.number))
     }
 
-    /// Whether it was added by us and goes away with its settings.
+    /// True if we added it and it goes away with its settings.
     pub fn is_ours(&self) -> bool {
         self.added.is_some()
     }
 
-    /// Gives it up. It detaches when nobody else (a late probe of udev) has it open either; if that takes long, its
-    /// removal stays in the ledger.
+    /// Releases it. It detaches once a late probe of udev has closed it too; if that takes long, its removal stays in
+    /// the ledger.
     pub fn close(self) {
         drop(self);
     }
@@ -123,7 +122,7 @@ impl Drop for LoopDevice {
         if let Some(written) = self.added.take()
             && let Ok(true) = remove(self.number, RELEASE)
         {
-            // What cannot be struck out is found to be gone by the next replay.
+            // If its entry cannot be deleted, the next replay finds the device gone.
             let _ = written.strike_out();
         }
     }
@@ -138,7 +137,7 @@ fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/loop{number}"))
 }
 
-/// Adds a device of our own; none if that cannot be done here. `next` is the first number to try.
+/// Adds a new device; none if that cannot be done here. `next` is the first number to try.
 fn add(
     control: BorrowedFd<'_>,
     next: &mut u32,
@@ -160,7 +159,7 @@ fn add(
             return Ok(Some((number, written)));
         }
         if made.is_ok() {
-            // This /dev does not show new devices. If somebody uses it already, they see more than we do.
+            // This /dev does not show new devices. If another process uses it already, that sees more than we do.
             let _ = ioctl::loop_remove(control, number);
         }
         announced.strike_out()?;
@@ -171,7 +170,7 @@ fn add(
     Ok(None)
 }
 
-/// Removes a device that is bound to nothing; says whether it is gone, or still busy after the given time.
+/// Removes an unbound device; returns whether it is gone, or still busy after the given time.
 fn remove(number: u32, patience: Duration) -> Result<bool, StackError> {
     let control = control()?;
     let until = Instant::now() + patience;
@@ -188,7 +187,7 @@ fn remove(number: u32, patience: Duration) -> Result<bool, StackError> {
     }
 }
 
-/// Removes a device that we added to attach `file`. Fine if it is gone, or somebody else's by now.
+/// Removes a device that we added to attach `file`. Fine if it is gone, or another process's by now.
 pub(crate) fn remove_ours(number: u32, file: &Path, known: NodeMark) -> Result<(), StackError> {
     let folder = PathBuf::from(format!("/sys/block/loop{number}"));
     if !folder.exists() || !known.is_of(&node(number))? || remove(number, RELEASE * 2)? {
@@ -196,7 +195,7 @@ pub(crate) fn remove_ours(number: u32, file: &Path, known: NodeMark) -> Result<(
     }
     match sysfs::read(folder.join("loop/backing_file")) {
         Ok(backing) if Path::new(&backing) != file => Ok(()),
-        // Ours still, or just being taken off, or open by somebody who looks at it.
+        // Still ours, or being removed, or open in a probe.
         _ => Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY)),
     }
 }
@@ -219,7 +218,7 @@ fn name_of(file: BorrowedFd<'_>) -> Result<PathBuf, StackError> {
     fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))
 }
 
-/// Loop devices whose backing file is the one behind an open descriptor, by the name the kernel shows for both.
+/// Loop devices whose backing file is the one of an open descriptor, by the name the kernel shows for both.
 ///
 /// # Errors
 /// `/proc` or `/sys` cannot be read.
@@ -227,13 +226,13 @@ pub fn attached_to(file: BorrowedFd<'_>) -> Result<Vec<PathBuf>, StackError> {
     let name = name_of(file)?;
     let block = Path::new("/sys/block");
     let entries = fs::read_dir(block).map_err(|e| StackError::io("list", block, e))?;
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for entry in entries.flatten() {
         if let Ok(backing) = sysfs::read(entry.path().join("loop/backing_file"))
             && Path::new(&backing) == name
         {
-            found.push(Path::new("/dev").join(entry.file_name()));
+            result.push(Path::new("/dev").join(entry.file_name()));
         }
     }
-    Ok(found)
+    Ok(result)
 }

@@ -1,4 +1,5 @@
-//! Volumes of the device mapper over a device of our own: LVM, thin LVM, dm-crypt, made by their tools in the worker.
+//! Volumes of the device mapper over a device made by fstrial: LVM, thin LVM, dm-crypt, created by their tools in the
+//! worker.
 //!
 //! Like an array, a volume does not go with the process that made it, and it holds the device below: the ledger has its end.
 
@@ -17,10 +18,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The device mapper's module, and where it shows that it is there.
+/// The device mapper's module, and the file that shows its presence.
 const MODULE: &str = "dm_mod";
 const CONTROL: &str = "/sys/class/misc/device-mapper";
-/// What headers of LVM and LUKS take at the beginning of a device, copies included.
+/// Size of the headers of LVM and LUKS at the beginning of a device, copies included.
 const HEADERS: usize = 4 << 20;
 
 /// A volume that only this run uses.
@@ -61,7 +62,7 @@ pub fn require_tools(layer: Layer) -> Result<(), StackError> {
 }
 
 impl Mapped {
-    /// Makes the volume of a layer on a device; the second is what was run.
+    /// Makes the volume of a layer on a device; also returns the commands.
     ///
     /// # Errors
     /// The kernel has no device mapper, or the tool is missing or fails.
@@ -82,7 +83,7 @@ impl Mapped {
         match run(layer, &name, below, size) {
             Ok((sysfs, lines)) => Ok((Self { name, below: below.to_owned(), sysfs, written }, lines)),
             Err(error) => {
-                // What it could not remove stays in the ledger.
+                // Unremoved parts stay in the ledger.
                 let _ = take_down(&name, below, written);
                 Err(error)
             }
@@ -110,7 +111,7 @@ impl Mapped {
     }
 }
 
-/// Runs the tool of a layer; gives the volume's folder in sysfs, and what was run.
+/// Runs the tool of a layer; returns the volume's folder in sysfs, and the commands.
 fn run(
     layer: Layer,
     name: &VolumeName,
@@ -123,8 +124,8 @@ fn run(
         lines.push(Program::new(tool.program).args(words).run()?.line);
     }
     let volume = format!("{name}{}", tool.suffix);
-    let found = volumes()?.into_iter().find(|(found, _)| *found == volume);
-    let (_, folder) = found
+    let result = volumes()?.into_iter().find(|(result, _)| *result == volume);
+    let (_, folder) = result
         .ok_or_else(|| StackError::unlike(format!("{} did not make the volume {volume}", tool.program)))?;
     Ok((folder, lines))
 }
@@ -156,8 +157,8 @@ fn volumes() -> Result<Vec<(String, PathBuf)>, StackError> {
     Ok(listed.lines().filter_map(volume).collect())
 }
 
-/// Resumes what LVM has suspended when it was killed while it made a snapshot: what is written waits, and so does who would unmount it.
-/// What a volume rests on comes first, as a filesystem writes when it is thawed.
+/// Resumes volumes that LVM suspended when it was killed while making a snapshot: writers and an unmount would wait.
+/// The lower volumes come first, as a filesystem writes when it is thawed.
 fn resume(ours: &[(String, PathBuf)]) {
     let is_suspended = |folder: &Path| sysfs::read(folder.join("dm/suspended")).is_ok_and(|is| is == "1");
     let rests_on_such = |folder: &Path| {
@@ -171,13 +172,13 @@ fn resume(ours: &[(String, PathBuf)]) {
     }
 }
 
-/// Removes what volumes of this name have left in folders of the host: nodes, and what LVM notes of groups that it has seen.
+/// Removes the files that volumes of this name have left in folders of the host: nodes, and LVM's notes on groups.
 fn sweep(name: &VolumeName) {
     let files = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ours = |path: &PathBuf| {
         path.file_name()
             .and_then(OsStr::to_str)
-            .is_some_and(|found| name.is_of(found.trim_start_matches("V_")))
+            .is_some_and(|result| name.is_of(result.trim_start_matches("V_")))
     };
     let of_our_group =
         |path: &PathBuf| sysfs::read(path).is_ok_and(|text| text.contains(&format!("vg:{name}")));
@@ -191,7 +192,7 @@ fn sweep(name: &VolumeName) {
     let _ = fs::remove_dir(links);
 }
 
-/// Removes the volumes whose names begin with this one of ours: snapshots before what they are of, pools after their volumes.
+/// Removes the volumes with this prefix of ours: snapshots before their origins, pools after their volumes.
 pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
     let ours = || -> Result<Vec<_>, StackError> {
         Ok(volumes()?.into_iter().filter(|(volume, _)| name.is_of(volume)).collect())
@@ -199,7 +200,7 @@ pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
     let mut left = ours()?;
     resume(&left);
     while !left.is_empty() {
-        // What others rest on is held by them.
+        // Lower volumes are held by upper ones.
         let is_held =
             |folder: &Path| fs::read_dir(folder.join("holders")).is_ok_and(|mut all| all.next().is_some());
         let mut failed = Ok(());
@@ -218,7 +219,7 @@ pub(crate) fn remove_ours(name: &VolumeName) -> Result<(), StackError> {
     Ok(())
 }
 
-/// What the kernel says of a volume: `linear`, `thin`, `crypt aes-xts-plain64`; none for another device.
+/// The kernel's description of a volume: `linear`, `thin`, `crypt aes-xts-plain64`; none for another device.
 pub(crate) fn describe(sysfs_folder: &Path) -> Option<String> {
     let name = sysfs::read(sysfs_folder.join("dm/name")).ok()?;
     // Start, length, target and its parameters; keys are not shown.

@@ -1,9 +1,9 @@
-//! A limit for the memory of a load: its processes and the page cache of what they read and write, by the memory
+//! A limit for the memory of a load: its processes and the page cache of their reads and writes, by the memory
 //! controller of cgroup v2 (`memory.max`) or v1 (`memory.limit_in_bytes`), whichever this machine has.
 //!
-//! The group is a worker's. Its process is in it from the layout of the files to the end of the load, with all that it
-//! starts. A page belongs to the group that first touched it: what mkfs and mount read, and the memory of the device
-//! itself, is charged elsewhere.
+//! The group belongs to a worker. Its process is in it from the layout of the files to the end of the load, with all
+//! its children. A page belongs to the group that first touched it: pages read by mkfs and mount, and the memory of the
+//! device itself, are charged elsewhere.
 
 use crate::{
     cgroup::{Controller, Group, Version, unable},
@@ -22,12 +22,12 @@ use std::{
 pub(crate) const CONTROLLER: Controller =
     Controller { v1: "memory", v2: "memory", verb: "limit the memory of a load" };
 
-/// Finds out what can limit the memory of a load here.
+/// Detects the means to limit the memory of a load here.
 ///
 /// # Errors
-/// Nothing can; says which of the two versions lacks what.
+/// There is none; the error names the lack of both versions.
 pub fn find() -> Result<LimitedBy, StackError> {
-    CONTROLLER.find().map(|found| by(found.version))
+    CONTROLLER.find().map(|result| by(result.version))
 }
 
 /// The same for this very limit.
@@ -35,7 +35,7 @@ pub fn find() -> Result<LimitedBy, StackError> {
 /// # Errors
 /// As [`find`]; the limit is not a limit on this machine.
 pub fn require(limit: Bytes) -> Result<LimitedBy, StackError> {
-    let found = find()?;
+    let result = find()?;
     let memory = host::memory()?;
     if limit >= memory {
         return Err(unable(
@@ -43,7 +43,7 @@ pub fn require(limit: Bytes) -> Result<LimitedBy, StackError> {
             "lower the limit, or leave it out",
         ));
     }
-    Ok(found)
+    Ok(result)
 }
 
 fn by(version: Version) -> LimitedBy {
@@ -53,18 +53,18 @@ fn by(version: Version) -> LimitedBy {
     }
 }
 
-/// A limit that is asked of the kernel, in its file of a group.
+/// A requested limit, in its file of a group.
 struct Setting {
     file: &'static str,
     value: Bytes,
-    /// Not every kernel has it; where it is missing there is nothing that it would limit.
+    /// Not every kernel has it; if it is missing there is nothing that it would limit.
     is_optional: bool,
 }
 
 /// The limit for memory and swap together, of kernels that account for swap in cgroup v1.
 const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
 
-/// What is written, in this order. Without the second line the load would go on in swap.
+/// The writes, in this order. Without the second line the load would continue in swap.
 fn settings(version: Version, limit: Bytes, has: &dyn Fn(&str) -> bool) -> [Setting; 2] {
     let [memory, swap] = match version {
         // May not be below the limit for memory alone.
@@ -101,7 +101,7 @@ fn keep_to(above: &[(PathBuf, String)], limit: Bytes) -> Result<(), StackError> 
     }
 }
 
-/// Whether a file says what was written to it. The kernel counts in pages.
+/// True if a file contains the written value. The kernel counts in pages.
 pub(crate) fn is_taken(text: &str, written: Bytes) -> bool {
     let page = rustix::param::page_size() as u64;
     text.trim().parse::<u64>().is_ok_and(|says| says / page == written.0 / page)
@@ -134,12 +134,12 @@ impl LimitedGroup {
         }
     }
 
-    /// In words: `512 MiB by cgroup v1 (memory.limit_in_bytes)`.
+    /// A description: `512 MiB by cgroup v1 (memory.limit_in_bytes)`.
     pub fn describe(&self) -> String {
         format!("{} by {}", self.limit.human(), self.by)
     }
 
-    /// Puts this process into the group, with all its threads and what it starts from now on.
+    /// Moves this process into the group, with all its threads and future children.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -163,7 +163,7 @@ impl LimitedGroup {
     /// Removes the group.
     ///
     /// # Errors
-    /// Somebody is still in it; its removal stays in the ledger.
+    /// The group is not empty; its removal stays in the ledger.
     pub fn close(self) -> Result<(), StackError> {
         self.group.close()
     }
@@ -184,7 +184,7 @@ fn apply(group: &Path, version: Version, limit: Bytes) -> Result<(), StackError>
         fs::write(&path, value.0.to_string()).map_err(|error| refused(error.to_string()))?;
         let says = sysfs::read(&path)?;
         if !is_taken(&says, value) {
-            return Err(refused(format!("it says `{says}`")));
+            return Err(refused(format!("it reads `{says}`")));
         }
     }
     Ok(())
@@ -209,12 +209,12 @@ pub fn kills_of_the_dead(ledger: &Ledger) -> Result<u64, StackError> {
     Ok(ledger.groups_of_the_dead()?.iter().map(|group| kills_of(group.path())).sum())
 }
 
-/// What a reader of results must know about limits, which arms may differ in.
+/// Notes on limits, which may differ between arms, for the reader of results.
 pub fn notes(by: LimitedBy, limits: &BTreeSet<Bytes>) -> Vec<String> {
     let limits: Vec<String> = limits.iter().map(|limit| limit.human()).collect();
     let mut notes = vec![format!(
-        "memory limited to {} by {by}: processes and page cache of the load together, layout included. What mkfs and mount \
-         touch first, the device itself and what a filesystem keeps of its metadata in buffers of its own do not count, so \
+        "memory limited to {} by {by}: processes and page cache of the load together, layout included. Pages first \
+         touched by mkfs and mount, the device itself and private metadata buffers of a filesystem do not count, so \
          filesystems do not have exactly the same memory (docs/axes.md)",
         limits.join(" or ")
     )];
@@ -223,9 +223,9 @@ pub fn notes(by: LimitedBy, limits: &BTreeSet<Bytes>) -> Vec<String> {
                           does by the share of dirty pages on a machine with this much memory: they fill it and then wait \
                           for pages to be written. Figures of buffered writes are not those of such a machine"
             .into(),
-        LimitedBy::V2 => "cgroup v2 slows down buffered writers by the share of dirty pages of the limit where the io \
-                          controller is handed down, too, and the filesystem marks whose pages are; elsewhere they fill it \
-                          and then wait for pages to be written"
+        LimitedBy::V2 => "cgroup v2 throttles buffered writers by the share of dirty pages of the limit if the io \
+             controller is delegated too and the filesystem supports cgroup writeback; otherwise they \
+             fill the limit and then wait for writeback"
             .into(),
     });
     notes

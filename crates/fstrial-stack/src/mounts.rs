@@ -1,4 +1,4 @@
-//! What is mounted, read from `mountinfo`.
+//! Mounts, read from `mountinfo`.
 
 use crate::{device_number::DeviceNumber, error::StackError, sysfs};
 use std::{
@@ -13,28 +13,28 @@ pub struct MountEntry {
     pub device: DeviceNumber,
     /// The folder of the filesystem that is shown.
     pub root: PathBuf,
-    /// Where.
+    /// Mount point.
     pub target: PathBuf,
     /// Options of this mount (`noatime`, `ro`).
     pub mount_options: Vec<String>,
     /// Filesystem type.
     pub filesystem: String,
-    /// What was mounted.
+    /// Mount source.
     pub source: String,
     /// Options of the filesystem itself (`data=journal`).
     pub super_options: Vec<String>,
 }
 
 impl MountEntry {
-    /// Whether an option is in effect, of either kind.
+    /// True if an option is in effect, of either kind.
     pub fn has(&self, option: &str) -> bool {
         self.mount_options.iter().chain(&self.super_options).any(|known| known == option)
     }
 
-    /// Names of the block device it lies on, as the kernel calls it, and of the disk that this is a part of. None if it
-    /// lies on no device of this machine, or if `/sys` does not say.
+    /// Kernel names of its block device, and of the disk that contains it. None if it has no device of this machine, or
+    /// if `/sys` lacks it.
     pub fn block_devices(&self) -> Vec<String> {
-        // The number is that of the device, unless the filesystem has one of its own (btrfs).
+        // The number is the device's, unless the filesystem has a virtual one (btrfs).
         let by_number = fs::canonicalize(self.device.sysfs());
         let by_name = || {
             // A link, of names by label or of a device mapper.
@@ -47,7 +47,7 @@ impl MountEntry {
         folders.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
-    /// What the filesystem is and what it lies on, the same at each of its mount points: `ext4 on /dev/vda1 (254:1)`.
+    /// The filesystem and its device, the same at each of its mount points: `ext4 on /dev/vda1 (254:1)`.
     pub fn in_words(&self) -> String {
         format!("{} on {} ({})", self.filesystem, self.source, self.device)
     }
@@ -167,8 +167,8 @@ mod tests {
              9 1 0:30 / /auto rw - autofs auto rw\n10 9 8:2 / /auto rw - ext4 /dev/sda2 rw\n11 1 8:2 / /srv/auto rw - ext4 /dev/sda2 rw\n",
         );
         let at = |path: &str| {
-            let found = also_at(Path::new(path), &all);
-            found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+            let result = also_at(Path::new(path), &all);
+            result.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(at("/run"), "/srv/a/run /srv/dbus");
         assert_eq!(at("/tmp"), "/srv/a/tmp /srv/all/tmp");
@@ -186,7 +186,8 @@ mod tests {
         };
         assert_eq!(lies_on("0:45", "tmpfs"), Vec::<String>::new());
         assert_eq!(lies_on("0:45", "/dev/null"), Vec::<String>::new());
-        // Whatever this machine has; a partition also names its disk. Those that other tests add and remove are left out.
+        // Any devices of this machine; a partition also names its disk. Those that other tests add and remove are left
+        // out.
         for entry in fs::read_dir("/sys/class/block").into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if ["loop", "zram"].iter().any(|passing| name.starts_with(passing)) {

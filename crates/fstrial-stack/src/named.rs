@@ -1,5 +1,5 @@
-//! What a stored string may name: types that hold only a name the kernel could have given, an attribute that we change, or
-//! a folder that we made. What is read from a file becomes one of these or an error, so no string leads elsewhere.
+//! Types for stored names: they hold only a name the kernel could have given, an attribute that we change, or a folder
+//! that we made. Text from a file becomes one of these or an error, so no string leads elsewhere.
 
 use crate::{
     device_number::{DeviceNumber, NotANumber},
@@ -115,7 +115,7 @@ impl VolumeName {
         name.try_into().map_err(StackError::unlike)
     }
 
-    /// Whether a volume has this name, or is in the group that has it.
+    /// True if a volume has this name, or is in the group that has it.
     pub(crate) fn is_of(&self, volume: &str) -> bool {
         volume.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
@@ -152,7 +152,8 @@ impl OwnFolder {
     }
 }
 
-/// A block device as it was found: its name and number may be another device's later, its sequence number is not.
+/// A block device at the time of the change: its name and number may be another device's later, its sequence number
+/// cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownDisk {
     /// The kernel's name.
@@ -188,16 +189,16 @@ impl KnownDisk {
         self.name.node()
     }
 
-    /// Whether it is still there, and no other device has taken its place.
+    /// True if it is still there, and no other device has taken its place.
     pub fn is_there(&self) -> bool {
-        Self::of(&self.sysfs()).is_ok_and(|found| found == *self)
+        Self::of(&self.sysfs()).is_ok_and(|result| result == *self)
     }
 
-    /// The same for settings of its queue. Those of a loop device outlive the file that was attached to it, which had the
-    /// sequence number: until another file is attached they are ours to put back.
+    /// The same for settings of its queue. Those of a loop device outlive the attached file, which had the sequence
+    /// number: until another file is attached they are ours to restore.
     pub(crate) fn has_our_queue(&self) -> bool {
         let is_free_loop = || {
-            let same = Self::of(&self.sysfs()).is_ok_and(|found| found.name == self.name);
+            let same = Self::of(&self.sysfs()).is_ok_and(|result| result.name == self.name);
             same && self.name.as_str().starts_with("loop") && !self.sysfs().join("loop").exists()
         };
         self.is_there() || is_free_loop()
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_itself_by_name_number_and_sequence() {
-        // Whatever this machine has that does not come and go during this test.
+        // All devices of this machine that are stable during this test.
         let stays =
             |name: &str| !["loop", "zram", "md", "dm-"].iter().any(|passing| name.starts_with(passing));
         let mut entries = fs::read_dir("/sys/block").unwrap().flatten();

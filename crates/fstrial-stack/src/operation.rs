@@ -1,5 +1,5 @@
-//! What is done to a filesystem that is ready, in addition to putting a load on it: made again, unmounted and mounted, frozen,
-//! stopped uncleanly, given to its own tools. Times are those of the monotonic clock.
+//! Operations on a ready filesystem, in addition to loads: mkfs, unmount and mount, freeze, unclean stop, the
+//! filesystem's own tools. Times are those of the monotonic clock.
 //!
 //! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze is in the ledger before it is done.
 
@@ -34,12 +34,11 @@ use std::{
 
 /// Time given to a tool: checks and defragmentations of large trees take long.
 pub const TOOL_DEADLINE: Nanos = Nanos::secs(3600);
-/// Bytes copied at once.
 const CHUNK: usize = 1 << 20;
-/// How often the copy of a device is begun again because the filesystem wrote meanwhile.
+/// Retries of the copy of a device because the filesystem wrote meanwhile.
 const COPIES: u32 = 5;
 
-/// What the words of a tool stand for.
+/// Values for the placeholders of a tool's words.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// `{tree}`.
@@ -55,7 +54,7 @@ pub struct Places {
 }
 
 impl ReadyArm {
-    /// The directory where it is mounted; none for the bare device.
+    /// Its mount point; none for the bare device.
     ///
     /// # Errors
     /// It is the bare device.
@@ -71,12 +70,12 @@ impl ReadyArm {
 
     fn device(&mut self) -> Result<&mut AttachedDevices, StackError> {
         self.attached.as_mut().ok_or_else(|| StackError::Unable {
-            what: "a directory has no device of its own".into(),
+            what: "a directory has no device to itself".into(),
             hint: "use an arm with a filesystem".into(),
         })
     }
 
-    /// Unmounts it for the time being and says how long that took.
+    /// Unmounts it temporarily; returns the duration.
     ///
     /// # Errors
     /// Something still uses it.
@@ -91,7 +90,7 @@ impl ReadyArm {
         Ok(took)
     }
 
-    /// Mounts it again, as at first, and says how long that took, the program `mount` included.
+    /// Mounts it again with the original options; returns the duration, the program `mount` included.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -106,8 +105,8 @@ impl ReadyArm {
         Ok(took)
     }
 
-    /// Makes its filesystem again while it is not mounted, over all of its device or the first bytes of it, and says how
-    /// long that took.
+    /// Makes its filesystem again while it is unmounted, over all of its device or the first bytes of it; returns the
+    /// duration.
     ///
     /// # Errors
     /// mkfs refuses the size.
@@ -170,7 +169,7 @@ impl ReadyArm {
         self.facts.tools.insert(name.to_owned(), format!("{name} of {kernel}"));
     }
 
-    /// The words of a tool with what they stand for.
+    /// The words of a tool with their placeholders filled in.
     fn words(&mut self, words: &[&str], places: &Places) -> Result<Vec<String>, StackError> {
         let device = self.attached.as_ref().map(|attached| attached.path().display().to_string());
         let directory = self.directory()?.display().to_string();
@@ -210,7 +209,7 @@ impl ReadyArm {
     /// Space that it counts as used.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The query failed.
     pub fn space_used(&self) -> Result<Bytes, StackError> {
         Ok(host::space(self.directory()?)?.used)
     }
@@ -218,7 +217,7 @@ impl ReadyArm {
     /// Size that it has by its own account.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The query failed.
     pub fn total_space(&self) -> Result<Bytes, StackError> {
         let path = self.directory()?;
         let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space of", path, e))?;
@@ -258,8 +257,8 @@ impl ReadyArm {
         Ok(())
     }
 
-    /// Copies the first bytes of the device, as they are on it now, behind themselves. The filesystem lies in them, and
-    /// nobody writes to it. Only for btrfs, whose superblock tells whether it wrote meanwhile.
+    /// Copies the first bytes of the device, as they are on it now, after themselves. The filesystem is in them, and
+    /// no process writes to it. Only for btrfs, whose superblock shows intermediate writes.
     ///
     /// # Errors
     /// The device is too small for two, cannot be written next to a mounted filesystem, or the filesystem wrote again and
@@ -292,13 +291,13 @@ impl ReadyArm {
         assert!(!self.mounted, "a device is overwritten only while it is not mounted");
         let path = self.device()?.path().to_owned();
         Device::open(&path)?.copy(size.0, 0, size.0)?;
-        self.commands.push(format!("the copy put back on {}", path.display()));
+        self.commands.push(format!("the restored copy on {}", path.display()));
         Ok(())
     }
 }
 
-/// Freezes and thaws one filesystem. Dropped while it is frozen, it thaws. Only the first thread of the process may use it:
-/// when that thread is on its way out, others know that no freeze is under way, and thaw.
+/// Freezes and thaws one filesystem. Dropped while it is frozen, it thaws. Only the first thread of the process may use
+/// it: when that thread exits, others know that no freeze is in progress, and thaw.
 #[must_use]
 #[derive(Debug)]
 pub struct Freezer {
@@ -343,7 +342,7 @@ impl Freezer {
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // Anyone who writes would wait forever. What fails here is still in the ledger.
+        // All writers would wait forever. A failure here is still in the ledger.
         if self.is_frozen && self.thaw().is_err() {
             return;
         }
@@ -353,8 +352,8 @@ impl Drop for Freezer {
     }
 }
 
-/// Thaws what a process that is gone has left frozen. It may have no mount any more, so it is mounted, without a place in
-/// any tree, to be reached: a filesystem that is still held in memory is only mounted again, not made again.
+/// Thaws a filesystem frozen by a dead process. It may have no mount any more, so it is mounted, detached from any
+/// tree, to be reached: a filesystem still held in memory is only mounted again, not set up again.
 ///
 /// # Errors
 /// It stays frozen.
@@ -434,7 +433,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// Whether files on a filesystem can share blocks: tries with two files of its own.
+/// Tests whether files on a filesystem can share blocks, with two new files.
 ///
 /// # Errors
 /// They cannot: the kernel's reason; or the files cannot be made.

@@ -1,10 +1,10 @@
-//! A folder that nobody else can change: the home of results and ledger, and everything opened in it.
+//! A folder that no other user can change: the home of results and ledger, and everything opened in it.
 //!
-//! `clean` and every trial act, as root, on what the ledger says, so they must know who could have written it. Each part
-//! of the path is opened in turn without following links, and must belong to root or to us and be writable by nobody
-//! else; a link is followed only if those who could have made it are trusted. It is what `sshd` (`StrictModes`) and
-//! systemd (`CHASE_SAFE`) ask of paths. Files in it are opened by name from the open folder, must be regular, ours, and
-//! no larger than expected. The open folder goes on working when something is mounted over its path.
+//! `clean` and every trial act on the ledger as root, so they must know its possible writers. Each part of the path is
+//! opened in turn without following links, and must belong to root or to us and be writable by no other user; a link is
+//! followed only if its possible makers are trusted. `sshd` (`StrictModes`) and systemd (`CHASE_SAFE`) require the same
+//! of paths. Files in it are opened by name from the open folder, must be regular, ours, and no larger than expected.
+//! The open folder stays usable when something is mounted over its path.
 
 use crate::{error::StackError, isolation};
 use rustix::{
@@ -34,14 +34,15 @@ const OWNERS_ONLY: u32 = 0o700;
 #[derive(Debug)]
 pub struct PrivateDir {
     fd: OwnedFd,
-    /// As it was found, without links.
+    /// As found, without links.
     path: PathBuf,
 }
 
-/// What a part of a path must be.
+/// Requirements on a part of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// On the way: others may add to it if it is sticky (`/tmp`), because they cannot rename or remove what is ours.
+    /// An intermediate folder: others may add to it if it is sticky (`/tmp`), because they cannot rename or remove our
+    /// entries.
     Way,
     /// The folder itself, or a file in it.
     Own,
@@ -56,7 +57,7 @@ impl PrivateDir {
         walk(path, None)
     }
 
-    /// Opens a folder, and makes what is missing of its path.
+    /// Opens a folder, and makes the missing parts of its path.
     ///
     /// # Errors
     /// As [`open`](Self::open), and if it cannot be made.
@@ -97,7 +98,7 @@ impl PrivateDir {
         }
     }
 
-    /// Opens for reading what was opened only to be walked through.
+    /// Opens an `O_PATH` descriptor for reading.
     fn read_write(fd: OwnedFd, path: PathBuf) -> Result<Self, StackError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty())
@@ -105,7 +106,7 @@ impl PrivateDir {
         Ok(Self { fd, path })
     }
 
-    /// Where it is, without links.
+    /// Its path, without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -116,13 +117,13 @@ impl PrivateDir {
     /// It is a link, a device or anything else than a regular file; others can change it; it cannot be opened.
     pub fn file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> Result<Option<File>, StackError> {
         let (name, path) = (name.as_ref(), self.path.join(name.as_ref()));
-        // What is not a regular file must not even be waited for: a FIFO would block.
+        // A file that is not regular must not even be waited for: a FIFO would block.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o600)) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(refused(&path, "it is a symbolic link".into())),
-            // Where nobody reads a FIFO or serves a device.
+            // A FIFO without a reader, or a device without a driver.
             Err(Errno::NXIO) => return Err(refused(&path, "it is not a regular file".into())),
             Err(error) => return Err(StackError::io("open", path, error)),
         };
@@ -134,8 +135,8 @@ impl PrivateDir {
         Ok(Some(fd.into()))
     }
 
-    /// The path of a file in it, for a library that opens by name: nobody else can change what is there between the look
-    /// and the opening. None if it does not exist.
+    /// The path of a file in it, for a library that opens by name: no other user can change the folder between the
+    /// check and the opening. None if it does not exist.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -222,7 +223,7 @@ fn walk(path: &Path, make: Option<u32>) -> Result<Option<PrivateDir>, StackError
     let (mut open, mut at, mut links) = (vec![root], PathBuf::from("/"), 0);
     while let Some(name) = todo.pop_front() {
         if name == ".." {
-            // Only links have it in the middle, and what is open was no link: its parent is the one before.
+            // Only links have it in the middle, and the open folder was not a link: its parent is the one before.
             if open.len() > 1 {
                 open.pop();
                 at.pop();
@@ -278,7 +279,7 @@ fn step(
     make: Option<u32>,
 ) -> Result<Option<(OwnedFd, Stat)>, StackError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // First as a folder, which is what has an automount point mounted.
+    // First as a folder, which triggers an automount.
     let open = || match rustix::fs::openat(above, name, flags | OFlags::DIRECTORY, Mode::empty()) {
         Err(Errno::NOTDIR | Errno::LOOP) => rustix::fs::openat(above, name, flags, Mode::empty()),
         opened => opened,
@@ -309,7 +310,7 @@ fn refused(path: &Path, why: String) -> StackError {
     StackError::Untrusted { path: path.into(), why }
 }
 
-/// Who may own what we act on: root and ourselves.
+/// Accepts the owners whose files we act on: root and ourselves.
 fn owner(stat: &Stat) -> Result<(), String> {
     let us = rustix::process::geteuid().as_raw();
     if stat.st_uid == isolation::root() || stat.st_uid == us {
@@ -318,7 +319,7 @@ fn owner(stat: &Stat) -> Result<(), String> {
     Err(format!("it belongs to user {}", stat.st_uid))
 }
 
-/// Refuses what somebody else owns or may change.
+/// Refuses files that another user owns or may change.
 fn check(fd: BorrowedFd<'_>, stat: &Stat, path: &Path, role: Role) -> Result<(), StackError> {
     owner(stat).map_err(|why| refused(path, why))?;
     let sticky = stat.st_mode & 0o1000 != 0 && role == Role::Way;
@@ -336,7 +337,7 @@ fn check(fd: BorrowedFd<'_>, stat: &Stat, path: &Path, role: Role) -> Result<(),
     Err(refused(path, format!("group {} may write to it", stat.st_gid)))
 }
 
-/// Whether more users than owner and group are named. The bits of the group are then only what those get at most.
+/// True if users other than owner and group have entries. The bits of the group are then only an upper bound for those.
 fn has_access_list(fd: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let mut nothing = [0_u8; 0];
@@ -446,7 +447,7 @@ mod tests {
         assert_eq!(opened.path(), fs::canonicalize(real.join("home")).unwrap());
         symlink("loop", lab.path().join("loop")).unwrap();
         assert!(PrivateDir::open(&lab.path().join("loop")).is_err());
-        // A link in the place of what is opened from the folder is not one of ours, no matter who made it.
+        // A link in the place of a file in the folder is not one of ours, regardless of its maker.
         symlink(lab.path(), real.join("home/ledger")).unwrap();
         assert!(why(opened.folder("ledger")).contains("symbolic link"));
         assert!(why(opened.make_folder("ledger")).contains("symbolic link"));

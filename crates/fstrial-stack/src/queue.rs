@@ -1,4 +1,4 @@
-//! The queue of a block device: scheduler, requests, read-ahead, cache mode, discards. What is changed is put back.
+//! The queue of a block device: scheduler, requests, read-ahead, cache mode, discards. Changes are restored.
 
 use crate::{
     command,
@@ -28,7 +28,7 @@ struct Change<'a> {
 }
 
 impl QueueSettings {
-    /// Sets what an arm asks for, and nothing else, on the device whose sysfs folder is given.
+    /// Applies the settings of an arm, and no others, to the device with the given sysfs folder.
     ///
     /// # Errors
     /// The kernel does not know the scheduler, or refuses a value.
@@ -96,7 +96,7 @@ impl Change<'_> {
         if !self.path(QueueAttribute::NrRequests).exists() {
             return unable(
                 "this device has no queue of requests (nr_requests)".into(),
-                "leave nr_requests out; a zram ramdisk, for one, serves every request at once",
+                "leave nr_requests out; a zram ramdisk, for one, serves every request immediately",
             );
         }
         match self.set(QueueAttribute::NrRequests, requests) {
@@ -134,7 +134,7 @@ impl Change<'_> {
             return Ok(());
         }
         Err(StackError::Unable {
-            what: format!("wrote `{value}` to {}, and it still says `{after}`", path.display()),
+            what: format!("wrote `{value}` to {}, and it still reads `{after}`", path.display()),
             hint: "this device cannot do it; leave the setting out".into(),
         })
     }
@@ -157,8 +157,8 @@ impl QueueSettings {
     }
 }
 
-/// Switches discards off, so that they do not take away the image's allocated space. For a device of our own only:
-/// the kernel takes no other limit after this one (see `loopdev`).
+/// Switches discards off, so that they do not free the image's allocated space. Only for a device made by fstrial: the
+/// kernel accepts no other limit after this one (see `loopdev`).
 pub(crate) fn forbid_discards(sysfs_folder: &Path) -> Result<(), StackError> {
     let path = sysfs_folder.join("queue/discard_max_bytes");
     // Kernels without discards on this device do not have the file.
@@ -173,11 +173,13 @@ fn require_discards(queue: &Path) -> Result<(), StackError> {
     }
     Err(StackError::Unable {
         what: "this device takes no discards, and the arm asks for discard=on".into(),
-        hint: "leave discard=on out, or use another device; `lsblk --discard` shows what devices take".into(),
+        hint:
+            "leave discard=on out, or use another device; `lsblk --discard` lists the devices that support it"
+                .into(),
     })
 }
 
-/// `none [mq-deadline] kyber` says `mq-deadline`; a plain value says itself.
+/// `none [mq-deadline] kyber` yields `mq-deadline`; a plain value yields itself.
 pub(crate) fn selected(text: &str) -> String {
     text.split_whitespace()
         .find_map(|word| word.strip_prefix('[').and_then(|word| word.strip_suffix(']')))

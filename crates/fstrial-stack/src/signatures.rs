@@ -1,4 +1,4 @@
-//! Signatures on a block device: what libblkid recognises, through `wipefs`, which writes nothing when asked not to.
+//! Signatures on a block device: those recognised by libblkid, through `wipefs` in its read-only mode.
 
 use crate::{command::Program, error::StackError};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ struct Listing {
 /// One signature.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Signature {
-    /// What it is of: `ext4`, `gpt`, `LVM2_member` …
+    /// Its kind: `ext4`, `gpt`, `LVM2_member` …
     #[serde(rename = "type")]
     pub kind: String,
     /// UUID of the filesystem, if it has one.
@@ -25,7 +25,7 @@ pub struct Signature {
 /// All signatures on a device.
 ///
 /// # Errors
-/// `wipefs` is missing or cannot read the device; without it nothing can be said about a device, so it is not used.
+/// `wipefs` is missing or cannot read the device; a device that cannot be examined is not used.
 pub fn of(device: &Path) -> Result<Vec<Signature>, StackError> {
     let listed =
         Program::new("wipefs").args(["--no-act", "--json"]).args([device.display().to_string()]).run()?;
@@ -35,7 +35,7 @@ pub fn of(device: &Path) -> Result<Vec<Signature>, StackError> {
     })
 }
 
-/// What `wipefs --json` printed; nothing at all if there is nothing on the device.
+/// Parses the output of `wipefs --json`; empty output means an empty device.
 pub(crate) fn parse(printed: &str) -> serde_json::Result<Vec<Signature>> {
     if printed.trim().is_empty() {
         return Ok(Vec::new());

@@ -56,11 +56,11 @@ pub struct AttachedDevices {
     array: Option<Array>,
     /// Members of the array, or further devices of the filesystem.
     members: Vec<Node>,
-    /// A volume of which `node` is the device, and what it lies on.
+    /// A volume of which `node` is the device, and its lower device.
     layer: Option<(Mapped, Box<Self>)>,
     /// For its journal or log.
     log: Option<Node>,
-    /// How the arm's filesystem lies on several devices, if it can.
+    /// The layout of the arm's filesystem on several devices, if it supports them.
     several: Option<Several>,
     commands: Vec<String>,
 }
@@ -89,7 +89,7 @@ pub struct ReadyArm {
     pub(crate) commands: Vec<String>,
 }
 
-/// Where the load goes.
+/// The target of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Into a directory.
@@ -141,7 +141,7 @@ impl Node {
                     .into(),
             });
         }
-        // Everywhere the same if nothing is said: what a filesystem discards by default differs.
+        // The same everywhere by default: filesystems differ in their default discards.
         let discards_forbidden = loop_device.as_ref().is_some_and(LoopDevice::is_ours) && !discards;
         if discards_forbidden {
             // First, because changing a limit changes the read-ahead.
@@ -151,7 +151,6 @@ impl Node {
         Ok(Self { queue, loop_device, path, sysfs, discards_forbidden })
     }
 
-    /// What it is called.
     fn named(&self) -> Option<DevicePaths> {
         // That of a disk is a link by its number.
         let folder = fs::canonicalize(&self.sysfs).ok()?;
@@ -189,7 +188,7 @@ fn attach_all(
     Ok(nodes)
 }
 
-/// Gives all of them up; of several errors the first one is told.
+/// Detaches all of them; of several errors the first is returned.
 fn detach_all(nodes: Vec<Node>) -> Result<(), StackError> {
     let detached: Vec<_> = nodes.into_iter().map(Node::detach).collect();
     detached.into_iter().collect()
@@ -202,7 +201,7 @@ impl AttachedDevices {
     /// The device is gone, busy, or refuses a setting.
     ///
     /// # Panics
-    /// If asked for a directory, which has no device.
+    /// If requested for a directory, which has no device.
     pub fn attach(
         binding: &DeviceBinding,
         arm: &Arm,
@@ -232,7 +231,7 @@ impl AttachedDevices {
         }
     }
 
-    /// Makes an array. Read-ahead and discards are asked of it, everything else of its members: it has no queue.
+    /// Makes an array. Read-ahead and discards are set on it, everything else on its members: it has no queue.
     fn assemble(
         raid: Raid,
         bindings: &[DeviceBinding],
@@ -286,7 +285,7 @@ impl AttachedDevices {
         let (mapped, lines) = match made {
             Ok(made) => made,
             Err(error) => {
-                // What it could not put back stays in the ledger.
+                // Unrestored settings stay in the ledger.
                 let _ = below.detach();
                 return Err(error);
             }
@@ -294,7 +293,7 @@ impl AttachedDevices {
         let (path, sysfs) = (mapped.path(), mapped.sysfs().to_owned());
         let of_volume = arm.with_queue(QueueAttribute::is_of_array);
         let discards_forbidden = below.node.discards_forbidden;
-        // Thin volumes take them whatever lies below.
+        // Thin volumes accept them on any lower device.
         let forbidden = if discards_forbidden { queue::forbid_discards(&sysfs) } else { Ok(()) };
         let queue = match forbidden.and_then(|()| QueueSettings::apply(&of_volume, &sysfs, ledger)) {
             Ok(queue) => queue,
@@ -323,7 +322,7 @@ impl AttachedDevices {
         none_of_array.map(|member| member.path.display().to_string())
     }
 
-    /// The same with what the arm is also built with. The queues of other devices are left as they are.
+    /// The same with further devices of the arm. The queues of other devices are left as they are.
     ///
     /// # Errors
     /// One of them is gone or busy; the device is given up.
@@ -353,8 +352,8 @@ impl AttachedDevices {
         nodes.filter_map(Node::named).map(|named| named.name).chain(below).collect()
     }
 
-    /// The counters of what is written to: the arm's devices and its log's. Of an array it is the array, not its members; of a volume what
-    /// it lies on, which its metadata and copies reach too.
+    /// Counters of the written devices: the arm's and its log's. For an array those of the array, not its members; for
+    /// a volume those of its lower device, which its metadata and copies reach too.
     pub fn counters(&self) -> DeviceCounters {
         let log = self.log.iter().map(|node| node.sysfs.clone());
         DeviceCounters::of(self.written_to().into_iter().chain(log))
@@ -380,7 +379,7 @@ impl AttachedDevices {
         &self.node.sysfs
     }
 
-    /// How and where an arm has its log, if that is another device.
+    /// The external log of an arm and its options, if it has one.
     fn external_log(&self, arm: &Arm) -> Option<(ExternalLog, String)> {
         let log = self.log.as_ref()?;
         Some((arm.row()?.external_log.ok()?, log.path.display().to_string()))
@@ -391,7 +390,7 @@ impl AttachedDevices {
         self.commands.push(line.into());
     }
 
-    /// Makes the arm's filesystem, if it has one, and returns what mkfs printed.
+    /// Makes the arm's filesystem, if it has one, and returns the output of mkfs.
     ///
     /// # Errors
     /// The kernel lacks it, mkfs is missing, refuses an option, or does not end.
@@ -406,7 +405,8 @@ impl AttachedDevices {
         Ok(format!("{}\n{}", made.stdout, made.stderr))
     }
 
-    /// All that mkfs is told for an arm but its devices. A journal on another device is made, because mkfs wants one.
+    /// All words of mkfs for an arm except its devices. A journal on another device is created, because mkfs requires
+    /// one.
     pub(crate) fn mkfs_words(
         &mut self,
         row: &Filesystem,
@@ -432,7 +432,7 @@ impl AttachedDevices {
         let program = Program::new(row.mkfs).of(row.name).args([block.try_only]);
         let tried = program.args(words).args([device]).run()?;
         (block.read)(&tried.stdout).ok_or_else(|| StackError::Unable {
-            what: format!("`{}` does not say the size of a block", tried.line),
+            what: format!("`{}` lacks a block size", tried.line),
             hint: format!(
                 "this version of {} is unlike the ones fstrial knows; please report it",
                 row.packages[0]
@@ -483,7 +483,8 @@ impl AttachedDevices {
         let mounted = match set {
             Ok(mounted) => mounted,
             Err(error) => {
-                // It is mounted, and nobody would know; if it stays, the device stays in use, which is found later.
+                // It is mounted, and would stay so unnoticed; if it stays, the device stays in use, which is detected
+                // later.
                 let _ = rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::empty());
                 return Err((self, error));
             }
@@ -539,7 +540,7 @@ impl AttachedDevices {
     /// It finds damage, is missing, or does not end.
     pub fn check(&mut self, arm: &Arm) -> Result<(), StackError> {
         let Some((program, arguments)) = arm.row().and_then(|row| row.fsck) else { return Ok(()) };
-        let row = arm.row().expect("a row was just found");
+        let row = arm.row().expect("the row was found above");
         let program =
             Program::new(program).of(row.name).args(arguments.iter().copied()).deadline(CHECK_DEADLINE);
         let log = self.external_log(arm).map(|(kind, log)| kind.check_words(&log));
@@ -561,7 +562,7 @@ impl AttachedDevices {
     /// Puts the queues back and gives the devices up.
     ///
     /// # Errors
-    /// A setting cannot be put back; it stays in the ledger.
+    /// A setting cannot be restored; it stays in the ledger.
     pub fn detach(self) -> Result<(), StackError> {
         let further: Vec<String> = self.further().collect();
         if let Some(several) = self.several.filter(|_| !further.is_empty()) {
@@ -579,7 +580,7 @@ impl AttachedDevices {
     }
 }
 
-/// What mount(8) does not say: the option that the kernel refuses, if it is one.
+/// A detail that mount(8) leaves out: the option that the kernel refuses, if it is one.
 fn why_not_mounted(row: &Filesystem, options: &[String], error: StackError) -> StackError {
     let StackError::Command { line, .. } = &error else { return error };
     let Some(Refusal { option, says, near }) = mount_options::refusal(row.kernel, options) else {
@@ -596,7 +597,7 @@ fn why_not_mounted(row: &Filesystem, options: &[String], error: StackError) -> S
 }
 
 impl ReadyArm {
-    /// Uses an existing directory: a folder of our own is made in it, and deleted at the end.
+    /// Uses an existing directory: makes a folder in it, deleted at the end.
     ///
     /// # Errors
     /// It is not a directory that we may write to.
@@ -627,7 +628,7 @@ impl ReadyArm {
         })
     }
 
-    /// Where the load goes.
+    /// The target of the load.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -649,7 +650,7 @@ impl ReadyArm {
         }
     }
 
-    /// The block devices it lies on, as the kernel calls them; of a directory as far as they are known.
+    /// Kernel names of its block devices; for a directory as far as they are known.
     pub fn device_names(&self) -> Vec<String> {
         self.attached.as_ref().map_or_else(|| self.below.clone(), AttachedDevices::device_names)
     }
@@ -659,8 +660,8 @@ impl ReadyArm {
         self.attached.as_ref().map(AttachedDevices::counters).unwrap_or_default()
     }
 
-    /// The counters of its journal or log, where the kernel has some; of a directory there are none: what it lies on has
-    /// long gone round, and others write to it.
+    /// The counters of its journal or log, if the kernel has some; a directory has none: the log of its filesystem has
+    /// long wrapped, and others write to it.
     pub fn log_counter(&self, arm: &Arm) -> Option<LogCounter> {
         self.attached.as_ref().filter(|_| self.mounted)?.log_counter(arm)
     }
@@ -675,19 +676,19 @@ impl ReadyArm {
         self.facts.tools.insert(name.to_owned(), version);
     }
 
-    /// Notes the limit for the memory of loads on it, in words.
+    /// Notes the memory limit of loads on it, as text.
     pub fn has_memory(&mut self, limit: String) {
         self.facts.facts.insert(Fact::Memory, limit);
     }
 
     /// Notes the state that its filesystem is in.
     pub fn is_in_state(&mut self, figures: &StateFigures) {
-        self.facts.facts.insert(Fact::State, figures.asked.clone());
+        self.facts.facts.insert(Fact::State, figures.requested.clone());
         self.facts.notes.push(figures.describe());
         self.facts.state = Some(figures.clone());
     }
 
-    /// What the arm really is.
+    /// The arm's actual settings.
     pub fn facts(&self) -> &ArmFacts {
         &self.facts
     }
@@ -697,8 +698,8 @@ impl ReadyArm {
         &self.commands
     }
 
-    /// Writes everything out and drops the caches, so that the load starts cold. Without root the caches stay, and
-    /// the facts say so.
+    /// Writes everything out and drops the caches, so that the load starts cold. Without root the caches stay, and the
+    /// facts report that.
     ///
     /// # Errors
     /// The filesystem reports that it could not write.
@@ -730,7 +731,7 @@ impl ReadyArm {
     /// Unmounts, or deletes the folder of a directory arm.
     ///
     /// # Errors
-    /// Something still uses it; what it is on is lost for this process but goes with its namespaces.
+    /// It is still in use; its device is lost for this process but goes with its namespaces.
     pub fn unmount(self) -> Result<Option<AttachedDevices>, StackError> {
         if let Some(folder) = self.folder {
             folder.delete()?;

@@ -1,6 +1,6 @@
-//! How each step of the ledger is undone: the one place that knows both the ledger's words and what made the changes. The ledger
-//! calls it without an import, as it is a method of its own type. Every undo must also be right if the change never happened, was
-//! undone already, or if another process now owns what was ours.
+//! The implementation of each undo step: the one module that knows both the ledger's types and the code that made the
+//! changes. The ledger calls it without an import, as it is a method of a ledger type. Every undo must also be right if
+//! the change never happened, was undone already, or if another process now owns the object.
 
 use crate::{
     array, cgroup,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Undo {
-    /// Undoes the change, which was made since this boot or before. What takes long asks `stop` whether to break off.
+    /// Undoes the change, which was made since this boot or before. Lengthy undos poll `stop`.
     pub(crate) fn perform(&self, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
         if let Self::RemoveFolder { path, .. } = self {
             descendants::end_those_at_home_in(path.path())?;
@@ -21,9 +21,9 @@ impl Undo {
         match self {
             Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
             Self::RemoveFolder { path, made: Some(made) } => {
-                let is_ours = |found: Identity| match same_boot {
-                    true => found == *made,
-                    false => found.is_same_after_a_boot(*made),
+                let is_ours = |result: Identity| match same_boot {
+                    true => result == *made,
+                    false => result.is_same_after_a_boot(*made),
                 };
                 delete::tree_at(path.path(), &is_ours, stop)
             }

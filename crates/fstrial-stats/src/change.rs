@@ -1,19 +1,19 @@
 //! Change points in the history of one contrast across sessions.
 //!
-//! Each session gives θ̂ against a reference arm of that same session, so drift of kernel, firmware
-//! and neighbours is already taken out. Cut the series into segments of at least three points so
-//! that the sum of distances from each segment's median, in units of the usual step between
-//! neighbours, plus 2·ln n per change is as small as possible: optimal partitioning (Jackson et
-//! al. 2005) with an L1 cost, which single outliers cannot buy. Cuts between segments that differ by less than a band
-//! are taken back, the smallest step first: what does not matter must not break up what does.
+//! Each session gives θ̂ against a reference arm of that same session, so drift of kernel, firmware and neighbours is
+//! already removed. Cut the series into segments of at least three points so that the sum of distances from each
+//! segment's median, in units of the usual step between neighbours, plus 2·ln n per change is as small as possible:
+//! optimal partitioning (Jackson et al. 2005) with an L1 cost, which single outliers cannot buy. Cuts between segments
+//! that differ by less than a band are merged again, the smallest step first: negligible differences must not split
+//! relevant ones.
 //!
-//! How much: the Hodges–Lehmann shift of the two segments ([`mod@crate::shift`]). Where: all places whose cost is
-//! near the cheapest. How sure: its p times the number of places that the cut was chosen from (Bonferroni),
-//! which bounds the chance that a series without any change gives a step this clear anywhere.
+//! Size: the Hodges–Lehmann shift of the two segments ([`mod@crate::shift`]). Place: all places whose cost is near the
+//! cheapest. Confidence: its p times the number of places that the cut was chosen from (Bonferroni), which bounds the
+//! probability that a series without any change gives a step this clear anywhere.
 //!
-//! Measured (tests/history.rs): false alarms ≤ 5 % at 12 sessions and ≤ 2 % from 30 on, outliers included; a shift
-//! of 3 σ is seen after 3–4 sessions. Assumes sessions in time order, each drawn for itself about its segment: a
-//! slow slope is cut into steps. Does not say why something changed.
+//! Measured (tests/history.rs): false alarms ≤ 5 % at 12 sessions and ≤ 2 % from 30 on, outliers included; a shift of 3
+//! σ is detected after 3–4 sessions. Assumes sessions in time order, drawn independently about their segment: a slow
+//! slope is cut into steps. Does not find the cause of a change.
 
 use crate::{
     shift::{Shift, shift},
@@ -27,8 +27,8 @@ pub const MAX_POINTS: usize = 500;
 /// Shortest segment.
 const SEGMENT: usize = 3;
 
-/// Places at which a change may lie have a cost of at most this much above the cheapest. Chosen by simulation: the true
-/// place is then among them in about 95 of 100 changes that are found, outliers included.
+/// Candidate places of a change cost at most this much above the cheapest. Chosen by simulation: the true place is then
+/// among them in about 95 of 100 changes that are found, outliers included.
 const PLACES_MARGIN: f64 = 4.0;
 /// The level of intervals is 1 − this.
 pub const ALPHA: f64 = 0.05;
@@ -72,7 +72,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether chance is ruled out, at 5 % at most.
+    /// True if chance is ruled out, at 5 % at most.
     pub fn is_sure(&self) -> bool {
         self.p_at_most <= ALPHA
     }
@@ -128,7 +128,8 @@ impl<'a> History<'a> {
         self.noise
     }
 
-    /// The size from which on a step half-way through as many points of this noise is found nearly always ([`mod@crate::sight`]).
+    /// The size from which on a step half-way through as many points of this noise is found nearly always
+    /// ([`mod@crate::sight`]).
     pub fn seen_from(&self) -> f64 {
         let points = self.segments.iter().map(|segment| segment.end - segment.start).sum();
         sight::seen_from(points, self.noise, penalty(points), self.band)
@@ -229,8 +230,8 @@ fn noise(series: &[f64]) -> f64 {
     (1.4826 * mad / std::f64::consts::SQRT_2).max(1e-9)
 }
 
-/// Starts of the segments of the cheapest partition, the first being 0:
-/// F(0) = −β; F(t) = min over s ≤ t−3 of F(s) + C(s, t) + β.
+/// Starts of the segments of the cheapest partition, the first being 0: F(0) = −β; F(t) = min over s ≤ t−3 of F(s) +
+/// C(s, t) + β.
 fn partition(series: &[f64], noise: f64, penalty: f64) -> Vec<usize> {
     let points = series.len();
     let mut best = vec![f64::INFINITY; points + 1];
@@ -295,9 +296,9 @@ mod tests {
         assert!((cost(&SERIES, sigma) - 119.234247).abs() < 5e-6, "{}", cost(&SERIES, sigma));
         assert!((cost(&SERIES[..10], sigma) - 20.349312).abs() < 5e-6);
         assert!((cost(&SERIES[10..], sigma) - 6.677118).abs() < 5e-6);
-        let found = changes(&SERIES, libm::log(1.03));
+        let result = changes(&SERIES, libm::log(1.03));
         assert_eq!(
-            found.iter().map(|c| (c.index, c.before, c.after)).collect::<Vec<_>>(),
+            result.iter().map(|c| (c.index, c.before, c.after)).collect::<Vec<_>>(),
             [(10, 0.0115, 0.0505)]
         );
     }
@@ -335,8 +336,8 @@ mod tests {
         let wave = |i: usize| 0.001 * ((i * 7 % 5) as f64);
         let series: Vec<f64> =
             (0..700).map(|i| wave(i) + if (100..650).contains(&i) { 0.0 } else { 0.2 }).collect();
-        let found = changes(&series, 0.03);
-        assert_eq!(found.iter().map(|change| change.index).collect::<Vec<_>>(), [650]);
+        let result = changes(&series, 0.03);
+        assert_eq!(result.iter().map(|change| change.index).collect::<Vec<_>>(), [650]);
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! One question and its rounds: what the intervals and the futility rule say about it.
+//! One question and its rounds: the intervals and the futility rule.
 //!
-//! The rules for a single contrast, without multiplicity; [`crate::panel`] decides which levels apply.
-//! A claim `ratio(a, b) > r` is judged on log-ratios with ln r subtracted and reported with it
-//! added back.
+//! The rules for a single contrast, without multiplicity; [`crate::panel`] decides which levels apply. A claim
+//! `ratio(a, b) > r` is judged on log-ratios with ln r subtracted and reported with it added back.
 
 use crate::estimate::{Pair, Walsh};
 use crate::normal;
@@ -16,18 +15,17 @@ pub(crate) const FUTILE_FROM: usize = 10;
 /// A contrast is futile if its chance of a decision within as many more rounds is below this.
 const FUTILE_CHANCE: f64 = 0.02;
 const FUTILE_WITHIN: usize = 60;
-/// Room for the numerical error of the schedule's recursion in [`Contrast::could_reach`]: measured
-/// below 0.1 %.
+/// Room for the numerical error of the schedule's recursion in [`Contrast::could_reach`]: measured below 0.1 %.
 const REACH_SLACK: f64 = 1.01;
 
 /// The chances of a decision between which most decisions come: chosen such that the range between them holds it in 80 %
 /// of simulated trials (tests/outlook.rs).
 const EARLY: f64 = 0.02;
 const LATE: f64 = 0.90;
-/// Rounds that nobody waits for.
+/// Limit of a predicted number of rounds.
 const OUT_OF_REACH: usize = 600;
 
-/// The two-sided level of the Walsh averages that tell the error: that of one standard deviation.
+/// The two-sided level of the Walsh averages that give the error: that of one standard deviation.
 const MIDDLE: f64 = 0.32;
 
 /// An estimate (a natural log), the threshold subtracted, and its error.
@@ -51,14 +49,14 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// The chance that an interval of this half width in standard errors then lies above a value, if the truth is the
-    /// present estimate, give or take its error.
+    /// The probability that an interval of this half width in standard errors is then above a value, if the truth is
+    /// the present estimate, give or take its error.
     fn above(&self, now: &Outlook, value: f64, z: f64) -> f64 {
         let (half, tau) = (z * now.se * self.share.sqrt(), now.se * (1.0 - self.share).sqrt());
         normal::below((now.estimate - value - half) / tau)
     }
 
-    /// The chance that it then lies inside a band.
+    /// The probability that it is then inside a band.
     fn inside(&self, now: &Outlook, band: f64, z: f64) -> f64 {
         let (half, tau) = (z * now.se * self.share.sqrt(), now.se * (1.0 - self.share).sqrt());
         let room = band - half;
@@ -75,7 +73,7 @@ fn horizons(rounds: usize) -> Vec<usize> {
     std::iter::successors(next(&rounds), next).collect()
 }
 
-/// Which side of the null the evidence lies on.
+/// The side of the null that the evidence supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Above,
@@ -86,7 +84,7 @@ pub(crate) struct Contrast {
     pub(crate) question: Question,
     /// Walsh averages of the log-ratios minus the question's threshold.
     walsh: Walsh,
-    /// What both did, if that is to agree.
+    /// Totals of both, if they have to agree.
     total: Option<Total>,
 }
 
@@ -95,7 +93,7 @@ impl Contrast {
         Contrast { question, walsh: Walsh::default(), total: None }
     }
 
-    /// One whose rounds are looked at once, when all are there.
+    /// One whose rounds are judged once, when all are there.
     pub(crate) fn looked_at_once(question: Question) -> Contrast {
         Contrast { walsh: Walsh::counted(), ..Contrast::new(question) }
     }
@@ -139,17 +137,17 @@ impl Contrast {
         self.rounds() >= self.question.least_rounds
     }
 
-    /// How far from the threshold the interval must stay: 0, or the band for "within p %".
+    /// Required distance of the interval from the threshold: 0, or the band for "within p %".
     fn bar(&self) -> f64 {
         if self.question.beyond_band { self.question.band } else { 0.0 }
     }
 
-    /// EQUIVALENT: both intervals lie strictly inside the band.
+    /// EQUIVALENT: both intervals are strictly inside the band.
     pub(crate) fn is_equivalent(&self, schedule: &Schedule) -> bool {
         self.question.equivalence && self.is_within(self.question.band, schedule)
     }
 
-    /// Whether both intervals lie strictly inside a band.
+    /// True if both intervals are strictly inside a band.
     pub(crate) fn is_within(&self, band: f64, schedule: &Schedule) -> bool {
         self.has_enough_rounds()
             && self.is_typically_within(band, schedule)
@@ -165,20 +163,20 @@ impl Contrast {
         self.question.equivalence && self.is_typically_within(self.question.band, schedule)
     }
 
-    /// The side on which the whole interval lies, if it does and the total does not contradict it.
+    /// The side of the whole interval, if it is on one and the total does not contradict it.
     pub(crate) fn side(&self, schedule: &Schedule) -> Option<Side> {
         self.typical_side(schedule)
             .filter(|_| self.has_enough_rounds())
             .filter(|side| self.total_is_beyond(*side, self.least_total(*side), schedule))
     }
 
-    /// What the total ratio must be beyond for a finding on a side: the direction of the typical ratio, or inside the band.
+    /// Bound of the total ratio for a finding on a side: the direction of the typical ratio, or inside the band.
     fn least_total(&self, side: Side) -> f64 {
         let least = self.bar() - self.question.band;
         if side == Side::Above { least } else { -least }
     }
 
-    /// Whether the total ratio lies on a side of a shifted log-ratio, at the level of this look. True where totals do not
+    /// True if the total ratio is on a side of a shifted log-ratio, at the level of this look. True if totals do not
     /// matter.
     fn total_is_beyond(&self, side: Side, shifted: f64, schedule: &Schedule) -> bool {
         let (log, level) = (shifted + self.question.threshold, schedule.nominal_level(self.rounds()));
@@ -188,7 +186,7 @@ impl Contrast {
         })
     }
 
-    /// Whether typical and total ratio surely contradict each other: what the one is, the other is not.
+    /// True if typical and total ratio certainly contradict each other, each excluding the other's finding.
     pub(crate) fn contradicts_itself(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
         let band = self.question.band;
         let is = |side, at, schedule| self.total.is_some() && self.total_is_beyond(side, at, schedule);
@@ -202,7 +200,7 @@ impl Contrast {
         }
     }
 
-    /// Whether the typical ratio would decide on its own, and waits for the total.
+    /// True if the typical ratio would decide alone, and waits for the total.
     pub(crate) fn waits_for_total(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
         self.has_enough_rounds()
             && ((self.typical_side(directional).is_some() && self.side(directional).is_none())
@@ -229,15 +227,16 @@ impl Contrast {
         self.walsh.two_sided(self.bar())
     }
 
-    /// Whether the interval at the level of `schedule` could exclude the bar at all, for what [`Self::alone`] says. A look
-    /// never has a smaller boundary than one that had all error allowed so far to itself, so most levels of a large
-    /// trial need not compute their schedule. If there can be no finding at a level, there is none at any smaller one.
+    /// True if the interval at the level of `schedule` could exclude the bar at all, given the bound of
+    /// [`Self::alone`]. The boundary of a look is never smaller than that of one with all error allowed so far, so most
+    /// levels of a large trial need not compute their schedule. A finding impossible at a level is impossible at any
+    /// smaller one.
     pub(crate) fn could_reach(&self, alone: f64, schedule: &Schedule) -> bool {
         alone <= schedule.allowance(self.rounds()) * REACH_SLACK
     }
 
-    /// Whether the chance of a decision within [`FUTILE_WITHIN`] more rounds is too small to go on; none where there is no
-    /// telling.
+    /// True if the probability of a decision within [`FUTILE_WITHIN`] more rounds is too small to continue; none if it
+    /// is unknown.
     pub(crate) fn is_futile(&self, directional: &Schedule, equivalence: &Schedule) -> Option<bool> {
         let horizon = (self.rounds() + FUTILE_WITHIN).max(self.question.least_rounds);
         Some(self.chance(horizon, directional, equivalence)? < FUTILE_CHANCE)
@@ -269,9 +268,9 @@ impl Contrast {
         Some(chance)
     }
 
-    /// Between which numbers of rounds a decision is likely to come, with a chance of 80 %: where the chance of one by then
-    /// passes two shares, which the calibration test has fixed. `stricter` is what many questions add to the boundary of
-    /// the level. None without an interval, and where it is out of reach: hundreds of rounds.
+    /// The range of rounds in which a decision comes with a probability of 80 %: where its probability by then passes
+    /// two shares, which the calibration test has fixed. `stricter` is the addition of many questions to the boundary
+    /// of the level. None without an interval, and if it is out of reach: hundreds of rounds.
     pub(crate) fn rounds_needed(
         &self,
         directional: &Schedule,
@@ -314,7 +313,7 @@ impl Contrast {
         Some(Outlook { se: (high - low) / (2.0 * z), estimate: self.walsh.estimate()? })
     }
 
-    /// The chance of a decision at a later look, whose total must not contradict the typical ratio.
+    /// The probability of a decision at a later look, whose total must not contradict the typical ratio.
     fn chance_ahead(&self, ahead: &Ahead, typical: &Outlook, total: Option<&Outlook>) -> f64 {
         let (bar, band) = (self.bar(), self.question.band);
         let [z_directional, z_equivalence] = ahead.bounds;

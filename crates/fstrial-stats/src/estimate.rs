@@ -10,13 +10,13 @@
 use crate::schedule::Schedule;
 use crate::{selection, signed_rank, spread};
 
-/// What one run did: `amount` (of operations or bytes) in `time` (of any unit, the same for all runs of a contrast). A
+/// Work of one run: `amount` (of operations or bytes) in `time` (of any unit, the same for all runs of a contrast). A
 /// figure that is not a rate has the time 1. Both are above 0 and finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
     /// Operations, bytes, or the figure itself.
     pub amount: f64,
-    /// What it took.
+    /// Its time.
     pub time: f64,
 }
 
@@ -32,8 +32,8 @@ impl Done {
 pub struct Pair {
     /// d = ln(rate_a) − ln(rate_b).
     pub log_ratio: f64,
-    /// What both did, of a contrast whose totals must not contradict its typical ratio ([`crate::total`]): for all of its
-    /// rounds or for none.
+    /// Work of both, for a contrast whose totals must not contradict its typical ratio ([`crate::total`]): for all of
+    /// its rounds or for none.
     pub done: Option<[Done; 2]>,
 }
 
@@ -48,7 +48,7 @@ impl Pair {
         Pair { log_ratio: libm::log(a) - libm::log(b), done: None }
     }
 
-    /// A ratio of rates, with what was done.
+    /// A ratio of rates, with the work.
     ///
     /// # Panics
     /// If an amount or a time is not positive and finite.
@@ -61,8 +61,8 @@ impl Pair {
 
 /// The Walsh averages of the rounds so far, kept sorted as rounds arrive.
 ///
-/// Appending round n costs one merge of n(n+1)/2 numbers. [`Walsh::counted`] keeps the rounds alone, and walks along them
-/// for each answer: for rounds that are all there and looked at once, however many they are.
+/// Appending round n costs one merge of n(n+1)/2 numbers. [`Walsh::counted`] keeps the rounds alone, and walks along
+/// them for each answer: for any number of rounds that are complete and judged once.
 #[derive(Clone, Debug, Default)]
 pub struct Walsh {
     /// d of each round.
@@ -113,8 +113,8 @@ impl Walsh {
         Some(if is_odd { upper } else { (kth_average(&ordered, count / 2) + upper) / 2.0 })
     }
 
-    /// The standard error s/√n of a mean of the log-ratios, whose square weighs a host among others ([`crate::meta`]). `None`
-    /// with fewer than two rounds.
+    /// The standard error s/√n of a mean of the log-ratios, whose square weighs a host among others ([`crate::meta`]).
+    /// `None` with fewer than two rounds.
     pub fn standard_error(&self) -> Option<f64> {
         spread::mean_and_sd(&self.rounds).map(|(_, sd)| sd / (self.rounds() as f64).sqrt())
     }
@@ -132,7 +132,7 @@ impl Walsh {
         Some((kth_average(&ordered, k), kth_average(&ordered, count - k + 1)))
     }
 
-    /// How many averages are ≤ `x`: the whole interval of count k lies above x just when this is < k.
+    /// Number of averages ≤ `x`: the whole interval of count k is above x just when this is < k.
     pub fn not_above(&self, x: f64) -> usize {
         match self.ordered() {
             Some(ordered) => averages_while(&ordered, |w| w <= x),
@@ -140,13 +140,13 @@ impl Walsh {
         }
     }
 
-    /// Two-sided p of "the value lies within ±`bar`" by the signed ranks; above 1 where nothing speaks against it.
+    /// Two-sided p of "the value is within ±`bar`" by the signed ranks; above 1 without any evidence against it.
     pub fn two_sided(&self, bar: f64) -> f64 {
         let wrong_side = self.not_above(bar).min(self.not_below(-bar));
         2.0 * signed_rank::at_most(self.rounds(), wrong_side)
     }
 
-    /// How many averages are ≥ `x`.
+    /// Number of averages ≥ `x`.
     pub fn not_below(&self, x: f64) -> usize {
         let below = match self.ordered() {
             Some(ordered) => averages_while(&ordered, |w| w < x),
@@ -166,7 +166,7 @@ impl Walsh {
     }
 }
 
-/// How many averages of every two of ascending values fulfil what small ones do.
+/// Number of averages of any two of ascending values that satisfy `is_small`.
 fn averages_while(ordered: &[f64], is_small: impl Fn(f64) -> bool) -> usize {
     let (mut end, mut count) = (ordered.len(), 0);
     for (from, x) in ordered.iter().enumerate() {
@@ -208,9 +208,9 @@ fn merge(left: &[f64], right: &[f64]) -> Vec<f64> {
     merged
 }
 
-/// θ̂ and the level 1−α interval of a contrast after the given rounds, valid however and whenever
-/// the trial stopped, for contrasts that are not questions themselves (tail latency, §9 of the
-/// method). The interval is `None` while the schedule has no count for so few rounds.
+/// θ̂ and the level 1−α interval of a contrast after the given rounds, valid however and whenever the trial stopped,
+/// for contrasts that are not questions themselves (tail latency, §9 of the method). The interval is `None` while the
+/// schedule has no count for so few rounds.
 pub fn at_stop(pairs: &[Pair], schedule: &Schedule) -> Option<(f64, Option<(f64, f64)>)> {
     let walsh: Walsh = pairs.iter().collect();
     Some((walsh.estimate()?, walsh.interval(schedule.critical(pairs.len()))))

@@ -1,5 +1,5 @@
-//! Groups of values that no round holds together: the rank-sum test and the shift of [`crate::shift`] on logarithms, looked
-//! at once, with all of α.
+//! Unpaired groups of values: the rank-sum test and the shift of [`crate::shift`] on logarithms, judged once, with all
+//! of α.
 //!
 //! The error of *faster* and *slower* is shared over all questions by Benjamini and Hochberg; a difference is *equivalent* by
 //! its interval of level 1 − 2α, question by question, before directions are looked at.
@@ -9,15 +9,15 @@ use crate::{panel::Decision, shift::shift};
 /// Two groups of values that are not paired: natural logs, of which more is better.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    /// Of a.
+    /// Values of a.
     pub a: Vec<f64>,
-    /// Of b.
+    /// Values of b.
     pub b: Vec<f64>,
     /// δ = ln(1 + practical), > 0.
     pub band: f64,
 }
 
-/// What is known of two groups.
+/// Result for two groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The answer about a over b.
@@ -36,17 +36,17 @@ pub struct Comparison {
 ///
 /// # Panics
 /// If a value is not finite, or α is not in (0, 0.5).
-pub fn compare(asked: &[Groups], alpha: f64) -> Vec<Comparison> {
-    assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
-    let mut found: Vec<Comparison> = asked.iter().map(|groups| equivalence(groups, alpha)).collect();
-    let shifts: Vec<_> = asked.iter().map(|groups| shift(&groups.b, &groups.a, alpha)).collect();
+pub fn compare(requested: &[Groups], alpha: f64) -> Vec<Comparison> {
+    assert!(alpha > 0.0 && alpha < 0.5, "the level must be between 0 and 0.5, not {alpha}");
+    let mut result: Vec<Comparison> = requested.iter().map(|groups| equivalence(groups, alpha)).collect();
+    let shifts: Vec<_> = requested.iter().map(|groups| shift(&groups.b, &groups.a, alpha)).collect();
     let is_open = |compared: &Comparison| compared.decision == Decision::Undecided;
     let mut open: Vec<f64> = Vec::new();
-    for (shift, compared) in shifts.iter().zip(&found) {
+    for (shift, compared) in shifts.iter().zip(&result) {
         open.extend(shift.filter(|_| is_open(compared)).map(|shift| shift.p));
     }
-    let level = step_up(open, asked.len(), alpha);
-    for (compared, shift) in found.iter_mut().zip(shifts) {
+    let level = step_up(open, requested.len(), alpha);
+    for (compared, shift) in result.iter_mut().zip(shifts) {
         let Some(shift) = shift.filter(|_| is_open(compared)) else { continue };
         compared.estimate = Some(shift.estimate);
         compared.interval = shift.interval;
@@ -59,10 +59,10 @@ pub fn compare(asked: &[Groups], alpha: f64) -> Vec<Comparison> {
         compared.suggestive = side != Decision::Undecided && !is_enough;
         compared.decision = if is_enough { side } else { Decision::Undecided };
     }
-    found
+    result
 }
 
-/// EQUIVALENT where the interval of level 1 − 2α lies inside the band; else nothing yet.
+/// EQUIVALENT if the interval of level 1 − 2α is inside the band; otherwise undecided.
 fn equivalence(groups: &Groups, alpha: f64) -> Comparison {
     let is_inside = |(low, high): (f64, f64)| low > -groups.band && high < groups.band;
     let shift = shift(&groups.b, &groups.a, 2.0 * alpha);
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn groups_are_compared_on_the_log_scale() {
         let (a, b) = ([12.0, 12.1, 12.2, 12.3], [10.0, 10.1, 10.2, 10.3]);
-        let found = compared(&a, &b);
-        assert_eq!((found.decision, found.interval_level), (Decision::Faster, 0.95));
+        let result = compared(&a, &b);
+        assert_eq!((result.decision, result.interval_level), (Decision::Faster, 0.95));
         // p = 2/C(8, 4) = 0.029: the interval goes from the least to the greatest ratio.
-        let (low, high) = found.interval.unwrap();
+        let (low, high) = result.interval.unwrap();
         assert!(
             (low.exp() - 12.0 / 10.3).abs() < 1e-9 && (high.exp() - 12.3 / 10.0).abs() < 1e-9,
-            "{found:?}"
+            "{result:?}"
         );
         assert_eq!(compared(&b, &a).decision, Decision::Slower);
         let near: Vec<f64> = (0..12).map(|i| 10.0 + 0.001 * f64::from(i * 5 % 12)).collect();
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn too_few_values_decide_nothing() {
-        let found = compared(&[12.0, 12.1, 12.2], &[10.0, 10.1, 10.2]);
-        assert_eq!((found.decision, found.interval), (Decision::Undecided, None));
-        assert!((found.estimate.unwrap().exp() - 12.1 / 10.1).abs() < 1e-3);
+        let result = compared(&[12.0, 12.1, 12.2], &[10.0, 10.1, 10.2]);
+        assert_eq!((result.decision, result.interval), (Decision::Undecided, None));
+        assert!((result.estimate.unwrap().exp() - 12.1 / 10.1).abs() < 1e-3);
         assert_eq!(compared(&[12.0], &[10.0]).interval, None);
         assert_eq!(compared(&[12.0], &[]).estimate, None);
         // One against many: 2/40 is 5 %.
@@ -147,10 +147,10 @@ mod tests {
         let level = step_up(p.to_vec(), 15, 0.05);
         assert_eq!(p.iter().filter(|p| **p <= level).count(), 4);
         assert_eq!(step_up(vec![0.04, 0.9], 2, 0.05), 0.0);
-        let asked =
+        let requested =
             [groups(&[12.0, 12.1, 12.2, 12.3], &[10.0, 10.1, 10.2, 10.3]), groups(&[1.0, 2.0], &[1.5, 1.6])];
-        let found = compare(&asked, 0.05);
-        assert_eq!(found[0].decision, Decision::Undecided, "0.029 does not reach 0.025");
-        assert!(found[0].suggestive && !found[1].suggestive);
+        let result = compare(&requested, 0.05);
+        assert_eq!(result[0].decision, Decision::Undecided, "0.029 does not reach 0.025");
+        assert!(result[0].suggestive && !result[1].suggestive);
     }
 }

@@ -1,21 +1,18 @@
 //! Paired sequential verdicts: the mathematics of a trial. No clock, no files, no I/O.
 //!
-//! A *round* measures the two cells of a contrast once each, in random order, and gives one
-//! [`Pair`]. A [`Panel`] holds all questions of a trial, takes the pairs round by round and says
-//! after each round which questions have an answer.
+//! A *round* measures the two cells of a contrast once each, in random order, and gives one [`Pair`]. A [`Panel`] holds
+//! all questions of a trial, takes the pairs round by round and lists after each round the questions with an answer.
 //!
-//! What it rests on: which cell of a round gets which slot is the coordinator's own coin flip. If
-//! the two cells do not differ, swapping their labels in any round changes nothing, so the sign of
-//! each log-ratio is a fair coin whatever the machine does. A signed-rank test on those signs
-//! ([`signed_rank`]) is therefore exact; [`schedule`] pays for looking after every round; [`total`] sees to it that no arm is
-//! called faster that does less in all of the rounds.
+//! Basis: the assignment of a round's cells to slots is the coordinator's own coin flip. If the two cells do not
+//! differ, swapping their labels in any round changes nothing, so the sign of each log-ratio is a fair coin under any
+//! behaviour of the machine. A signed-rank test on those signs ([`signed_rank`]) is therefore exact; [`schedule`] pays
+//! for looking after every round; [`total`] prevents that an arm is called faster that does less in all of the rounds.
 //!
-//! Everything here is a deterministic function of its arguments: no randomness, and all
-//! transcendental functions come from `libm`, so a stored trial gives the same verdict when it is
-//! recomputed on another machine.
+//! Everything here is a deterministic function of its arguments: no randomness, and all transcendental functions come
+//! from `libm`, so a stored trial gives the same verdict when it is recomputed on another machine.
 //!
-//! What it does not promise: that the caller really randomised the order, that a *run* measured
-//! what the user cares about, or that an effect found today is there tomorrow.
+//! Not guaranteed: that the caller really randomised the order, that a *run* measured the quantity the user cares
+//! about, or that an effect of today exists tomorrow.
 //!
 //! ```
 //! use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question};

@@ -1,7 +1,7 @@
 //! Meta-analysis: the trials of many hosts together.
 //!
-//! Random effects: the log-ratio of host i is y_i = μ + u_i + e_i, with u_i ~ N(0, τ²) between hosts and the known variance
-//! v_i of its own trial within. With weights w_i = 1/(v_i + τ²), μ̂ = Σ w_i y_i / Σ w_i.
+//! Random effects: the log-ratio of host i is y_i = μ + u_i + e_i, with u_i ~ N(0, τ²) between hosts and the known
+//! variance v_i of the host's trial within. With weights w_i = 1/(v_i + τ²), μ̂ = Σ w_i y_i / Σ w_i.
 //!
 //! - τ² by restricted maximum likelihood (Viechtbauer 2005): 0, or the root of its score that is likelier than all others.
 //! - The interval of μ by Hartung and Knapp 1999, Sidik and Jonkman 2002: t with k − 1 degrees of freedom and the variance
@@ -11,8 +11,8 @@
 //!   degrees as metafor has it.
 //! - Q, and I² as the share of τ² in τ² + the typical variance within (Higgins and Thompson 2002).
 //!
-//! It assumes that hosts are a sample of those that the answer is to be about, and that y_i do not depend on each other.
-//! Below [`MIN_HOSTS`] hosts there is no interval: the spread between two hosts says nothing about a third.
+//! It assumes that hosts are a sample of the population of interest, and that the y_i are independent. Below
+//! [`MIN_HOSTS`] hosts there is no interval: the spread between two hosts says nothing about a third.
 
 use crate::student;
 
@@ -25,7 +25,7 @@ pub const MIN_VARIANCE: f64 = 1e-10;
 /// The factor between the values of τ² at which the restricted likelihood is looked at.
 const GRID: f64 = 2.0;
 
-/// What the trial of a host found.
+/// Result of a host's trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// y, a natural logarithm.
@@ -34,7 +34,7 @@ pub struct Effect {
     pub variance: f64,
 }
 
-/// What many hosts say together. Natural logarithms throughout.
+/// Pooled result of many hosts. Natural logarithms throughout.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Synthesis {
     /// Number of hosts k.
@@ -97,7 +97,7 @@ pub fn leave_one_out(effects: &[Effect]) -> Vec<Synthesis> {
     (0..effects.len()).filter_map(without).collect()
 }
 
-/// How the log-ratio changes with something about the hosts: mixed-effects meta-regression on one moderator.
+/// Dependence of the log-ratio on a property of the hosts: mixed-effects meta-regression on one moderator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
     /// The change of the log-ratio for one unit of the moderator.
@@ -133,7 +133,8 @@ impl Slope {
     }
 }
 
-/// The fit whose score is 0, between a τ² with a positive one and a greater one with a negative one, to the last bits of a number.
+/// The fit whose score is 0, between a τ² with a positive one and a greater one with a negative one, to machine
+/// precision.
 fn root(fit: impl Fn(f64) -> Option<Fit>, mut low: f64, mut high: f64) -> Option<Fit> {
     while low < f64::midpoint(low, high) && f64::midpoint(low, high) < high {
         let middle = f64::midpoint(low, high);
@@ -142,7 +143,7 @@ fn root(fit: impl Fn(f64) -> Option<Fit>, mut low: f64, mut high: f64) -> Option
     fit(high)
 }
 
-/// A weighted fit of a mean, or of a line where there is a moderator, at one τ².
+/// A weighted fit of a mean, or of a line if there is a moderator, at one τ².
 #[derive(Clone, Copy)]
 struct Fit {
     hosts: usize,

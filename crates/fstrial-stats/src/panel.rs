@@ -1,24 +1,23 @@
 //! All questions of a trial and their verdicts, round by round.
 //!
-//! Each question is one contrast with its own rounds. After every round [`Panel::settle`] first
-//! settles EQUIVALENT per question (the level 1−2α interval lies inside the band), then FASTER and
-//! SLOWER over all questions together, and last gives up what has become futile. The directional
-//! verdicts share α: with Benjamini–Hochberg at most 5 % of those in a report are wrong on average;
-//! with Holm the chance of even one wrong is at most 5 %.
+//! Each question is one contrast with its rounds. After every round [`Panel::settle`] first settles EQUIVALENT per
+//! question (the level 1−2α interval is inside the band), then FASTER and SLOWER over all questions together, and last
+//! gives up futile ones. The directional verdicts share α: with Benjamini–Hochberg at most 5 % of those in a report are
+//! wrong on average; with Holm the probability of even one wrong is at most 5 %.
 //!
 //! Source: Benjamini and Hochberg 1995 and Holm 1979 over sequential tests, each level α·r/m (or
 //! α/(m − D)) having its own [`crate::schedule`]. Assumes that the questions were fixed before any result. EQUIVALENT is per
 //! question (at most α each), and so are the intervals.
 //!
-//! A finding is what the rounds show at the moment it is made: that a level was crossed earlier does
-//! not count, and the interval at level 1−α must exclude the bar as well.
+//! A finding is supported by the rounds at the moment it is made: earlier crossings of a level do not count, and the
+//! interval at level 1−α must exclude the bar as well.
 //!
-//! With more than 64 questions not every r has a schedule of its own: each costs milliseconds, and
-//! what is shown is then shown at the next stricter level that has one. That is what p-values rounded up
-//! are to Benjamini–Hochberg and Holm: at most as many false verdicts as promised.
+//! With more than 64 questions not every r has a separate schedule: each costs milliseconds, and a finding is then made
+//! at the next stricter level that has one. To Benjamini–Hochberg and Holm these are p-values rounded up: at most as
+//! many false verdicts as promised.
 //!
-//! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
-//! a stored trial can be recomputed.
+//! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so a stored trial can
+//! be recomputed.
 
 use crate::contrast::{Contrast, FUTILE_FROM, Side};
 use crate::estimate::Pair;
@@ -34,13 +33,13 @@ pub enum Decision {
     Faster,
     /// a is slower than b.
     Slower,
-    /// The difference lies inside the band.
+    /// The difference is inside the band.
     Equivalent,
     /// None of these could be shown.
     Undecided,
 }
 
-/// What is known about one question. Frozen when the question is decided.
+/// State of one question. Frozen when the question is decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// The answer.
@@ -51,35 +50,35 @@ pub struct Verdict {
     pub interval: Option<(f64, f64)>,
     /// 1−α; 1−2α for EQUIVALENT.
     pub interval_level: f64,
-    /// ln of the ratio of all that was done in these rounds, for a contrast that has totals. It has no level: what it would be
-    /// with a rare stall that did not happen, nothing can tell.
+    /// ln of the ratio of totals in these rounds, for a contrast that has totals. It has no level: its value with a
+    /// rare stall that did not happen is unknowable.
     pub total: Option<f64>,
-    /// Whether the rounds show that it is another than the estimate.
+    /// True if the rounds show that it differs from the estimate.
     pub total_is_apart: bool,
     /// Rounds of this contrast that the verdict rests on.
     pub rounds: usize,
-    /// Whether the question is given up, because a decision within dozens of rounds is too unlikely. It is decided all the same
-    /// if rounds go on and show it: giving up saves time and costs no error.
+    /// True if the question is given up, because a decision within dozens of rounds is too unlikely. It is decided all
+    /// the same if further rounds show it: giving up saves time and costs no error.
     pub futile: bool,
-    /// For an undecided question: after how many rounds in all a decision is likely, as a range that holds it in about 80 %
-    /// of trials. None without an interval yet, and where a decision is out of reach.
+    /// For an undecided question: the range of total rounds within which a decision comes in about 80 % of trials. None
+    /// without an interval yet, and if a decision is out of reach.
     pub rounds_needed: Option<(usize, usize)>,
     /// Undecided only because the ratio of all that was done does not bear out the typical one.
     pub waits_for_total: bool,
-    /// The narrowest of the [`LADDER`]'s bands inside which an undecided difference is shown to lie, a fraction; none if it
-    /// is not even the widest, or the question has no band.
+    /// The narrowest of the [`LADDER`]'s bands inside which an undecided difference is shown to be, a fraction; none if
+    /// it is not even the widest, or the question has no band.
     pub within: Option<f64>,
-    /// The interval of level 1−2α that lies inside that band.
+    /// The interval of level 1−2α that is inside that band.
     pub interval_within: Option<(f64, f64)>,
-    /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band):
-    /// it would have been decided as the only question.
+    /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band): it would have been
+    /// decided as the only question.
     pub excludes_zero_undecided: bool,
 }
 
-/// Bands that are tried from the widest down, as fractions: what is known of a difference that is not decided.
+/// Bands that are tried from the widest down, as fractions, for an undecided difference.
 pub const LADDER: [f64; 5] = [0.10, 0.05, 0.03, 0.02, 0.01];
 
-/// How directional verdicts share α.
+/// Sharing of α among directional verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiplicity {
     /// At most α of the FASTER/SLOWER verdicts are wrong on average (false discovery rate).
@@ -92,7 +91,7 @@ pub enum Multiplicity {
 pub struct Panel {
     entries: Vec<Entry>,
     multiplicity: Multiplicity,
-    /// Ascending, from 1 to m: the r (or j) that have a level of their own.
+    /// Ascending, from 1 to m: the r (or j) with a separate level.
     ranks: Vec<usize>,
     /// By rank. For BH: level α·r/m. For Holm: level α/j, used when m − D ≤ j.
     levels: Vec<Schedule>,
@@ -114,7 +113,7 @@ struct Entry {
     contrast: Contrast,
     /// Set when the question is decided.
     closed: Option<Verdict>,
-    /// Whether a decision is too unlikely to wait for it.
+    /// True if a decision is too unlikely to wait for it.
     futile: bool,
     /// See [`Verdict::within`].
     within: Option<f64>,
@@ -134,8 +133,8 @@ impl Panel {
 
     /// A panel for rounds that are all there: it is settled once, with all of α, when it is finished, and gives nothing up.
     ///
-    /// It does not promise that nobody looked before. Who measures on because the first look was undecided, and looks again,
-    /// has spent α twice.
+    /// It does not guarantee that this is the first look. Measuring on after an undecided look, and looking again,
+    /// spends α twice.
     ///
     /// # Panics
     /// As [`Panel::new`] does.
@@ -145,7 +144,7 @@ impl Panel {
     }
 
     fn with(contrasts: Vec<Contrast>, alpha: f64, m: Multiplicity, spending: [Spending; 2]) -> Panel {
-        assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
+        assert!(alpha > 0.0 && alpha < 0.5, "the level must be between 0 and 0.5, not {alpha}");
         let count = contrasts.len();
         let ranks = ranks(count);
         let level = |r: usize| match m {
@@ -173,7 +172,7 @@ impl Panel {
         }
     }
 
-    /// Whether [`Panel::settle`] may give up questions. Part of what a recomputation must repeat.
+    /// Sets whether [`Panel::settle`] may give up questions. A recomputation must repeat it.
     pub fn set_futility(&mut self, on: bool) {
         self.futility = on;
     }
@@ -183,8 +182,8 @@ impl Panel {
     /// Ignored once the question is decided: its verdict rests on the rounds it had.
     ///
     /// # Panics
-    /// If there is no such question, the panel is finished, the log-ratio is not finite, or q is not
-    /// positive and finite.
+    /// If there is no such question, the panel is finished, the log-ratio is not finite, or q is not positive and
+    /// finite.
     pub fn push(&mut self, question: usize, pair: Pair) {
         assert!(!self.finished, "a round was pushed after finish()");
         let entry = &mut self.entries[question];
@@ -194,8 +193,8 @@ impl Panel {
         }
     }
 
-    /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in; a panel that looks once
-    /// waits for the end.
+    /// Draws all possible conclusions. To be called after every round, when all its pairs are in; a panel that looks
+    /// once waits for the end.
     pub fn settle(&mut self) {
         if !self.looks_once {
             self.look();
@@ -216,8 +215,8 @@ impl Panel {
         }
     }
 
-    /// No more rounds will come: settles what was pushed since the last [`Panel::settle`] and closes
-    /// all questions. A resumed trial starts from a new panel fed with the stored rounds.
+    /// Ends the rounds: settles those pushed since the last [`Panel::settle`] and closes all questions. A resumed trial
+    /// starts from a new panel fed with the stored rounds.
     pub fn finish(&mut self) {
         if self.unsettled {
             self.look();
@@ -230,23 +229,23 @@ impl Panel {
         self.finished = true;
     }
 
-    /// Whether the trial should go on for this question: it is neither decided nor given up, the panel
-    /// is not finished, and the question holds the trial open.
+    /// True if the trial should continue for this question: it is neither decided nor given up, the panel is not
+    /// finished, and the question holds the trial open.
     pub fn is_open(&self, question: usize) -> bool {
         let entry = &self.entries[question];
         let is_given_up = entry.futile && entry.contrast.rounds() >= entry.patience;
         entry.closed.is_none() && !self.finished && entry.contrast.question.holds_open && !is_given_up
     }
 
-    /// Somebody asks for more rounds: no question is given up before it has had as many more as one needs to be given up
-    /// in the first place. It costs no error, because none is gained by giving up.
+    /// Resumes: no question is given up before it has had as many more rounds as one needs to be given up in the first
+    /// place. It costs no error, because giving up gains none.
     pub fn reopen(&mut self) {
         for entry in &mut self.entries {
             entry.patience = entry.contrast.rounds() + FUTILE_FROM;
         }
     }
 
-    /// What is known about a question so far.
+    /// State of a question so far.
     pub fn verdict(&self, question: usize) -> Verdict {
         let entry = &self.entries[question];
         entry.closed.unwrap_or_else(|| self.undecided(entry))
@@ -298,8 +297,9 @@ impl Panel {
         }
     }
 
-    /// Notes what the rounds show, now, of those that are not decided. The bands are nested: for any of these statements to be wrong the one
-    /// about the widest band that does not hold the truth must be, so that all of them together keep α, as *equivalent* does.
+    /// Notes the bands that undecided questions are now shown to be in. The bands are nested: for any of these
+    /// statements to be wrong the one about the widest band that does not hold the truth must be, so that all of them
+    /// together keep α, as *equivalent* does.
     fn climb(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
             let (contrast, schedule) = (&entry.contrast, &self.equivalence);
@@ -309,9 +309,9 @@ impl Panel {
         }
     }
 
-    /// For each level, the open questions that the rounds decide there, now: a finding is what can still be seen. The
-    /// interval that a verdict comes with, of level 1−α, excludes the bar too. Counts are whole, so that a stricter level
-    /// may have the wider boundary after a round.
+    /// For each level, the open questions that the rounds now decide there: a finding must hold at present. The
+    /// interval of a verdict, of level 1−α, excludes the bar too. Counts are whole, so that a stricter level may have
+    /// the wider boundary after a round.
     fn shown(&self) -> Vec<Vec<(usize, Side)>> {
         let mut shown = vec![Vec::new(); self.levels.len()];
         for index in self.open() {
@@ -338,8 +338,8 @@ impl Panel {
         shown
     }
 
-    /// R = the largest r with D + #{open questions shown at α·r/m} ≥ r; all those get their verdict. Again while it decides
-    /// something: what is shown at a strict level need not be at a looser one, and D has grown.
+    /// R = the largest r with D + #{open questions shown at α·r/m} ≥ r; all those get their verdict. Repeated while it
+    /// decides something: a finding at a strict level may be missing at a looser one, and D has grown.
     fn settle_benjamini_hochberg(&mut self, shown: &[Vec<(usize, Side)>]) {
         loop {
             let is_open = |(index, _): &&(usize, Side)| self.entries[*index].closed.is_none();
@@ -386,7 +386,7 @@ impl Panel {
         }
     }
 
-    /// What the boundary of the next finding is above that of a question alone, in standard deviations.
+    /// Distance of the boundary of the next finding from that of a question alone, in standard deviations.
     fn stricter(&self) -> f64 {
         let (count, found) = (self.entries.len() as f64, self.directional_so_far as f64);
         let alpha = self.directional.alpha();
@@ -412,12 +412,12 @@ impl Panel {
     }
 }
 
-/// Questions up to which every rank has a level of its own, and ranks that always have one.
+/// Number of questions up to which every rank has a separate level, and of ranks that always have one.
 const ALL_RANKS: usize = 64;
 const FIRST_RANKS: usize = 16;
 
-/// The ranks from 1 to `count` that have a level of their own: all of a few, of many the first ones and then
-/// each a fifth greater than the one before.
+/// The ranks from 1 to `count` with a separate level: all of a few, of many the first ones and then each a fifth
+/// greater than the one before.
 fn ranks(count: usize) -> Vec<usize> {
     if count <= ALL_RANKS {
         return (1..=count).collect();
@@ -467,7 +467,7 @@ mod tests {
     use crate::estimate::Done;
     use proptest::prelude::*;
 
-    /// What looking at every level of every open question shows.
+    /// Findings at every level of every open question.
     fn shown_at_every_level(panel: &Panel) -> Vec<Vec<(usize, Side)>> {
         let side = |level: &Schedule, index: usize| {
             let contrast = &panel.entries[index].contrast;
@@ -493,19 +493,21 @@ mod tests {
 
     const BAND: f64 = 0.029558802241544;
 
-    /// The verdicts on questions whose rounds are all there.
-    fn once(asked: &[&[f64]]) -> Vec<Verdict> {
-        let questions = vec![Question::comparison(BAND); asked.len()];
+    /// The verdicts on questions with complete rounds.
+    fn once(requested: &[&[f64]]) -> Vec<Verdict> {
+        let questions = vec![Question::comparison(BAND); requested.len()];
         let mut panel = Panel::looking_once(questions, 0.05, Multiplicity::BenjaminiHochberg);
-        let most = asked.iter().map(|rounds| rounds.len()).max().unwrap_or_default();
+        let most = requested.iter().map(|rounds| rounds.len()).max().unwrap_or_default();
         for round in 0..most {
-            for (index, d) in asked.iter().enumerate().filter_map(|(index, d)| Some((index, d.get(round)?))) {
+            for (index, d) in
+                requested.iter().enumerate().filter_map(|(index, d)| Some((index, d.get(round)?)))
+            {
                 panel.push(index, Pair::of_done(Done::figure(d.exp()), Done::figure(1.0)));
             }
             panel.settle();
         }
         panel.finish();
-        (0..asked.len()).map(|index| panel.verdict(index)).collect()
+        (0..requested.len()).map(|index| panel.verdict(index)).collect()
     }
 
     fn decision(d: &[f64]) -> Decision {
@@ -535,9 +537,9 @@ mod tests {
     fn many_questions_share_the_error() {
         let clear: &[f64] = &[0.5, 0.51, 0.52, 0.53, 0.54, 0.55];
         let noise: &[f64] = &[0.5, -0.41, 0.32, -0.53, 0.14, -0.25];
-        let mut asked = vec![noise; 9];
-        asked.push(clear);
-        let verdict = once(&asked)[9];
+        let mut requested = vec![noise; 9];
+        requested.push(clear);
+        let verdict = once(&requested)[9];
         // p = 0.031 does not reach 0.05/10.
         assert_eq!(verdict.decision, Decision::Undecided);
         assert!(verdict.excludes_zero_undecided);

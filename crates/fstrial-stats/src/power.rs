@@ -1,16 +1,16 @@
-//! What a number of rounds can show: the least difference with which a simulated trial is decided.
+//! The power of a number of rounds: the least difference with which a simulated trial is decided.
 //!
-//! The log-ratios of rounds between equal arms are the noise of a trial. A true difference adds the same to all of them, so
-//! each look at them has a least difference with which it finds *faster*: the k-th smallest Walsh average with its sign
-//! turned. The least over all looks is what this trial needs, and the ninth of ten trials in order of their needs tells what
-//! is found with 90 % power. No search is made, and no approximation but that the ratio of all that was done
-//! ([`crate::total`]) does not contradict.
+//! The log-ratios of rounds between equal arms are the noise of a trial. A true difference adds the same to all of
+//! them, so each look at them has a least difference with which it finds *faster*: the k-th smallest Walsh average with
+//! its sign reversed. The least over all looks is the need of this trial, and the ninth of ten trials in order of their
+//! needs gives the difference found with 90 % power. No search is made, and no approximation except that the ratio of
+//! totals ([`crate::total`]) does not contradict.
 
 use crate::estimate::Walsh;
 use crate::schedule::Schedule;
 
-/// What a simulated trial whose rounds have this noise needs: the least true log-ratio that is found, in the unit of the
-/// noise; infinite if no look can decide.
+/// The need of a simulated trial whose rounds have this noise: the least true log-ratio that is found, in the unit of
+/// the noise; infinite if no look can decide.
 pub fn need(noise: &[f64], schedule: &Schedule) -> f64 {
     let mut walsh = Walsh::default();
     let looks = noise.iter().enumerate().filter_map(|(before, value)| {
@@ -43,7 +43,7 @@ mod tests {
 
     const NOISE: [f64; 9] = [0.3, -1.2, 0.8, 0.1, -0.4, 1.9, -0.7, 0.5, -0.2];
 
-    /// Whether the real rule says *faster* of these rounds with a difference added.
+    /// True if the real rule finds *faster* in these rounds with a difference added.
     fn is_found(difference: f64, unit: f64) -> bool {
         let question = Question { equivalence: false, ..Question::comparison(0.03) };
         let mut panel = Panel::new(vec![question], 0.05, Multiplicity::BenjaminiHochberg);

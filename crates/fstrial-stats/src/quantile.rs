@@ -1,21 +1,20 @@
 //! Tail latency: how many rounds to merge so that a quantile rests on enough operations.
 //!
-//! A quantile p of one run is only as good as the number of operations beyond it. Where a run has
-//! fewer than ten, the histograms of consecutive rounds are merged per cell until both have enough,
-//! and each group counts as one round. Merging treats both cells alike, so exchanging their names
-//! still changes only signs and the signed-rank interval stays exact; and a group is complete or
-//! not whatever comes after it, so verdicts can be drawn round by round. Rounds of a last,
-//! incomplete group wait for the next ones.
+//! The precision of a quantile p of one run depends on the number of operations beyond it. If a run has fewer than ten,
+//! the histograms of consecutive rounds are merged per cell until both have enough, and each group counts as one round.
+//! Merging treats both cells alike, so exchanging their names still changes only signs and the signed-rank interval
+//! stays exact; and the completeness of a group does not depend on later rounds, so verdicts can be drawn round by
+//! round. Rounds of a last, incomplete group wait for the next ones.
 //!
-//! Does not compute quantiles (the histogram does) and gives no pooled estimate: pooled or
-//! bootstrapped quantiles promise too much here.
+//! Does not compute quantiles (the histogram does) and gives no pooled estimate: pooled or bootstrapped quantiles
+//! promise too much here.
 
-/// Operations that must lie beyond the quantile in every group of each cell.
+/// Minimum of operations beyond the quantile in every group of each cell.
 pub const MIN_BEYOND: f64 = 10.0;
 /// Groups of more than one round below which the answer is "too few operations".
 pub const MIN_GROUPS: usize = 8;
 
-/// Whether this many operations are enough for a quantile p with this `tail`, 1 − p.
+/// True if this many operations suffice for a quantile p with this `tail`, 1 − p.
 pub fn are_enough(tail: f64, operations: u64) -> bool {
     // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
     tail * operations as f64 * (1.0 + 1e-12) >= MIN_BEYOND
@@ -50,7 +49,7 @@ impl Gathering {
         Some(rounds)
     }
 
-    /// Whether rounds wait for more.
+    /// True if rounds wait for more.
     pub fn is_waiting(&self) -> bool {
         self.rounds > 0
     }
@@ -90,10 +89,10 @@ mod tests {
             let (mut one, mut other) = (Gathering::new(0.99), Gathering::new(0.99));
             let mut waiting = (0, 0);
             for (a, b) in rounds {
-                let found = one.add(a, b);
-                prop_assert_eq!(found, other.add(b, a));
+                let result = one.add(a, b);
+                prop_assert_eq!(result, other.add(b, a));
                 waiting = (waiting.0 + a, waiting.1 + b);
-                if found.is_some() {
+                if result.is_some() {
                     prop_assert!(waiting.0.min(waiting.1) >= 1_000);
                     waiting = (0, 0);
                 } else {

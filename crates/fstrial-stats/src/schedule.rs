@@ -1,17 +1,16 @@
-//! The stopping schedule: which critical count k after which round, so that looking after every
-//! round costs no more than α in all.
+//! The stopping schedule: which critical count k after which round, so that looking after every round costs no more
+//! than α in all.
 //!
-//! The idea in words: decide beforehand how much of α may be spent by round n ([`Spending`]). At each
-//! look find the boundary of a Gaussian walk that spends just what is due, given that no earlier
-//! boundary was crossed, round it down to a critical count of the exact signed-rank
-//! distribution, and carry what could not be spent to the next look.
+//! The idea: decide beforehand how much of α may be spent by round n ([`Spending`]). At each look find the boundary of
+//! a Gaussian walk that spends exactly the due amount, given that no earlier boundary was crossed, round it down to a
+//! critical count of the exact signed-rank distribution, and carry the unspent rest to the next look.
 //!
 //! Neither form of spending knows how many rounds there will be, so that a trial may end when its budget does and be
 //! resumed forever.
 //!
-//! Source: error spending of Lan and DeMets 1983 with the recursion of Armitage, McPherson and
-//! Rowe 1969, started from the exact distribution at the first look. The Gaussian picture only
-//! allots error between looks; every single critical count is exact for its round.
+//! Source: error spending of Lan and DeMets 1983 with the recursion of Armitage, McPherson and Rowe 1969, started from
+//! the exact distribution at the first look. The Gaussian picture only allots error between looks; every single
+//! critical count is exact for its round.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,9 +26,9 @@ const HALF_SPENT: f64 = 13.0;
 const EVENLY_UNTIL: f64 = 60.0;
 const SHARE_EVENLY: f64 = 0.80;
 const SHARE_LATER: f64 = 0.10;
-/// Looks that a forecast computes; what is beyond is extrapolated.
+/// Looks that a forecast computes; later ones are extrapolated.
 const WALKED: usize = 60;
-/// How boundaries grow beyond that, with the logarithm of the rounds: to 0.05 of what the recursion gives up to 600 rounds.
+/// Growth of boundaries beyond that, with the logarithm of the rounds: within 0.05 of the recursion up to 600 rounds.
 /// That of equivalence jumps, as little is spent from here on.
 const SLOPE_DIRECTIONAL: f64 = 0.27;
 const STEP_EQUIVALENCE: f64 = 0.55;
@@ -41,7 +40,7 @@ const BISECTIONS: usize = 60;
 /// Steps of more standard deviations than this are left out of sums: they weigh below 1e−18.
 const REACH: f64 = 9.0;
 
-/// How the error of a schedule is spent.
+/// Spending of a schedule's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spending {
     /// On *faster* and *slower*: A(n) = 0.98·α·n/(n + 13).
@@ -54,8 +53,8 @@ pub enum Spending {
 
 /// The schedule of one level α.
 ///
-/// Cheap to clone. Looks are computed when first asked for and remembered for the life of the
-/// process (a memo of a pure function), so a trial pays only for the rounds it reaches.
+/// Cheap to clone. Looks are computed on first use and remembered for the life of the process (a memo of a pure
+/// function), so a trial pays only for the rounds it reaches.
 #[derive(Clone)]
 pub struct Schedule {
     alpha: f64,
@@ -75,7 +74,7 @@ impl Schedule {
     /// # Panics
     /// If `alpha` is not strictly between 0 and 1.
     pub fn new(alpha: f64, spending: Spending) -> Schedule {
-        assert!(alpha > 0.0 && alpha < 1.0, "the level must lie between 0 and 1, not {alpha}");
+        assert!(alpha > 0.0 && alpha < 1.0, "the level must be between 0 and 1, not {alpha}");
         let mut walks = WALKS.lock().unwrap_or_else(PoisonError::into_inner);
         let walk = walks.entry((alpha.to_bits(), spending)).or_default();
         Schedule { alpha, spending, walk: Arc::clone(walk) }
@@ -138,11 +137,11 @@ impl Schedule {
         if n == known { z } else { z + step + slope * beyond }
     }
 
-    /// The difference (a natural log) that is found in nine of ten trials that stop after `n` rounds or before, if the
-    /// log-ratios of rounds vary normally by the standard deviation `sd`: what it takes at the last look that can decide.
-    /// `None` if none of these rounds can.
+    /// The difference (a natural log) found in nine of ten trials that stop after `n` rounds or before, if the
+    /// log-ratios of rounds vary normally by the standard deviation `sd`: that of the last look that can decide. `None`
+    /// if none of these rounds can.
     ///
-    /// Of normal values the signed ranks are 3/π as good as their mean is (Hodges and Lehmann 1956).
+    /// For normal values the signed ranks are 3/π as good as their mean is (Hodges and Lehmann 1956).
     pub fn detectable(&self, n: usize, sd: f64) -> Option<f64> {
         let (look, z) = (2..=n).rev().find_map(|look| Some((look, self.z(look)?)))?;
         let effective = look as f64 * 3.0 / std::f64::consts::PI;
@@ -222,8 +221,8 @@ impl Walk {
     }
 }
 
-/// The density of a Gaussian walk at information `info`, restricted to paths that have stayed
-/// inside every boundary so far. Symmetric about 0.
+/// The density of a Gaussian walk at information `info`, restricted to paths that have stayed inside every boundary so
+/// far. Symmetric about 0.
 struct Surviving {
     info: f64,
     /// Grid points on [−b, b].
@@ -288,11 +287,11 @@ impl Surviving {
     }
 }
 
-/// The Gaussian recursion alone, without rounding to signed-rank counts: the standard normal
-/// boundary at each look, given the information at each look and the total error spent by then.
+/// The Gaussian recursion alone, without rounding to signed-rank counts: the standard normal boundary at each look,
+/// given the information at each look and the total error spent by then.
 ///
-/// Two-sided. Kept public because published tables exist for it, which is how the recursion that
-/// [`Schedule`] rests on is checked. Both slices must increase strictly.
+/// Two-sided. Kept public because published tables exist for it, which is how the recursion that [`Schedule`] rests on
+/// is checked. Both slices must increase strictly.
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -331,7 +330,7 @@ mod tests {
         assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
     }
 
-    // The counts, levels and boundaries here were computed by a program of its own, with scipy.
+    // The counts, levels and boundaries here were computed by a separate program, with scipy.
 
     #[test]
     fn reference_schedule_of_directions() {
@@ -441,7 +440,7 @@ mod tests {
             let schedule = Schedule::new(alpha, spending);
             for n in 2..=100 {
                 assert!(schedule.spent(n) <= schedule.allowance(n) * (1.0 + 1e-9));
-                // What `Panel` relies on to leave levels alone that cannot be reached.
+                // `Panel` relies on this to skip levels that cannot be reached.
                 assert!(schedule.nominal_level(n) <= schedule.allowance(n) * 1.001, "α = {alpha}, n = {n}");
             }
             assert!(schedule.allowance(usize::MAX) <= alpha && schedule.spent(100) < 0.9 * alpha);

@@ -16,7 +16,7 @@ pub(crate) fn kth(k: usize, at_most: impl Fn(f64) -> usize) -> f64 {
     number(low) + 0.0
 }
 
-/// Whole numbers in the order of the numbers whose bits they are (as [`f64::total_cmp`] has it).
+/// Integers in the order of the numbers whose bits they are (as [`f64::total_cmp`] orders them).
 fn key(number: f64) -> i64 {
     turned(number.to_bits().cast_signed())
 }
@@ -40,11 +40,11 @@ mod tests {
         fn equals_sorting(
             mut numbers in prop::collection::vec(prop_oneof![-1e9..1e9_f64, -1e-300..1e-300, Just(0.0), Just(2.5)], 1..40)
         ) {
-            let found: Vec<f64> = (1..=numbers.len())
+            let result: Vec<f64> = (1..=numbers.len())
                 .map(|k| kth(k, |x| numbers.iter().filter(|number| **number <= x).count()))
                 .collect();
             numbers.sort_by(f64::total_cmp);
-            prop_assert_eq!(found, numbers);
+            prop_assert_eq!(result, numbers);
         }
     }
 

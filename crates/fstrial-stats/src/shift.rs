@@ -1,9 +1,9 @@
-//! How far one group of values lies from another: the Hodges–Lehmann shift with its Mann–Whitney interval.
+//! The distance between two groups of values: the Hodges–Lehmann shift with its Mann–Whitney interval.
 //!
-//! All differences y_j − x_i of the m values before and the n values after, sorted: their median is the
-//! estimate, and the k-th from either end are the ends of the interval, where k is the largest count with
-//! 2·P(U ≤ k−1) ≤ α. U is the number of pairs in which y is greater; if both groups come from one
-//! distribution, every order of the m + n values is as likely as any other, whatever that distribution is.
+//! All differences y_j − x_i of the m values before and the n values after, sorted: their median is the estimate, and
+//! the k-th from either end are the ends of the interval, where k is the largest count with 2·P(U ≤ k−1) ≤ α. U is the
+//! number of pairs in which y is greater; if both groups come from one distribution, every order of the m + n values is
+//! as likely as any other, for any distribution.
 //!
 //! Source: Mann and Whitney 1947; Hodges and Lehmann 1963. The distribution of U is exact up to m·n = 2500 and
 //! normal with a correction for continuity beyond. Assumes independent values and two distributions of one
@@ -69,7 +69,7 @@ impl Differences {
         Self { before: sorted(before), after: sorted(after), pairs: before.len() * after.len() }
     }
 
-    /// How many of them are ≤ `d`: the greater the value after, the fewer values before are near enough.
+    /// Number of those ≤ `d`: the greater the value after, the fewer values before are near enough.
     fn at_most(&self, d: f64) -> usize {
         let (mut too_small, mut count) = (0, 0);
         for y in &self.after {
@@ -163,8 +163,8 @@ mod tests {
     const Y: [f64; 6] = [0.052, 0.049, 0.055, 0.050, 0.047, 0.053];
     const Z: [f64; 5] = [0.0115, 0.0095, 0.061, 0.014, 0.0131];
 
-    fn assert_close(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12 + 1e-9 * expected.abs(), "{found} instead of {expected}");
+    fn assert_close(result: f64, expected: f64) {
+        assert!((result - expected).abs() < 1e-12 + 1e-9 * expected.abs(), "{result} instead of {expected}");
     }
 
     #[test]
@@ -192,23 +192,23 @@ mod tests {
     #[test]
     fn shifts_are_those_of_scipy() {
         // p: scipy 1.17.1, mannwhitneyu(method="exact"); estimate: median of all differences in numpy.
-        let found = shift(&X, &Y, 0.05).unwrap();
-        assert_close(found.estimate, 0.03925);
-        assert_close(found.p, 0.007492507492507492);
-        let found = shift(&X, &Z, 0.05).unwrap();
-        assert_close(found.estimate, 0.0013);
-        assert_close(found.p, 0.37096237096237095);
-        let found = shift(&Y, &Z, 0.05).unwrap();
-        assert_close(found.estimate, -0.03775);
-        assert_close(found.p, 0.12554112554112554);
+        let result = shift(&X, &Y, 0.05).unwrap();
+        assert_close(result.estimate, 0.03925);
+        assert_close(result.p, 0.007492507492507492);
+        let result = shift(&X, &Z, 0.05).unwrap();
+        assert_close(result.estimate, 0.0013);
+        assert_close(result.p, 0.37096237096237095);
+        let result = shift(&Y, &Z, 0.05).unwrap();
+        assert_close(result.estimate, -0.03775);
+        assert_close(result.p, 0.12554112554112554);
     }
 
     #[test]
     fn too_few_values_have_a_shift_and_no_interval() {
-        let found = shift(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9], 0.05).unwrap();
-        assert_close(found.estimate, 1.0);
-        assert_eq!(found.interval, None);
-        assert_close(found.p, 0.1);
+        let result = shift(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9], 0.05).unwrap();
+        assert_close(result.estimate, 1.0);
+        assert_eq!(result.interval, None);
+        assert_close(result.p, 0.1);
         assert_eq!(shift(&[], &[1.0], 0.05), None);
         assert_eq!(shift(&[1.0], &[], 0.05), None);
     }
@@ -241,8 +241,8 @@ mod tests {
         let all: Vec<f64> = before.iter().chain(after).copied().collect();
         let greater =
             |x: &[f64], y: &[f64]| y.iter().map(|y| x.iter().filter(|x| y > x).count()).sum::<usize>();
-        let found = greater(before, after);
-        let least = found.min(before.len() * after.len() - found);
+        let result = greater(before, after);
+        let least = result.min(before.len() * after.len() - result);
         let (mut ways, mut as_far) = (0_u32, 0_u32);
         for dealt in 0..1_u32 << all.len() {
             if dealt.count_ones() as usize == after.len() {
@@ -264,15 +264,15 @@ mod tests {
         for (before, after) in [(&X[..7], &Y[..]), (&X[..5], &Z[..]), (&Y[..3], &X[..8]), (&Z[..1], &X[..9])]
         {
             let (p, differences) = by_enumeration(before, after);
-            let found = shift(before, after, 0.05).unwrap();
-            assert_close(found.p, p);
+            let result = shift(before, after, 0.05).unwrap();
+            assert_close(result.p, p);
             let middle = differences.len() / 2;
             let median = match differences.len() % 2 {
                 1 => differences[middle],
                 _ => (differences[middle - 1] + differences[middle]) / 2.0,
             };
-            assert_eq!(found.estimate, median);
-            if let Some((low, high)) = found.interval {
+            assert_eq!(result.estimate, median);
+            if let Some((low, high)) = result.interval {
                 assert!(differences.contains(&low) && differences.contains(&high));
             }
         }
@@ -281,9 +281,9 @@ mod tests {
     #[test]
     fn large_groups_are_no_trouble() {
         let group = |by: f64| (0..30_000).map(|i| f64::from(i * 7919 % 30_011) + by).collect::<Vec<f64>>();
-        let found = shift(&group(0.0), &group(300.0), 0.05).unwrap();
-        let (low, high) = found.interval.unwrap();
-        assert!(low > 0.0 && low < 300.0 && high > 300.0 && high < 600.0 && found.p < 1e-3, "{found:?}");
+        let result = shift(&group(0.0), &group(300.0), 0.05).unwrap();
+        let (low, high) = result.interval.unwrap();
+        assert!(low > 0.0 && low < 300.0 && high > 300.0 && high < 600.0 && result.p < 1e-3, "{result:?}");
     }
 
     proptest! {

@@ -1,20 +1,21 @@
-//! How large a step must be for a history to show it: what "no change found" is worth.
+//! The smallest step that a history would show: the power of "no change found".
 //!
 //! A cut half-way through n points, where they move by d times the noise, saves Σ|x − median| on average n·g(d), with
-//! g(d) = E|N(d/2, 1)| − E|N(0, 1)|. The cut is laid if it saves more than its cost, 2·ln n (`change.rs`). What
-//! it saves varies from history to history by about d/2·√n; [`MARGIN`] of that is added, so that a step of this size is
-//! found nearly always. The medians of both halves must also lie further apart than the band.
+//! g(d) = E|N(d/2, 1)| − E|N(0, 1)|. The cut is made if it saves more than its cost, 2·ln n (`change.rs`). Its savings
+//! vary from history to history by about d/2·√n; [`MARGIN`] of that is added, so that a step of this size is found
+//! nearly always. The medians of both halves must also be further apart than the band.
 //!
-//! Measured (tests/history.rs): such a step is found in 87 to 97 of 100 histories, one of a third of that size in 0 to 27.
-//! Assumes points that scatter normally about their level, and a step in the middle: the latest ones need to be larger.
+//! Measured (tests/history.rs): such a step is found in 87 to 97 of 100 histories, one of a third of that size in 0 to
+//! 27. Assumes points that scatter normally about their level, and a step in the middle: the latest ones need to be
+//! larger.
 
 use crate::normal;
 
-/// How much of its variation is added to what a cut must save.
+/// Multiple of the variation that is added to the required savings of a cut.
 const MARGIN: f64 = 1.25;
 
-/// The size of that step, for this many points whose usual distance from their level is `noise`, a cost of a cut in units of
-/// the noise, and a band that does not matter. Sizes are logarithms.
+/// The size of that step, for this many points whose usual distance from their level is `noise`, a cost of a cut in
+/// units of the noise, and a band of negligible steps. Sizes are logarithms.
 pub fn seen_from(points: usize, noise: f64, cost: f64, band: f64) -> f64 {
     let count = points as f64;
     let root = libm::sqrt(count);
@@ -29,7 +30,7 @@ pub fn seen_from(points: usize, noise: f64, cost: f64, band: f64) -> f64 {
     (high * noise).max(beyond_band)
 }
 
-/// g(d): what a cut saves for each point, in units of the noise.
+/// g(d): savings of a cut for each point, in units of the noise.
 fn saved(d: f64) -> f64 {
     let half = d / 2.0;
     let folded = 2.0 * normal::density(half) + half * (normal::below(half) - normal::below(-half));

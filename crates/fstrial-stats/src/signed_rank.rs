@@ -1,14 +1,13 @@
 //! The exact null distribution of the signed-rank statistic.
 //!
-//! The test in words: if a and b do not differ, each round's log-ratio is as likely positive as
-//! negative. Put the sizes in order, let rank r count with probability ½; the sum W_n = Σ r·B_r
-//! (r = 1…n, B_r fair bits) says how far the signs lean to one side. It is the number of Walsh averages on the wrong side
-//! of zero.
+//! The test: if a and b do not differ, each round's log-ratio is as likely positive as negative. Order the sizes, let
+//! rank r count with probability ½; the sum W_n = Σ r·B_r (r = 1…n, B_r fair bits) measures how far the signs lean to
+//! one side. It is the number of Walsh averages on the wrong side of zero.
 //!
-//! Source: Wilcoxon 1945; the recursion `p'[s] = p[s]/2 + p[s−r]/2` from `p = [1]` is folklore.
-//! Assumes independent fair signs, nothing about sizes; ties and zeros make it conservative.
-//! Exact in f64 up to n = 200, and good to about 1e−12 relative up to n = 1000, beyond which 2^−n
-//! underflows; from there on W is taken as normal, with a correction for continuity.
+//! Source: Wilcoxon 1945; the recursion `p'[s] = p[s]/2 + p[s−r]/2` from `p = [1]` is folklore. Assumes independent
+//! fair signs, nothing about sizes; ties and zeros make it conservative. Exact in f64 up to n = 200, and good to about
+//! 1e−12 relative up to n = 1000, beyond which 2^−n underflows; from there on W is taken as normal, with a correction
+//! for continuity.
 
 use crate::normal;
 use std::{
@@ -27,7 +26,7 @@ struct Table {
     ranks: usize,
     /// P(W_n = s), s = 0…n(n+1)/2, for the n last computed; empty before the first.
     pmf: Vec<f64>,
-    /// By n, for those asked for: P(W_n ≤ s) for s = 0…⌊n(n+1)/4⌋; the rest follows by symmetry.
+    /// By n, for the requested ones: P(W_n ≤ s) for s = 0…⌊n(n+1)/4⌋; the rest follows by symmetry.
     lower: BTreeMap<usize, Arc<[f64]>>,
 }
 
@@ -49,9 +48,9 @@ impl Table {
             sum += p;
             sum
         });
-        let found: Arc<[f64]> = cumulative.collect();
-        self.lower.insert(n, Arc::clone(&found));
-        found
+        let result: Arc<[f64]> = cumulative.collect();
+        self.lower.insert(n, Arc::clone(&result));
+        result
     }
 }
 

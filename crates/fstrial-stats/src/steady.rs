@@ -11,7 +11,7 @@
 //! such as a commit, is drift.
 //!
 //! A check and a warning only. Every run keeps the same fixed warm-up: cutting each run by its own data makes identical
-//! arms differ more. Says nothing about slow drift beyond the run length.
+//! arms differ more. Drift slower than the run length is not covered.
 
 use crate::estimate::Walsh;
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ pub const WINDOWS: usize = 40;
 /// Rounds below which no judgement is passed.
 pub const MIN_ROUNDS: usize = 8;
 
-/// How a cell changes in the course of a run.
+/// Drift of a cell within its runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     /// ln(rate at the end of the measured time / rate at its beginning), typically.
@@ -30,11 +30,11 @@ pub struct Drift {
     pub p: f64,
 }
 
-/// How a cell drifts. `rounds` holds each run's operation counts in equal windows of warm-up plus measured time (by default
-/// 40, all runs alike); `warmup_windows` is the warm-up in windows, not necessarily whole.
+/// Drift of a cell. `rounds` holds each run's operation counts in equal windows of warm-up plus measured time (by
+/// default 40, all runs alike); `warmup_windows` is the warm-up in windows, not necessarily whole.
 ///
-/// Runs that did nothing in one of the two quarters say nothing and are left out. `None` with fewer than 8 others, with
-/// fewer than four measured windows, or unequal numbers of windows.
+/// Runs without operations in one of the two quarters are left out. `None` with fewer than 8 others, with fewer than
+/// four measured windows, or unequal numbers of windows.
 pub fn drift<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Drift> {
     let windows = rounds.first()?.as_ref().len();
     let measured = windows - (warmup_windows.max(0.0).ceil() as usize).min(windows);
@@ -63,7 +63,7 @@ const MIN_PERIOD: usize = 5;
 const MIN_CORRELATION: f64 = 0.75;
 /// It was lower by that much at some lag before.
 const MIN_DIP: f64 = 0.8;
-/// Standard deviation over mean, at least: what varies less is the same in every part of a period.
+/// Minimum of standard deviation over mean: smaller variation is the same in every part of a period.
 const MIN_VARIATION: f64 = 0.1;
 
 /// The periods that [`period`] looks for in a number of windows: from five to fewer than half of them, as the greatest lag
@@ -75,10 +75,10 @@ pub fn periods(windows: usize) -> RangeInclusive<usize> {
 /// After how many windows a run repeats itself ([`periods`]): the lag at which its windows, without their trend, correlate
 /// best with themselves, if that is 0.75 or more, a local maximum, and 0.8 above a dip before it.
 ///
-/// Chosen by simulation, 120 windows: at most 2 % of runs without a period are taken for one with (white noise; first-order
-/// autoregressive noise, coefficient up to 0.97; slow stretches; stalls); a square wave with noise of 10 % is found.
-/// Source of the estimator: the sample autocorrelation (Box and Jenkins 1970), over the overlap alone, so that its
-/// greatest value is 1 at each lag.
+/// Chosen by simulation, 120 windows: at most 2 % of runs without a period are mistaken for periodic (white noise;
+/// first-order autoregressive noise, coefficient up to 0.97; slow stretches; stalls); a square wave with noise of 10 %
+/// is found. Source of the estimator: the sample autocorrelation (Box and Jenkins 1970), over the overlap alone, so
+/// that its greatest value is 1 at each lag.
 pub fn period(windows: &[f64]) -> Option<usize> {
     let rest = without_trend(windows)?;
     let correlations: Vec<f64> = (1..=rest.len() / 2).map(|lag| correlation(&rest, lag)).collect();
@@ -123,7 +123,7 @@ fn correlation(series: &[f64], lag: usize) -> f64 {
     if square > 0.0 { product / square.sqrt() } else { 0.0 }
 }
 
-/// Blocks whose order is judged.
+/// Number of blocks in the test of order.
 const BLOCKS: usize = 12;
 /// The p from which on a run is not called level.
 const MAX_P: f64 = 0.001;
@@ -140,7 +140,7 @@ pub fn slope(windows: &[f64]) -> Option<f64> {
     if width == 0 {
         return None;
     }
-    // What does not fill a block is left out at the beginning.
+    // An incomplete block is left out at the beginning.
     let whole = &windows[windows.len() - BLOCKS * width..];
     let blocks: Vec<f64> = whole.chunks_exact(width).map(|block| block.iter().sum()).collect();
     let order = |earlier: &f64, later: &f64| i32::from(later > earlier) - i32::from(later < earlier);
@@ -159,10 +159,10 @@ pub fn slope(windows: &[f64]) -> Option<f64> {
 /// Rounds that steadiness in SNIA's sense is judged by: the last five.
 pub const SNIA_WINDOW: usize = 5;
 
-/// Whether a device has come to its steady state, as SNIA's Solid State Storage Performance Test Specification (2.0.1,
-/// "steady state") has it: over the last five rounds the values differ by at most 20 % of their mean, greatest from
-/// least; and the line fitted to them by least squares rises or falls by at most 10 % of their mean from the first of
-/// the five to the last.
+/// True if a device has reached the steady state of SNIA's Solid State Storage Performance Test Specification (2.0.1,
+/// "steady state"): over the last five rounds the values differ by at most 20 % of their mean, greatest from least; and
+/// the line fitted to them by least squares rises or falls by at most 10 % of their mean from the first of the five to
+/// the last.
 ///
 /// False with fewer than five rounds, and if nothing was done in them.
 pub fn is_snia_steady(rounds: &[f64]) -> bool {
@@ -272,17 +272,17 @@ mod tests {
         for length in [20, 50, 57] {
             let wave = |at: usize| if at % length < length / 2 { 20.0 } else { 100.0 };
             let noisy = |(at, y): (usize, &f64)| wave(at) * (1.0 + (y - 100.0) / 300.0);
-            let found = (0..100).filter(|_| {
+            let result = (0..100).filter(|_| {
                 let run: Vec<f64> = noise(&mut rng, 0.0).iter().enumerate().map(noisy).collect();
                 period(&run).is_some_and(|lag| lag.abs_diff(length) <= 2)
             });
-            assert!(found.count() >= 95, "{length}");
+            assert!(result.count() >= 95, "{length}");
         }
         let falling = |(at, y): (usize, &f64)| y / 3.0 + 100.0 - at as f64 / 4.0;
-        let found = (0..100).filter(|_| {
+        let result = (0..100).filter(|_| {
             slope(&noise(&mut rng, 0.0).iter().enumerate().map(falling).collect::<Vec<_>>()).is_some()
         });
-        assert!(found.count() >= 95);
+        assert!(result.count() >= 95);
     }
 
     #[test]
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn a_drift_is_that_from_the_first_quarter_to_the_last_whatever_the_speed() {
         let rounds: Vec<Vec<f64>> = (1..=8).map(|speed| run(f64::from(speed), 1.02)).collect();
-        let found = drift(&rounds, 8.0).unwrap();
-        assert!((found.log - 3.0 * 1.02_f64.ln()).abs() < 1e-12);
+        let result = drift(&rounds, 8.0).unwrap();
+        assert!((result.log - 3.0 * 1.02_f64.ln()).abs() < 1e-12);
         // All eight signs agree: 2 · 2⁻⁸.
-        assert_eq!(found.p, 0.0078125);
+        assert_eq!(result.p, 0.0078125);
         let falling: Vec<Vec<f64>> = rounds.iter().map(|run| run.iter().rev().copied().collect()).collect();
         assert!(drift(&falling, 0.0).unwrap().log < 0.0);
     }

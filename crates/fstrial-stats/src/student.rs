@@ -1,7 +1,7 @@
 //! Student's t distribution for whole degrees of freedom.
 //!
-//! Below [`EXACT`] degrees the finite series of Abramowitz and Stegun 26.7.3 and 26.7.4; from there on the Cornish-Fisher
-//! expansion around the normal quantile (26.7.5), whose error is then below 1e−9.
+//! Below [`EXACT`] degrees the finite series of Abramowitz and Stegun 26.7.3 and 26.7.4; from there on the
+//! Cornish-Fisher expansion around the normal quantile (26.7.5), whose error is then below 1e−9.
 
 use crate::normal;
 use std::f64::consts::{FRAC_2_PI, PI};
@@ -83,9 +83,9 @@ mod tests {
             (0.001, 500, 3.310_091_151_522_70),
             (0.05, 10_000, 1.960_201_239_890_63),
         ] {
-            let found = two_sided_quantile(p, degrees);
-            assert!((found / expected - 1.0).abs() < 1e-9, "{p}, {degrees}: {found} is not {expected}");
-            assert!((two_sided(found, degrees) - p).abs() < 1e-9, "{p}, {degrees}");
+            let result = two_sided_quantile(p, degrees);
+            assert!((result / expected - 1.0).abs() < 1e-9, "{p}, {degrees}: {result} is not {expected}");
+            assert!((two_sided(result, degrees) - p).abs() < 1e-9, "{p}, {degrees}");
         }
     }
 }

@@ -1,19 +1,19 @@
 //! The ratio of all that two arms did, and how sure it is.
 //!
-//! R = (Σ amount_a / Σ time_a) / (Σ amount_b / Σ time_b). A typical ratio ([`crate::estimate`]) does not see what an arm
-//! does in a third of its runs; this does. It decides nothing on its own: no typical ratio is called a difference, or the
-//! lack of one, while R contradicts it.
+//! R = (Σ amount_a / Σ time_a) / (Σ amount_b / Σ time_b). A typical ratio ([`crate::estimate`]) is blind to an arm's
+//! behaviour in a third of its runs; this is not. It decides nothing alone: no typical ratio is called a difference, or
+//! the lack of one, while R contradicts it.
 //!
-//! The test in words: if R is r, a and b·r do the same λ = Σ amounts / Σ times, over both. A run did x = amount − λ·time
-//! more than that, and e = x_a − x_b of a round is as likely positive as negative, whatever its size. p is the share of
-//! the 2ⁿ ways to give the e their signs in which their sum is at least what it is. To studentise the sum changes nothing:
+//! The test: if R is r, a and b·r do the same λ = Σ amounts / Σ times, over both. A run did x = amount − λ·time more
+//! than that, and e = x_a − x_b of a round is as likely positive as negative, at any size. p is the share of the 2ⁿ
+//! sign assignments of the e in which their sum is at least the observed one. Studentising the sum changes nothing:
 //! Σe/√(Σe² − (Σe)²/n) rises with Σe, and no sign changes Σe².
 //!
 //! Source: Fisher's randomisation test for pairs (The Design of Experiments, 1935, §21), inverted for an interval. All
 //! signs are counted up to [`EXACT`] rounds; beyond, Lugannani and Rice's formula (1980) with the cumulants of a sum of
-//! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which that of an arm with rare
-//! stalls is not: where they are too rare to come up ([`unseen_stalls`]) the interval holds the truth in a fifth to a half of
-//! trials. So it is not shown; it guards verdicts, and which stalls it cannot see goes with each of them.
+//! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which that of an arm
+//! with rare stalls is not: if they are too rare to occur ([`unseen_stalls`]) the interval holds the truth in a fifth
+//! to a half of trials. So it is not shown; it guards verdicts, and each of them carries the undetectable stalls.
 
 use crate::estimate::Done;
 use crate::normal;
@@ -52,19 +52,19 @@ pub(crate) struct Ratio {
     pub(crate) interval: Option<(f64, f64)>,
 }
 
-/// What both arms of a contrast did in the rounds so far.
+/// Work of both arms of a contrast in the rounds so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Total {
     rounds: Vec<[Done; 2]>,
 }
 
 impl Total {
-    /// Adds a round: what a and b did.
+    /// Adds a round: the work of a and b.
     pub(crate) fn push(&mut self, round: [Done; 2]) {
         self.rounds.push(round);
     }
 
-    /// ln R. `None` without rounds, or where sums are beyond what numbers can hold.
+    /// ln R. `None` without rounds, or if sums overflow.
     pub(crate) fn estimate(&self) -> Option<f64> {
         let sum =
             |arm: usize, of: fn(&Done) -> f64| self.rounds.iter().map(|round| of(&round[arm])).sum::<f64>();
@@ -79,12 +79,12 @@ impl Total {
         Some(Ratio { estimate, interval: ends[0].zip(ends[1]) })
     }
 
-    /// Whether R is surely greater than e^`log`: one-sided, at half of the two-sided `level`.
+    /// True if R is certainly greater than e^`log`: one-sided, at half of the two-sided `level`.
     pub(crate) fn is_above(&self, log: f64, level: f64) -> bool {
         self.excesses(log).is_some_and(|excess| at_least_as_great(&excess) <= level / 2.0 * (1.0 + 1e-9))
     }
 
-    /// Whether R is surely less than e^`log`.
+    /// True if R is certainly less than e^`log`.
     pub(crate) fn is_below(&self, log: f64, level: f64) -> bool {
         self.swapped().is_above(-log, level)
     }
@@ -106,11 +106,11 @@ impl Total {
             let ([a, b], [time_a, time_b]) = (amounts(round), times(round));
             (a - b) - rate * (time_a - time_b)
         };
-        let found: Vec<f64> = self.rounds.iter().map(excess).collect();
-        (!found.is_empty() && found.iter().all(|e| e.is_finite())).then_some(found)
+        let result: Vec<f64> = self.rounds.iter().map(excess).collect();
+        (!result.is_empty() && result.iter().all(|e| e.is_finite())).then_some(result)
     }
 
-    /// The end of the interval in a direction: where R begins to be surely on the other side.
+    /// The end of the interval in a direction: the point from which R is certainly on the other side.
     fn end(&self, estimate: f64, direction: f64, level: f64) -> Option<f64> {
         let is_out = |distance: f64| {
             let log = estimate + direction * distance;
@@ -132,7 +132,7 @@ impl Total {
     }
 }
 
-/// The share of all ways to give the numbers their signs in which their sum is at least what it is.
+/// The share of all sign assignments of the numbers in which their sum is at least the observed one.
 fn at_least_as_great(numbers: &[f64]) -> f64 {
     let numbers: Vec<f64> = numbers.iter().copied().filter(|number| *number != 0.0).collect();
     let sum: f64 = numbers.iter().sum();
@@ -243,8 +243,8 @@ mod tests {
         Total { rounds: rounds.collect() }
     }
 
-    /// Darwin's maize in Fisher's own example: crossed and self-fertilised plants in eighths of an inch over 8, of whose
-    /// 2^15 ways to give the differences their signs 863 have a sum of at least 314 (The Design of Experiments, §21).
+    /// Darwin's maize in Fisher's own example: crossed and self-fertilised plants in eighths of an inch over 8, of
+    /// whose 2^15 sign assignments of the differences 863 have a sum of at least 314 (The Design of Experiments, §21).
     #[test]
     fn fishers_maize() {
         let differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48].map(f64::from);
@@ -271,8 +271,8 @@ mod tests {
         };
         for numbers in [few_against(5), few_against(10), few_against(EXACT)] {
             let exact = counted(&numbers, numbers.iter().sum());
-            let found = at_least_as_great(&numbers);
-            assert!((found / exact - 1.0).abs() < 0.02, "{found} is not {exact}");
+            let result = at_least_as_great(&numbers);
+            assert!((result / exact - 1.0).abs() < 0.02, "{result} is not {exact}");
         }
     }
 
@@ -325,14 +325,14 @@ mod tests {
             prop_assert_eq!(at_least_as_great(&numbers), exact);
         }
 
-        /// Of many sizes, as where an arm stalls.
+        /// Errors of many sizes, as for an arm that stalls.
         #[test]
         fn beyond_what_is_counted_it_is_near_the_count(
             numbers in prop::collection::vec((-0.7..1.0_f64).prop_map(|x| x * x * x), EXACT + 1..EXACT + 4)
         ) {
-            let (found, exact) = (at_least_as_great(&numbers), counted(&numbers, numbers.iter().sum()));
+            let (result, exact) = (at_least_as_great(&numbers), counted(&numbers, numbers.iter().sum()));
             let deviates = |p: f64| normal::quantile(p.clamp(1e-9, 1.0 - 1e-9));
-            prop_assert!((deviates(found) - deviates(exact)).abs() < 0.3, "{found} is not {exact}");
+            prop_assert!((deviates(result) - deviates(exact)).abs() < 0.3, "{result} is not {exact}");
         }
 
         #[test]

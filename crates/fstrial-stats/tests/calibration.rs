@@ -1,9 +1,9 @@
 //! Calibration: thousands of simulated trials with known truth, from fixed seeds.
 //!
-//! Between identical cells false alarms must stay near α whatever the noise (the method's §14, last
-//! paragraph); planted effects must be found about as often and as early as §14 promises. A canary,
-//! a t-test that looks after every round, must fail, which shows that the harness can.
-//! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
+//! Between identical cells false alarms must stay near α under any noise (the method's §14, last paragraph); planted
+//! effects must be found about as often and as early as §14 promises. A canary, a t-test that looks after every round,
+//! must fail, which shows that the harness can. `cargo test -p fstrial-stats --test calibration -- --nocapture` prints
+//! the tables.
 
 use fstrial_stats::{
     Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
@@ -123,7 +123,7 @@ fn dice_sign(kind: Noise, dice: &mut Dice) -> f64 {
     if matches!(kind, Noise::Position) { 1.0 } else { dice.sign() }
 }
 
-/// The same rounds with what both did: that the totals agree is part of the question.
+/// The same rounds with the work of both: agreement of the totals is part of the question.
 fn with_totals(pairs: &[Pair]) -> Vec<Pair> {
     let of = |pair: &Pair| {
         let done = [libm::exp(pair.log_ratio / 2.0), libm::exp(-pair.log_ratio / 2.0)].map(Done::figure);
@@ -197,7 +197,8 @@ fn an_arm_with_good_and_bad_runs_is_told_apart_twice_as_often() {
     }
 }
 
-/// Also under disturbances that always have one size, by which a t-test of few rounds is deceived, the more the more is asked.
+/// Also under disturbances that always have one size, which deceive a t-test of few rounds, the more the more questions
+/// there are.
 #[test]
 fn many_equal_pairs_seldom_give_any_false_alarm() {
     const TRIALS: usize = 1000;
@@ -213,7 +214,7 @@ fn many_equal_pairs_seldom_give_any_false_alarm() {
     }
 }
 
-/// Whether a trial of equal pairs calls any of them different.
+/// True if a trial of equal pairs calls any of them different.
 fn has_false_alarm(kind: Noise, pairs: usize, dice: &mut Dice) -> bool {
     let all: Vec<Vec<Pair>> = (0..pairs).map(|_| kind.rounds(dice, ROUNDS, 0.1)).collect();
     let mut panel = Panel::new(vec![comparison(); pairs], 0.05, Multiplicity::BenjaminiHochberg);
@@ -226,7 +227,7 @@ fn has_false_alarm(kind: Noise, pairs: usize, dice: &mut Dice) -> bool {
     (0..pairs).any(|question| directional(&panel.verdict(question)))
 }
 
-/// With this many questions only some ranks have a level of their own; the promise is the same, and planted effects among
+/// With this many questions only some ranks have a separate level; the guarantee is the same, and planted effects among
 /// equal pairs are still found.
 #[test]
 fn hundreds_of_questions_share_the_error_too() {
@@ -238,7 +239,7 @@ fn hundreds_of_questions_share_the_error_too() {
     );
     for multiplicity in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
         let mut dice = Dice::new(7);
-        let (mut any, mut wrong, mut found) = (0, 0.0, 0);
+        let (mut any, mut wrong, mut result) = (0, 0.0, 0);
         for planted in [0, 20] {
             for _ in 0..TRIALS {
                 let mut panel = Panel::new(vec![comparison(); PAIRS], 0.05, multiplicity);
@@ -254,17 +255,17 @@ fn hundreds_of_questions_share_the_error_too() {
                 let alarms = (planted..PAIRS).filter(|at| directional(&panel.verdict(*at))).count();
                 let right = (0..planted).filter(|at| directional(&panel.verdict(*at))).count();
                 any += usize::from(planted == 0 && alarms > 0);
-                found += right;
+                result += right;
                 wrong += if planted > 0 { alarms as f64 / (alarms + right).max(1) as f64 } else { 0.0 };
             }
         }
         let (any, wrong) = (percent(any, TRIALS), 100.0 * wrong / TRIALS as f64);
-        let found = percent(found, 20 * TRIALS);
-        show(&format!("  {multiplicity:?}: any {any:.1} %, wrong {wrong:.1} %, found {found:.1} %"));
+        let result = percent(result, 20 * TRIALS);
+        show(&format!("  {multiplicity:?}: any {any:.1} %, wrong {wrong:.1} %, found {result:.1} %"));
         // 5 % and two standard errors of 150 trials.
         assert!(any <= 8.6, "{multiplicity:?}: {any} % of trials had a false alarm");
         assert!(wrong <= 5.0, "{multiplicity:?}: {wrong} % of the verdicts were wrong");
-        assert!(found >= 90.0, "{multiplicity:?}: only {found} % were found");
+        assert!(result >= 90.0, "{multiplicity:?}: only {result} % were found");
     }
 }
 
@@ -297,8 +298,7 @@ fn power(seed: u64, noise_median: f64, effect: f64) -> (f64, f64, f64) {
 
 #[test]
 fn planted_effects_are_found_as_often_and_as_early_as_promised() {
-    // (noise, effect, least power, most mean rounds): §14's power less a few points, its rounds
-    // plus a few.
+    // (noise, effect, least power, most mean rounds): §14's power less a few points, its rounds plus a few.
     let promised = [
         (0.01, 0.00, 97.0, 15.0),
         (0.01, 0.10, 99.0, 7.0),
@@ -392,18 +392,18 @@ impl Stalling {
     fn ends(&self, least_rounds: usize, seed: u64) -> [f64; 4] {
         const TRIALS: usize = 1000;
         let order = [Decision::Faster, Decision::Equivalent, Decision::Slower, Decision::Undecided];
-        let (mut dice, mut found) = (Dice::new(seed), [0; 4]);
+        let (mut dice, mut result) = (Dice::new(seed), [0; 4]);
         for _ in 0..TRIALS {
             let decision = self.trial(least_rounds, &mut dice).decision;
-            found[order.iter().position(|known| *known == decision).unwrap()] += 1;
+            result[order.iter().position(|known| *known == decision).unwrap()] += 1;
         }
-        found.map(|count| percent(count, TRIALS))
+        result.map(|count| percent(count, TRIALS))
     }
 }
 
-/// An arm must not gain by its own stalls: one that does less in all is called neither faster nor equivalent once a stall
-/// was seen. What has not happened in the seven rounds that a verdict takes, or in those that were asked for, no method can
-/// tell; and that much may be wrong.
+/// An arm must not gain by its own stalls: one that does less in all is called neither faster nor equivalent once a
+/// stall occurred. Stalls that did not occur in the seven rounds of a verdict, or in the requested ones, are
+/// undetectable by any method; and that share may be wrong.
 #[test]
 fn an_arm_that_stalls_is_not_called_faster_than_it_is() {
     show(
@@ -440,7 +440,7 @@ fn an_arm_that_stalls_is_not_called_faster_than_it_is() {
             line += &format!("; {faster:.1}, {equivalent:.1}, {slower:.1}, {undecided:.1}");
             if arm.total() < 1.0 - 0.03 {
                 let unseen = 100.0 * (1.0 - often).powi(least.max(7) as i32);
-                // Of rounds that were asked for, one stall may have come up where three are usual.
+                // In the requested rounds, one stall may have occurred where three are usual.
                 let most = if least == 0 { (unseen + 2.5).max(5.0) } else { 10.0 };
                 assert!(faster + equivalent <= most, "{line}");
             }
@@ -467,7 +467,7 @@ fn canary_a_t_test_at_every_look_raises_far_too_many_alarms() {
     assert!(rate > 10.0, "the harness cannot tell a bad test from a good one: {rate} %");
 }
 
-/// How the windows of a run vary. None of them knows how far into the run it is.
+/// Variation of the windows of a run. None of them depends on the position in the run.
 #[derive(Clone, Copy, Debug)]
 enum Windows {
     /// Each for itself, by 10 %.
@@ -532,8 +532,8 @@ fn steady_cells_are_seldom_called_drifting_and_drifts_are_found() {
     }
 }
 
-/// How often, in percent, syntheses of simulated hosts miss the mean of all hosts with their interval and the next host with
-/// their prediction; and the mean with the interval of fixed effects, which takes all hosts for alike.
+/// Percentage of syntheses of simulated hosts that miss the mean of all hosts with their interval and the next host
+/// with their prediction; and the mean with the interval of fixed effects, which treats all hosts as alike.
 fn missed(noise: Noise, hosts: usize, rounds: usize, between: f64) -> [f64; 3] {
     let mut dice = Dice::new(40);
     let mut missed = [0_usize; 3];
@@ -575,7 +575,7 @@ fn intervals_of_many_hosts_miss_about_as_often_as_they_say() {
                     "{noise:?}, {hosts} hosts, {rounds} rounds, spread {between}: {mean:.1} %, {next:.1} %; {fixed:.1} %"
                 ));
                 assert!(mean < 8.0, "{mean} % of the means are missed");
-                // A spread as large as the error of a host is hard to tell from it.
+                // A spread as large as the error of a host is hard to distinguish from it.
                 let most = if between == 0.02 { 16.0 } else { 8.0 };
                 assert!(next < most, "{next} % of the next hosts are missed");
                 assert!(

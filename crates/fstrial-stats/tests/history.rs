@@ -1,8 +1,8 @@
 //! Calibration of change points: thousands of simulated histories with known truth, from fixed seeds.
 //!
-//! Histories without a change must seldom show one, whatever the noise; planted changes must be found soon, their
-//! place must lie in the range that is given, and their size in its interval.
-//! `cargo test -p fstrial-stats --test history -- --nocapture` prints the tables of docs/statistics.md.
+//! Histories without a change must seldom show one, under any noise; planted changes must be found soon, their place
+//! must be in the reported range, and their size in its interval. `cargo test -p fstrial-stats --test history --
+//! --nocapture` prints the tables of docs/statistics.md.
 
 use fstrial_stats::change::{Change, History};
 use rand_chacha::ChaCha8Rng;
@@ -105,7 +105,7 @@ fn histories_without_a_change_seldom_show_one() {
     }
 }
 
-/// What became of planted changes, in percent: of all histories, and of the changes found.
+/// Outcomes of planted changes, in percent: of all histories, and of the changes found.
 struct Planted {
     found: f64,
     sure: f64,
@@ -113,7 +113,7 @@ struct Planted {
     covered: f64,
 }
 
-/// A change counts as found if it is seen within four points of where it was planted.
+/// A change counts as found if it is detected within four points of its place.
 fn planted(kind: Noise, dice: &mut Dice, points: usize, from: usize, step: f64) -> Planted {
     const REPEATS: usize = 1000;
     let (mut found, mut sure, mut placed, mut sized, mut covered) = (0, 0, 0, 0, 0);
@@ -224,8 +224,8 @@ fn being_sure_takes_ten_points_and_fourteen_if_three_have_seen_it() {
     assert_eq!((8..20).find(|points| sure(*points, 3)), Some(14));
 }
 
-/// In how many of a hundred histories without a change a step is found that is planted half-way through them, of this
-/// share of the size from which on they say that they would show it.
+/// Percentage of histories without a change in which a step is found that is planted half-way through them, of this
+/// share of their reported detectable size.
 fn shown(kind: Noise, points: usize, share: f64) -> f64 {
     let mut dice = Dice::new(points as u64);
     let (mut without, mut found) = (0, 0);

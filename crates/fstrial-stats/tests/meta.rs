@@ -10,7 +10,7 @@ struct Reference {
     found: Vec<f64>,
 }
 
-/// `metafor.R` says what its columns are. `NA` reads as not a number.
+/// `metafor.R` defines its columns. `NA` reads as not a number.
 fn references() -> Vec<Reference> {
     let lines = include_str!("meta/metafor.csv").lines().filter(|line| !line.starts_with('#'));
     lines

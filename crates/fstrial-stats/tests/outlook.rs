@@ -1,15 +1,16 @@
-//! Calibration of "a decision would take this many rounds more": simulated trials are asked on their way, and then run on.
+//! Calibration of "a decision would take this many rounds more": simulated trials are queried on the way, and then run
+//! on.
 //!
-//! The range must hold the round of the decision in 75 to 90 of 100 trials that were told one.
-//! `cargo test -p fstrial-stats --test outlook -- --nocapture` prints the table of the ordinary test, and with
-//! `--include-ignored` that of the large one, which is in docs/statistics.md.
+//! The range must hold the round of the decision in 75 to 90 of 100 trials with a range. `cargo test -p fstrial-stats
+//! --test outlook -- --nocapture` prints the table of the ordinary test, and with `--include-ignored` that of the large
+//! one, which is in docs/statistics.md.
 
 use fstrial_stats::{Done, Multiplicity, Pair, Panel, Question};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::thread;
 
-/// Rounds after which a trial is asked.
+/// Rounds after which a trial is queried.
 const ASKED: [usize; 5] = [9, 12, 16, 24, 40];
 /// Rounds that a trial is followed for.
 const LIMIT: usize = 200;
@@ -81,13 +82,13 @@ impl Course {
     }
 }
 
-/// What trials of one kind were told.
+/// Predictions for trials of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     early: usize,
     held: usize,
     late: usize,
-    /// Told that it is out of reach; of these, decided within twice the rounds all the same.
+    /// Predicted out of reach; of these, decided within twice the rounds all the same.
     out_of_reach: usize,
     wrongly: usize,
 }
@@ -97,11 +98,11 @@ impl Told {
         self.early + self.held + self.late
     }
 
-    fn add(&mut self, range: Option<(usize, usize)>, decided: usize, asked: usize) {
+    fn add(&mut self, range: Option<(usize, usize)>, decided: usize, requested: usize) {
         match range {
             None => {
                 self.out_of_reach += 1;
-                self.wrongly += usize::from(decided <= 2 * asked);
+                self.wrongly += usize::from(decided <= 2 * requested);
             }
             Some((low, _)) if decided < low => self.early += 1,
             Some((_, high)) if decided > high => self.late += 1,
@@ -110,29 +111,29 @@ impl Told {
     }
 }
 
-/// What a trial was told after a round.
+/// A trial's prediction after a round.
 type Said = (usize, Option<(usize, usize)>);
 
-/// The round of the decision, [`LIMIT`] + 1 if there was none, and what was told on the way.
+/// The round of the decision, [`LIMIT`] + 1 if there was none, and the predictions on the way.
 fn trial(mut course: Course, effect: f64) -> (usize, Vec<Said>) {
     let question = Question::comparison(1.03_f64.ln());
     let mut panel = Panel::new(vec![question], 0.05, Multiplicity::BenjaminiHochberg);
     panel.set_futility(false);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for round in 1..=LIMIT {
         let log_ratio = effect + course.next();
         let done = [log_ratio / 2.0, -log_ratio / 2.0].map(|log| Done::figure(libm::exp(log)));
         panel.push(0, Pair { log_ratio, done: Some(done) });
         panel.settle();
         if !panel.is_open(0) {
-            return (round, told);
+            return (round, reported);
         }
         let verdict = panel.verdict(0);
         if ASKED.contains(&round) && verdict.interval.is_some() {
-            told.push((round, verdict.rounds_needed));
+            reported.push((round, verdict.rounds_needed));
         }
     }
-    (LIMIT + 1, told)
+    (LIMIT + 1, reported)
 }
 
 fn of_kind(kind: Noise, seed: u64, trials: usize) -> Told {
@@ -142,9 +143,9 @@ fn of_kind(kind: Noise, seed: u64, trials: usize) -> Told {
         let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed * 1_000_000 + index as u64));
         let sd = 0.015 + 0.06 * dice.unit();
         let effect = 0.12 * dice.unit() * dice.unit();
-        let (decided, told) = trial(Course { kind, dice, sd, log_scale: 0.0, round: 0 }, effect);
-        for (asked, range) in told {
-            all.add(range, decided, asked);
+        let (decided, reported) = trial(Course { kind, dice, sd, log_scale: 0.0, round: 0 }, effect);
+        for (requested, range) in reported {
+            all.add(range, decided, requested);
         }
     }
     all
@@ -159,20 +160,20 @@ fn table(trials: usize) -> Vec<(Noise, f64)> {
     show(
         "noise: told a range; decided earlier, within, later; told out of reach, of these decided within twice the rounds",
     );
-    let told = thread::scope(|scope| {
+    let reported = thread::scope(|scope| {
         let of = |(seed, kind)| scope.spawn(move || (kind, of_kind(kind, seed, trials)));
         let running: Vec<_> = (1..).zip(KINDS).map(of).collect();
         running.into_iter().map(|kind| kind.join().unwrap()).collect::<Vec<_>>()
     });
     let mut rows = Vec::new();
-    for (kind, told) in told {
+    for (kind, reported) in reported {
         let [early, held, late] =
-            [told.early, told.held, told.late].map(|count| percent(count, told.ranges()));
+            [reported.early, reported.held, reported.late].map(|count| percent(count, reported.ranges()));
         show(&format!(
             "  {kind:?}: {}; {early:.1}, {held:.1}, {late:.1} %; {}, {:.1} %",
-            told.ranges(),
-            told.out_of_reach,
-            percent(told.wrongly, told.out_of_reach)
+            reported.ranges(),
+            reported.out_of_reach,
+            percent(reported.wrongly, reported.out_of_reach)
         ));
         rows.push((kind, held));
     }

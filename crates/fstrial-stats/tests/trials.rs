@@ -1,5 +1,5 @@
-//! Whole trials through the public interface: the reference trials T1–T4 of the method, the order of
-//! decisions, many questions at once, claims, and recomputation.
+//! Whole trials through the public interface: the reference trials T1–T4 of the method, the order of decisions, many
+//! concurrent questions, claims, and recomputation.
 
 use fstrial_stats::{
     Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
@@ -101,7 +101,7 @@ fn reference_t4_undecided_so_far() {
 
 #[test]
 fn equivalent_wins_over_a_small_sure_difference() {
-    // 1 % to within a hair: inside the band and surely not 0.
+    // 1 % almost exactly: inside the band and certainly not 0.
     let d: Vec<f64> = (0..8).map(|i| [-0.001, 0.010 + 0.0001 * f64::from(i)][usize::from(i != 3)]).collect();
     let course = course(Question::comparison(band()), &rounds(&d));
     assert_eq!(course[7].decision, Decision::Equivalent);
@@ -229,7 +229,7 @@ fn claims() {
     assert_eq!(last(within, 0.01).decision, Decision::Equivalent);
     assert_eq!(last(within, 0.20).decision, Decision::Faster);
     assert_eq!(last(within, -0.20).decision, Decision::Slower);
-    // Surely above 0, but straddling the edge of the band.
+    // Certainly above 0, but straddling the edge of the band.
     let edge = last(within, libm::log(1.05));
     assert_eq!(edge.decision, Decision::Undecided);
     assert!(edge.interval.unwrap().0 > 0.0 && !edge.excludes_zero_undecided);

@@ -1,4 +1,4 @@
-//! How long it takes to ask a large store: a list of all trials, a list by filters, and all runs of a large trial.
+//! Time to query a large store: a list of all trials, a list by filters, and all runs of a large trial.
 //!
 //! `cargo bench -p fstrial-store` makes a store of 100 000 runs once (it is kept in `target/tmp`) and prints the times. It
 //! fails if a list takes longer than its goal. Under `cargo test` it does the same with a small one, so that it cannot rot.
@@ -15,10 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a list of 100 000 runs may take.
+/// Time limit for a list of 100 000 runs.
 const GOAL: Duration = Duration::from_millis(200);
 
-/// How large the store is.
+/// Size of the store.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     /// Trials of the usual size.
@@ -54,22 +54,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     let mut slowest = Duration::ZERO;
     for (name, filter) in questions() {
-        let (took, found) = best(|| Ok(store.find_trials(&filter)?.len()))?;
-        writeln!(out, "  {name:<44} {:>9.1} ms  {found} trials", milliseconds(took))?;
+        let (took, result) = best(|| Ok(store.find_trials(&filter)?.len()))?;
+        writeln!(out, "  {name:<44} {:>9.1} ms  {result} trials", milliseconds(took))?;
         slowest = slowest.max(took);
     }
     let large = TrialId(i64::try_from(size.trials + 1)?);
-    let (took, found) = best(|| Ok(store.runs(large)?.len()))?;
-    writeln!(out, "  {:<44} {:>9.1} ms  {found} runs", "all runs of a large trial", milliseconds(took))?;
-    let (took, found) = best(|| Ok(store.metric_rows(large)?.len()))?;
-    writeln!(out, "  {:<44} {:>9.1} ms  {found} rows", "all its numbers", milliseconds(took))?;
+    let (took, result) = best(|| Ok(store.runs(large)?.len()))?;
+    writeln!(out, "  {:<44} {:>9.1} ms  {result} runs", "all runs of a large trial", milliseconds(took))?;
+    let (took, result) = best(|| Ok(store.metric_rows(large)?.len()))?;
+    writeln!(out, "  {:<44} {:>9.1} ms  {result} rows", "all its numbers", milliseconds(took))?;
     if full && slowest > GOAL {
         return Err(format!("a list took {slowest:?}, and may take {GOAL:?}").into());
     }
     Ok(())
 }
 
-/// What is asked of the list.
+/// Queries for the list.
 fn questions() -> Vec<(&'static str, Filter)> {
     let some = |text: &str| Some(text.to_owned());
     let nothing = Filter::default();
@@ -142,7 +142,7 @@ fn run(index: u64) -> StoredRun {
     run
 }
 
-/// The shortest of five times, and what came of it.
+/// The shortest of five times, with the result.
 fn best<T>(mut ask: impl FnMut() -> Result<T, Box<dyn Error>>) -> Result<(Duration, T), Box<dyn Error>> {
     let mut best = None;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! How single values look in the file, and what is not let in.
+//! Encoding of single values in the file, and their validation.
 //!
 //! SQLite's integers are signed; lists and structures are compact JSON; histograms are the raw bytes of HdrHistogram's
 //! V2 encoding, checked before they are stored and before they are read.
@@ -9,9 +9,9 @@ use hdrhistogram::{Histogram, serialization::Deserializer};
 use rusqlite::Row;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// An unsigned number as SQLite keeps it. `what` names it in the error.
+/// An unsigned number in SQLite's form. `what` names it in the error.
 pub(crate) fn integer(what: &str, value: u64) -> Result<i64, Fault> {
-    i64::try_from(value).map_err(|_| Fault::Unstorable(format!("{what} is {value}, which cannot be real")))
+    i64::try_from(value).map_err(|_| Fault::Unstorable(format!("{what} is {value}, which is impossible")))
 }
 
 /// A column of a row as an unsigned number.
@@ -28,7 +28,7 @@ pub(crate) fn to_json(what: &str, value: &(impl Serialize + ?Sized)) -> Result<S
 /// JSON as a structure. `what` names it in the error.
 pub(crate) fn from_json<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, Fault> {
     serde_json::from_str(json).map_err(|error| Fault::Damaged {
-        what: format!("{what} cannot be understood"),
+        what: format!("{what} cannot be parsed"),
         source: Some(error.into()),
     })
 }
@@ -41,7 +41,7 @@ pub(crate) fn from_name<T: DeserializeOwned>(what: &str, name: &str) -> Result<T
     })
 }
 
-/// Whether `time` looks like `2026-01-31T23:59:59Z`, with any number of decimals.
+/// True if `time` looks like `2026-01-31T23:59:59Z`, with any number of decimals.
 pub(crate) fn is_utc(time: &str) -> bool {
     const SHAPE: &[u8; 19] = b"dddd-dd-ddTdd:dd:dd";
     let shaped = time.len() > SHAPE.len()
@@ -63,7 +63,7 @@ pub(crate) fn assert_utc(time: &str) {
     assert!(is_utc(time), "`{time}` is not a time in UTC as RFC 3339 writes it");
 }
 
-/// The raw bytes of a histogram that the model carries as base64, and what it says in a few numbers.
+/// The raw bytes of a histogram that the model carries as base64, and its summary.
 pub(crate) fn histogram_bytes(kind: &str, base64: &str) -> Result<(Vec<u8>, Quantiles), Fault> {
     let unstorable = |why: String| Fault::Unstorable(format!("the histogram of `{kind}` {why}"));
     let bytes = STANDARD.decode(base64).map_err(|error| unstorable(format!("is not base64: {error}")))?;
@@ -76,13 +76,13 @@ pub(crate) fn histogram_text(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A histogram from its base64. The error says what is wrong with it, to be read after "the histogram …".
+/// A histogram from its base64. The error states the defect, to be read after "the histogram …".
 pub(crate) fn histogram(base64: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD.decode(base64).map_err(|error| format!("is not base64: {error}"))?;
     decode_histogram(&bytes)
 }
 
-/// What a histogram says in a few numbers, as SQLite keeps them: latencies in ns, none if there is no operation.
+/// Summary of a histogram in SQLite's form: latencies in ns, none without an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quantiles {
     pub(crate) operations: i64,
@@ -117,8 +117,8 @@ pub(crate) fn quantiles(bytes: &[u8]) -> Result<Quantiles, String> {
 const HEADER_BYTES: usize = 40;
 const V2_COOKIE: u32 = 0x1c84_9313;
 
-/// Decodes the V2 encoding. The crate's own reader trusts the length and the counts (it allocates what the header
-/// says, and counts of 2^63 overflow), so both are checked first.
+/// Decodes the V2 encoding. The crate's own reader trusts the length and the counts (it allocates the header's size,
+/// and counts of 2^63 overflow), so both are checked first.
 fn decode_histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     let (header, counts) =
         bytes.split_at_checked(HEADER_BYTES).ok_or("is shorter than the header of a histogram")?;
@@ -127,7 +127,7 @@ fn decode_histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         return Err("is not in HdrHistogram's V2 encoding without deflate".into());
     }
     if usize::try_from(word(4)) != Ok(counts.len()) {
-        return Err(format!("says it has {} bytes of counts, and has {}", word(4), counts.len()));
+        return Err(format!("claims {} bytes of counts, and has {}", word(4), counts.len()));
     }
     if word(12) != 3 {
         return Err(format!("has {} significant digits instead of 3", word(12)));
@@ -235,16 +235,16 @@ mod tests {
             let (stored, quantiles) = histogram_bytes("read", &base64).unwrap();
             prop_assert_eq!(&stored, &bytes);
             prop_assert_eq!(quantiles.operations, i64::try_from(values.len()).unwrap());
-            // To three digits the largest and the middle one are what sorting says.
+            // To three digits the largest and the middle one agree with sorting.
             let mut sorted = values.clone();
             sorted.sort_unstable();
-            for (told, exact) in [
+            for (reported, exact) in [
                 (quantiles.max, sorted.last()),
                 (quantiles.p50, sorted.get(values.len().saturating_sub(1) / 2)),
             ] {
-                let near = |told: i64, exact: u64| told.abs_diff(exact.cast_signed()) <= exact / 1000 + 1;
-                prop_assert!(told.zip(exact).is_none_or(|(told, &exact)| near(told, exact)), "{told:?} {exact:?}");
-                prop_assert_eq!(told.is_none(), exact.is_none());
+                let near = |reported: i64, exact: u64| reported.abs_diff(exact.cast_signed()) <= exact / 1000 + 1;
+                prop_assert!(reported.zip(exact).is_none_or(|(reported, &exact)| near(reported, exact)), "{reported:?} {exact:?}");
+                prop_assert_eq!(reported.is_none(), exact.is_none());
             }
             prop_assert_eq!(histogram(&base64).unwrap().len(), values.len() as u64);
         }

@@ -1,9 +1,9 @@
 //! Stores of others, read through a copy: SQLite never sees their folder.
 //!
-//! Opening a file by its name, SQLite makes a `-wal` and a `-shm` file next to it, writes to those that are there, and gives them
-//! to the owner of the store. In a folder in which somebody else may put links that would touch other files. So the store and
-//! its log are opened here, only to be read, and copied into a file without a name; what the log has is put where it belongs
-//! (<https://www.sqlite.org/fileformat2.html#walformat>).
+//! Opening a file by its name, SQLite makes a `-wal` and a `-shm` file next to it, writes to existing ones, and gives
+//! them to the owner of the store. In a folder in which others may put links that would touch other files. So the store
+//! and its log are opened here read-only, and copied into a file without a name; the log's pages are put in their
+//! places (<https://www.sqlite.org/fileformat2.html#walformat>).
 
 use crate::{StoreError, error::Fault, folder};
 use rusqlite::{Connection, OpenFlags};
@@ -26,17 +26,17 @@ use std::{
 
 /// The largest store that is copied: half a million runs have a quarter of it.
 const MAX_BYTES: u64 = 64 << 30;
-/// The largest log: SQLite begins it again at 4 MiB unless somebody reads all the time.
+/// The largest log: SQLite restarts it at 4 MiB unless there is always a reader.
 const MAX_LOG: u64 = 256 << 20;
-/// How every SQLite file begins.
+/// Magic of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// In the header: it is neither written nor read through a log.
 const NO_LOG: [u8; 2] = [1, 1];
-/// How long a copy is begun again because the store was written meanwhile.
+/// Time for which a copy is retried because the store was written meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at a store that is being changed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes copied at once.
+/// Bytes per copy step.
 const CHUNK: usize = 1 << 20;
 const FRAME_HEADER: usize = 24;
 const LOG_HEADER: usize = 32;
@@ -71,8 +71,8 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Fault> {
     Err(Fault::NotAStore(why.into()))
 }
 
-/// An empty file and a connection to it that makes no other files. SQLite opens by name only: the file has one, in a folder of
-/// its own, for that moment.
+/// An empty file and a connection to it that makes no other files. SQLite opens by name only: the file has one, in a
+/// separate folder, for that moment.
 ///
 /// # Errors
 /// There is no room, or SQLite refuses.
@@ -104,7 +104,7 @@ struct Original {
     file: File,
 }
 
-/// What changes when a store is written in a way that a copy of its file and then its log would not show.
+/// State that changes with every write which a copy of the file and then its log would miss.
 type State = (Vec<u8>, Option<[u64; 4]>);
 
 impl Original {
@@ -135,25 +135,24 @@ impl Original {
         regular(&self.folder, &self.beside("-wal"))
     }
 
-    /// While its log begins with the same words, everything that is moved from the log to the file is in the log. Without a
-    /// log, the file itself must be as it was.
-    /// None while it is changed without a log.
+    /// While its log begins with the same words, everything that is moved from the log to the file is in the log.
+    /// Without a log, the file itself must be as it was. None while it is changed without a log.
     fn state(&self) -> io::Result<Option<State>> {
         let mut begin = Vec::new();
         if let Some(log) = self.log()? {
             log.take(LOG_HEADER as u64).read_to_end(&mut begin)?;
         }
         let journal = statat(&self.folder, self.beside("-journal"), AtFlags::SYMLINK_NOFOLLOW);
-        if journal.is_ok_and(|found| is_regular(&found) && found.st_size > 0) {
+        if journal.is_ok_and(|result| is_regular(&result) && result.st_size > 0) {
             return Ok(None);
         }
         let alone = begin.is_empty().then(|| fstat(&self.file)).transpose()?;
-        let unlogged = alone.map(|found| {
+        let unlogged = alone.map(|result| {
             [
-                found.st_size.cast_unsigned(),
-                found.st_mtime.cast_unsigned(),
-                found.st_mtime_nsec,
-                found.st_ctime_nsec,
+                result.st_size.cast_unsigned(),
+                result.st_mtime.cast_unsigned(),
+                result.st_mtime_nsec,
+                result.st_ctime_nsec,
             ]
         });
         Ok(Some((begin, unlogged)))
@@ -204,7 +203,7 @@ impl Original {
 fn regular(folder: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(found) if is_regular(&found) => {}
+        Ok(result) if is_regular(&result) => {}
         Ok(_) | Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
@@ -216,8 +215,8 @@ fn regular(folder: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<Option<File>>
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-fn is_regular(found: &Stat) -> bool {
-    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+fn is_regular(result: &Stat) -> bool {
+    FileType::from_raw_mode(result.st_mode) == FileType::RegularFile
 }
 
 /// Puts the pages of a log where they belong, up to the last commit that is whole.
@@ -289,7 +288,7 @@ impl<'a> Iterator for Frames<'a> {
         let sums = sum(self.sums, &header[..8], self.is_big_endian);
         let sums = sum(sums, data, self.is_big_endian);
         let page = big(header, 0);
-        // What comes after it is of an earlier turn of the log, or was being written.
+        // Later frames are of an earlier turn of the log, or were being written.
         if page == 0 || header[8..16] != *self.salts || sums != [big(header, 16), big(header, 20)] {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, on which file and while doing what; and what to try.
+//! Errors of a store: the file, the operation and the remedy.
 //!
 //! Inside the crate code fails with a [`Fault`]; the border adds the path and the deed and makes it a [`StoreError`].
 
@@ -38,34 +38,34 @@ pub enum StoreError {
     Sqlite {
         /// The store.
         path: PathBuf,
-        /// What was being done: "record a run".
+        /// The operation: "record a run".
         doing: &'static str,
         /// Why.
         #[source]
         source: rusqlite::Error,
     },
     /// The file is something else. It was not touched.
-    #[error("{} is not a store of fstrial: {found}", path.display())]
+    #[error("{} is not a store of fstrial: {result}", path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
-        found: String,
+        /// Its actual kind.
+        result: String,
     },
     /// A later fstrial wrote the file. Nothing in it was changed.
-    #[error("the store {} has schema {found}, and this fstrial knows up to {}", path.display(), crate::SCHEMA)]
+    #[error("the store {} has schema {result}, and this fstrial knows up to {}", path.display(), crate::SCHEMA)]
     NewerSchema {
         /// The store.
         path: PathBuf,
         /// Its schema.
-        found: u32,
+        result: u32,
     },
-    /// What was read does not fit together.
+    /// Inconsistent data.
     #[error("the store {} is damaged: {what}", path.display())]
     Damaged {
         /// The store.
         path: PathBuf,
-        /// What does not fit, and where.
+        /// The inconsistency, and its place.
         what: String,
         /// The reader's own words, if there are any.
         #[source]
@@ -76,13 +76,13 @@ pub enum StoreError {
     Unstorable {
         /// The store.
         path: PathBuf,
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What is wrong with which value.
+        /// The value and its problem.
         what: String,
     },
     /// The file was deleted, or another one put in its place, while it was open.
-    #[error("the store {} was deleted or replaced while it was in use: what was stored in it is lost", path.display())]
+    #[error("the store {} was deleted or replaced while it was in use: its new data are lost", path.display())]
     Gone {
         /// The store.
         path: PathBuf,
@@ -100,7 +100,7 @@ pub enum StoreError {
     NoSuchTrial {
         /// The store.
         path: PathBuf,
-        /// The number asked for.
+        /// The requested number.
         trial: TrialId,
     },
     /// The trial has no such arm.
@@ -113,12 +113,12 @@ pub enum StoreError {
         /// The name given.
         arm: String,
     },
-    /// This run is stored already. What is stored stays.
+    /// This run is stored already. The stored one stays.
     #[error("{run} is in the store {} already", path.display())]
     AlreadyRecorded {
         /// The store.
         path: PathBuf,
-        /// Which run, in words.
+        /// The run, as text.
         run: String,
     },
 }
@@ -142,7 +142,7 @@ impl StoreError {
         }
     }
 
-    /// What to try, in one sentence, if there is something.
+    /// The remedy, in one sentence, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => match source.kind() {
@@ -157,19 +157,19 @@ impl StoreError {
             }
             Self::Sqlite { source, .. } => sqlite_hint(source).map(str::to_owned),
             Self::NotAStore { .. } => {
-                Some("name another file; a new store is made where there is no file yet".into())
+                Some("name another file; a new store is created if the file does not exist".into())
             }
             Self::NewerSchema { .. } => Some("use the fstrial that wrote it, or a newer one".into()),
             Self::Damaged { path, .. } => Some(format!(
-                "keep a copy; `sqlite3 '{}' .recover` saves what is readable, and a backup has the rest",
+                "keep a copy; `sqlite3 '{}' .recover` recovers the readable rows, and a backup has the rest",
                 path.display()
             )),
             Self::Unstorable { .. } | Self::NoSuchArm { .. } => {
                 Some("this is a bug in fstrial: please report it with this message".into())
             }
             Self::Gone { path } => Some(format!(
-                "put a backup of it back, if there is one, and begin again; while a command works, nothing else may move or \
-                 delete {} or what is next to it",
+                "restore a backup, if there is one, and start over; while a command runs, nothing \
+                     else may move or delete {} or the files next to it",
                 path.display()
             )),
             Self::TooManyTags { .. } => Some("take some off first: `fstrial results tag ID -TAG …`".into()),
@@ -181,7 +181,7 @@ impl StoreError {
     }
 }
 
-/// What to try when SQLite refuses.
+/// The remedy for a refusal of SQLite.
 fn sqlite_hint(error: &rusqlite::Error) -> Option<&'static str> {
     match error.sqlite_error_code()? {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
@@ -195,15 +195,15 @@ fn sqlite_hint(error: &rusqlite::Error) -> Option<&'static str> {
             Some("run as the user who owns it, or copy it to where you may write")
         }
         ErrorCode::SystemIoFailure => Some(
-            "free space where it lies, raise a limit on the size of files (ulimit -f), and look for errors of the device in \
-             `dmesg`; all earlier runs are intact",
+            "free space on its filesystem, raise a limit on the size of files (ulimit -f), and look \
+                 for errors of the device in `dmesg`; all earlier runs are intact",
         ),
         // The other codes are SQLite's for mistakes in SQL and memory; there is nothing for the user to try.
         _ => None,
     }
 }
 
-/// What went wrong inside the crate, before the path is added.
+/// An error inside the crate, before the path is added.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
@@ -219,7 +219,7 @@ pub(crate) enum Fault {
     NoSuchTrial(TrialId),
     NoSuchArm(TrialId, String),
     AlreadyRecorded(String),
-    /// It happened on another store, and is told as it is.
+    /// It happened on another store, and is passed on unchanged.
     Elsewhere(Box<StoreError>),
 }
 
@@ -234,7 +234,7 @@ impl Fault {
         Self::Damaged { what: what.into(), source: None }
     }
 
-    /// Whether SQLite refused with this code.
+    /// True if SQLite refused with this code.
     pub(crate) fn is(&self, code: ErrorCode) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(code))
     }
@@ -246,8 +246,8 @@ impl Fault {
             Self::Sqlite(source) => sqlite_error(path, doing, source),
             Self::Damaged { what, source } => StoreError::Damaged { path, what, source },
             Self::Unstorable(what) => StoreError::Unstorable { path, doing, what },
-            Self::NotAStore(found) => StoreError::NotAStore { path, found },
-            Self::NewerSchema(found) => StoreError::NewerSchema { path, found },
+            Self::NotAStore(result) => StoreError::NotAStore { path, result },
+            Self::NewerSchema(result) => StoreError::NewerSchema { path, result },
             Self::Gone => StoreError::Gone { path },
             Self::TooManyTags(trial) => StoreError::TooManyTags { path, trial },
             Self::NoSuchTrial(trial) => StoreError::NoSuchTrial { path, trial },
@@ -258,7 +258,7 @@ impl Fault {
     }
 }
 
-/// Tells a refusal from contents that are not what we wrote.
+/// Distinguishes a refusal from foreign contents.
 fn sqlite_error(path: PathBuf, doing: &'static str, source: rusqlite::Error) -> StoreError {
     use rusqlite::Error as E;
     let damaged = match &source {

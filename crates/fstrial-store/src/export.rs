@@ -13,11 +13,11 @@ use serde::Serialize;
 pub struct Metric {
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
-    /// What it is: `throughput`, `read_latency_ns_p99`, or `value` for the one number that a program printed.
+    /// Its name: `throughput`, `read_latency_ns_p99`, or `value` for the one number that a program printed.
     pub name: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
-    /// In what: a name of [`fstrial_model::unit`], or what a program reports in.
+    /// Its unit: a name of [`fstrial_model::unit`], or a program's own.
     pub unit: String,
 }
 
@@ -40,36 +40,35 @@ pub struct MetricRow {
     pub threads: u16,
     /// The phase; empty if the workload has only one.
     pub phase: String,
-    /// What the number is.
+    /// Its name.
     pub metric: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
-    /// In what.
+    /// Its unit.
     pub unit: String,
 }
 
 /// The latencies that are exported, by the end of their name.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// Everything a measurement says in numbers: rates, counts, CPU time and bytes written to the device per operation,
-/// latencies by kind of operation.
-/// A rate over no time, and a cost or latency of no operations, are left out.
+/// All numbers of a measurement: rates, counts, CPU time and bytes written to the device per operation, latencies by
+/// kind of operation. A rate over no time, and a cost or latency of no operations, are left out.
 ///
 /// # Errors
-/// A histogram does not decode; the text says which and why. One that a [`Store`] took does.
+/// A histogram does not decode; the text has its name and the reason. One accepted by a [`Store`] does.
 pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
-    let mut found = Vec::new();
+    let mut matched = Vec::new();
     for result in &measurement.results {
         let mut add = |name: &str, value: f64, unit: &str| {
             let (phase, name, unit) = (result.name.clone(), name.to_owned(), unit.to_owned());
-            found.push(Metric { phase, name, value, unit });
+            matched.push(Metric { phase, name, value, unit });
         };
         match &result.reading {
             Reading::Value(value) => add("value", value.value, &value.unit),
             Reading::Load(_, load) => load_metrics(load, result, &mut add)?,
         }
     }
-    Ok(found)
+    Ok(matched)
 }
 
 fn load_metrics(
@@ -150,15 +149,15 @@ impl Store {
                     unit,
                 });
             };
-            // What a filesystem cannot do is an answer, and no failure.
-            let cannot = run.outcome.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cannot);
+            // An unsupported operation of a filesystem is an answer, not a failure.
+            let cannot = run.outcome.as_ref().is_err_and(|failure| failure.kind == FailureKind::Unsupported);
             let failed = run.outcome.is_err() && !cannot;
             add(String::new(), "failed".into(), f64::from(u8::from(failed)), "1".into());
             if cannot {
-                add(String::new(), "cannot".into(), 1.0, "1".into());
+                add(String::new(), "unsupported".into(), 1.0, "1".into());
             }
             match run.outcome.as_ref().map(metrics) {
-                Ok(Ok(found)) => found
+                Ok(Ok(matched)) => matched
                     .into_iter()
                     .for_each(|metric| add(metric.phase, metric.name, metric.value, metric.unit)),
                 Ok(Err(error)) => {

@@ -1,4 +1,4 @@
-//! Which trials somebody asks for: by what they are called, what was in them, where and when they ran.
+//! Search for trials: by name, content, place and time.
 //!
 //! A filter is one fixed SQL condition with every value bound, so nothing that comes from a command line or a web
 //! address is ever part of a statement.
@@ -6,14 +6,14 @@
 use crate::{Store, StoreError, TrialStatus};
 use rusqlite::{ToSql, types::Value};
 
-/// Asks for trials; what is left empty asks for nothing, and everything given must hold.
+/// A query for trials; empty fields match everything, and all others must match.
 ///
 /// Texts are patterns: `*` stands for any text, `?` for one character, `[a-c]` for one of these; upper and lower case
 /// differ. The whole text must match, but in `name` and `kernel` a text without these signs may be anywhere, since one is
 /// a sentence and the other a long release; numbers of a kernel are whole (6.1 is not 6.12).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What the trial is called, or a part of it.
+    /// Name of the trial, or a part of it.
     pub name: Option<String>,
     /// Arms: the trial has one for each of these.
     pub arms: Vec<String>,
@@ -40,14 +40,14 @@ impl Store {
     /// The store cannot be read.
     pub fn levels(&self) -> Result<Vec<(String, u16)>, StoreError> {
         self.read("list the workloads", |connection| {
-            let mut found = connection
+            let mut result = connection
                 .prepare_cached("SELECT DISTINCT workload, threads FROM cell ORDER BY workload, threads")?;
-            let rows = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows = result.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 
-    /// Whether a text is like a pattern of a [`Filter`], as one for workloads is meant.
+    /// True if a text matches a pattern of a [`Filter`], as one for workloads.
     ///
     /// # Errors
     /// SQLite refused.
@@ -59,24 +59,18 @@ impl Store {
 }
 
 /// The condition on a row of `trial` with its sessions `first` and `last`. Lists are JSON, as SQLite has no other.
-pub(crate) const CONDITION: &str = "\
-    (:name IS NULL OR trial.name GLOB :name) \
-    AND (:status IS NULL OR last.status = :status) \
-    AND (:since IS NULL OR substr(first.started_at, 1, 19) >= substr(:since, 1, 19)) \
-    AND (:until IS NULL OR substr(first.started_at, 1, 19) < substr(:until, 1, 19)) \
-    AND (:kernel IS NULL OR EXISTS \
-        (SELECT 1 FROM session WHERE session.trial = trial.id AND ' ' || session.kernel || ' ' GLOB :kernel)) \
-    AND (:host IS NULL OR EXISTS \
-        (SELECT 1 FROM session WHERE session.trial = trial.id AND session.host GLOB :host)) \
-    AND NOT EXISTS (SELECT 1 FROM json_each(:arms) AS wanted WHERE NOT EXISTS \
-        (SELECT 1 FROM arm WHERE arm.trial = trial.id AND arm.name GLOB wanted.value)) \
-    AND NOT EXISTS (SELECT 1 FROM json_each(:workloads) AS wanted WHERE NOT EXISTS \
-        (SELECT 1 FROM cell WHERE cell.trial = trial.id AND cell.workload GLOB wanted.value)) \
-    AND NOT EXISTS (SELECT 1 FROM json_each(:tags) AS wanted WHERE NOT EXISTS \
-        (SELECT 1 FROM tag WHERE tag.trial = trial.id AND tag.tag GLOB wanted.value))";
+pub(crate) const CONDITION: &str = "(:name IS NULL OR trial.name GLOB :name) AND (:status IS NULL OR last.status = \
+    :status) AND (:since IS NULL OR substr(first.started_at, 1, 19) >= substr(:since, 1, 19)) AND (:until IS NULL OR \
+    substr(first.started_at, 1, 19) < substr(:until, 1, 19)) AND (:kernel IS NULL OR EXISTS (SELECT 1 FROM session \
+    WHERE session.trial = trial.id AND ' ' || session.kernel || ' ' GLOB :kernel)) AND (:host IS NULL OR EXISTS \
+    (SELECT 1 FROM session WHERE session.trial = trial.id AND session.host GLOB :host)) AND NOT EXISTS (SELECT 1 FROM \
+    json_each(:arms) AS wanted WHERE NOT EXISTS (SELECT 1 FROM arm WHERE arm.trial = trial.id AND arm.name GLOB \
+    wanted.value)) AND NOT EXISTS (SELECT 1 FROM json_each(:workloads) AS wanted WHERE NOT EXISTS (SELECT 1 FROM cell \
+    WHERE cell.trial = trial.id AND cell.workload GLOB wanted.value)) AND NOT EXISTS (SELECT 1 FROM json_each(:tags) \
+    AS wanted WHERE NOT EXISTS (SELECT 1 FROM tag WHERE tag.trial = trial.id AND tag.tag GLOB wanted.value))";
 
 impl Filter {
-    /// Whether it asks for nothing, so that every trial is meant.
+    /// True if it is empty, so that every trial matches.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -107,12 +101,12 @@ pub(crate) fn bound<'a>(values: &'a [(&'static str, Value)]) -> Vec<(&'static st
     values.iter().map(|(name, value)| (*name, value as &dyn ToSql)).collect()
 }
 
-/// Whether a text says itself what may be around it.
+/// True if a text has wildcards.
 fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// A pattern that may be anywhere in the text, unless it says itself where.
+/// A pattern that matches anywhere in the text, unless it has wildcards.
 fn anywhere(text: &str) -> String {
     if is_pattern(text) { text.to_owned() } else { format!("*{text}*") }
 }
@@ -134,8 +128,8 @@ pub const MAX_TAGS: usize = 100;
 /// The longest tag, in bytes.
 const MAX_TAG_BYTES: usize = 64;
 
-/// What is wrong with a tag; none if it can be one. A tag is a word of 1 to 64 ASCII letters, digits and `._:/=@+-`,
-/// and begins with a letter or digit, so that it can be given on a command line and in a list as it is.
+/// The problem with a tag; none for a valid one. A tag is a word of 1 to 64 ASCII letters, digits and `._:/=@+-`, and
+/// begins with a letter or digit, so that it needs no quoting on a command line and in a list.
 pub fn tag_problem(tag: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._:/=@+-".contains(c);
     if tag.is_empty() || tag.len() > MAX_TAG_BYTES {

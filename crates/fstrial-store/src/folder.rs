@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "fstrial-store-";
 const STORE: &str = "store.db";
-/// How often a folder is made again because a sweep came between its making and its lock.
+/// Attempts at making a folder when a sweep came between its making and its lock.
 const ATTEMPTS: usize = 10;
 
 /// A new folder, locked by this process.
@@ -81,7 +81,8 @@ fn sweep_in(parent: &Path) -> Vec<PathBuf> {
     left(parent).into_iter().filter(remove).map(|left| left.path).collect()
 }
 
-/// A folder whose maker was killed: it has nothing in it but perhaps an empty file, as the name goes before anything is copied.
+/// A folder whose maker was killed: it is empty except perhaps for an empty file, as the name goes before anything is
+/// copied.
 struct Left {
     path: PathBuf,
     lock: OwnedFd,
@@ -92,20 +93,20 @@ fn left(parent: &Path) -> Vec<Left> {
     let Ok(beside) = openat(CWD, parent, flags, Mode::empty()) else { return Vec::new() };
     let names = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let named = names.filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
-    let found = named.filter_map(|name| {
+    let result = named.filter_map(|name| {
         // A filesystem mounted there by another user could block us.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let lock = openat2(&beside, &name, flags, Mode::empty(), within).ok()?;
-        let found = fstat(&lock).ok()?;
-        let is_ours = found.st_uid == geteuid().as_raw() && found.st_mode & 0o7777 == 0o700;
+        let result = fstat(&lock).ok()?;
+        let is_ours = result.st_uid == geteuid().as_raw() && result.st_mode & 0o7777 == 0o700;
         let is_free = || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         (is_ours && is_free() && is_empty(&lock)).then(|| Left { path: parent.join(name), lock })
     });
-    found.collect()
+    result.collect()
 }
 
-/// Whether there is nothing in a folder but perhaps the file of a copy that has not begun.
+/// True if a folder is empty except perhaps for the file of a copy that has not begun.
 fn is_empty(folder: &OwnedFd) -> bool {
     let Ok(entries) = Dir::read_from(folder) else { return false };
     let mut names = entries.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec()));
@@ -113,9 +114,9 @@ fn is_empty(folder: &OwnedFd) -> bool {
         name.is_ok_and(|name| [b".".as_slice(), b"..", STORE.as_bytes()].contains(&name.as_slice()))
     };
     let is_begun = match statat(folder, STORE, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(found) => {
-            let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-            !is_file || found.st_size > 0 || found.st_nlink > 1
+        Ok(result) => {
+            let is_file = FileType::from_raw_mode(result.st_mode) == FileType::RegularFile;
+            !is_file || result.st_size > 0 || result.st_nlink > 1
         }
         Err(error) => error != Errno::NOENT,
     };

@@ -1,13 +1,13 @@
 //! The results of every run of every trial in one SQLite file: schema and queries. Only writer of the file.
 //!
-//! What has been reported as stored survives SIGKILL and power loss; a run is stored whole or not at all. Verdicts,
-//! tables and pages are functions of what is here, so everything they need is: the trial as text, its seed, the
-//! environment of every session, and of every run the job, the measurement, the raw histograms and the facts of its arm.
+//! A reported store operation survives SIGKILL and power loss; a run is stored whole or not at all. Verdicts, tables
+//! and pages are functions of the content, so all their inputs are stored: the trial as text, its seed, the environment
+//! of every session, and of every run the job, the measurement, the raw histograms and the facts of its arm.
 //!
 //! Not for: deciding anything. The store knows no clock (times come in as text), no statistics and no host.
 //!
-//! Our own bugs are asserted before writing. A file may come from elsewhere, so what is read is never trusted: what
-//! does not fit together is [`StoreError::Damaged`], not a panic.
+//! Our own bugs are asserted before writing. A file may come from elsewhere, so its content is never trusted:
+//! inconsistent data are [`StoreError::Damaged`], not a panic.
 #![forbid(unsafe_code)]
 
 mod codec;

@@ -36,11 +36,11 @@ pub struct RunRecord<'a, J = &'a Job> {
     pub started_at: &'a str,
     /// When it ended: RFC 3339, UTC.
     pub ended_at: &'a str,
-    /// What the machine was that it ran on, as JSON.
+    /// The environment of the machine that ran it, as JSON.
     pub environment: &'a str,
-    /// What the worker was told to do; the text of it where a run is copied.
+    /// The worker's job; its text if a run is copied.
     pub job: J,
-    /// What it yielded.
+    /// Its outcome.
     pub outcome: Result<&'a Measurement, &'a RunFailure>,
 }
 
@@ -65,12 +65,12 @@ pub struct StoredRun {
     pub started_at: String,
     /// When it ended.
     pub ended_at: String,
-    /// What the machine was that it ran on, as JSON.
+    /// The environment of the machine that ran it, as JSON.
     pub environment: String,
-    /// What the worker was told to do: the [`Job`] as JSON, as it was at the time. Text, because a job belongs to its
-    /// protocol and a measurement does not: an old one that is not a job of today's must not make its numbers unreadable.
+    /// The worker's [`Job`] as JSON, as of its time. Text, because a job belongs to its protocol and a measurement does
+    /// not: an old one that today's protocol cannot parse must not make its numbers unreadable.
     pub job: String,
-    /// What it yielded.
+    /// Its outcome.
     pub outcome: Result<Measurement, RunFailure>,
 }
 
@@ -220,10 +220,9 @@ pub(crate) fn insert_run<J>(
     let status = if failure.is_some() { "failed" } else { "measured" };
     let inserted = connection
         .prepare_cached(
-            "INSERT INTO run (trial, session, round, slot, arm, workload, threads, started_at, \
-             ended_at, status, failure, environment, job) \
-             VALUES (:trial, :session, :round, :slot, :arm, :workload, :threads, :started_at, \
-             :ended_at, :status, :failure, :environment, :job)",
+            "INSERT INTO run (trial, session, round, slot, arm, workload, threads, started_at, ended_at, status, \
+             failure, environment, job) VALUES (:trial, :session, :round, :slot, :arm, :workload, :threads, \
+             :started_at, :ended_at, :status, :failure, :environment, :job)",
         )?
         .execute(named_params! {
             ":trial": trial.0,
@@ -258,7 +257,7 @@ pub(crate) fn insert_run<J>(
     }
 }
 
-/// Whether a round of a trial has a run.
+/// True if a round of a trial has a run.
 fn has_round(connection: &Connection, trial: TrialId, round: u32) -> Result<bool, Fault> {
     let mut find =
         connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM run WHERE trial = ?1 AND round = ?2)")?;
@@ -272,7 +271,7 @@ fn count_run<J>(
     record: &RunRecord<'_, J>,
     is_new_round: bool,
 ) -> Result<(), Fault> {
-    let failed = record.outcome.is_err_and(|failure| failure.kind != FailureKind::Cannot);
+    let failed = record.outcome.is_err_and(|failure| failure.kind != FailureKind::Unsupported);
     connection
         .prepare_cached(
             "UPDATE tally SET rounds = rounds + ?2, runs = runs + 1, failed_runs = failed_runs + ?3 WHERE trial = ?1",
@@ -287,7 +286,7 @@ fn count_run<J>(
     Ok(())
 }
 
-/// Stores what a run yielded.
+/// Stores the measurement of a run.
 pub(crate) fn insert_measurement(
     connection: &Connection,
     run: RunId,
@@ -322,7 +321,7 @@ pub(crate) fn insert_measurement(
     Ok(())
 }
 
-/// Keeps what was counted with a result: of every kind alike.
+/// Stores the counters of a result, of every kind alike.
 fn insert_counters(
     connection: &Connection,
     (run, position): (RunId, i64),
@@ -384,12 +383,11 @@ fn insert_load(
 ) -> Result<(), Fault> {
     connection
         .prepare_cached(
-            "INSERT INTO result (run, position, name, figure, threads, \
-             duration_ns, operations, bytes, errors, first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, \
-             tails_step_ns, tails, windows, steady_windows) \
-             VALUES (:run, :position, :name, :figure, :threads, \
-             :duration_ns, :operations, :bytes, :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, \
-             :tails_step_ns, :tails, :windows, :steady_windows)",
+            "INSERT INTO result (run, position, name, figure, threads, duration_ns, operations, bytes, errors, \
+             first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, tails_step_ns, tails, windows, \
+             steady_windows) VALUES (:run, :position, :name, :figure, :threads, :duration_ns, :operations, :bytes, \
+             :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, :tails_step_ns, \
+             :tails, :windows, :steady_windows)",
         )?
         .execute(named_params! {
             ":run": run.0,
@@ -511,7 +509,7 @@ fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Resu
     };
     let environment: Option<i64> = row.get("environment")?;
     let environment =
-        environment.ok_or_else(|| Fault::damaged(format!("run {id} does not say on what machine it ran")))?;
+        environment.ok_or_else(|| Fault::damaged(format!("run {id} does not name its machine")))?;
     let environment = environment_text(connection, &mut cache.environments, environment)?;
     let run = StoredRun {
         id,

@@ -1,6 +1,6 @@
 //! The schema, and whether a file has it.
 //!
-//! `PRAGMA application_id` says that a file is ours, `PRAGMA user_version` which schema it has. A newer file is refused: a
+//! `PRAGMA application_id` marks a file as ours, `PRAGMA user_version` is its schema. A newer file is refused: a
 //! program that does not know a column cannot keep its promises about it.
 
 use crate::error::Fault;
@@ -17,7 +17,7 @@ const TABLES: &str = include_str!("schema.sql");
 /// A table that stores from before it get when they are written.
 const ANSWERS: &str = include_str!("answers.sql");
 
-/// What an SQLite file says it is.
+/// Kind of an SQLite file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     /// Nothing at all: no table, no mark.
@@ -40,7 +40,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), Fault> {
     if label(&transaction)? != Label::Empty {
         return check(&transaction);
     }
-    // All at once: nobody who reads may find a file that has half a schema.
+    // In one transaction: no reader may find a file with half a schema.
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(ANSWERS)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -49,9 +49,9 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Makes sure that a file is a store of this schema. One that says nothing is refused too: SQLite takes any few bytes for an
-/// empty database, and the tables of another program may be in its log only. Ours say so from their first page on, which is
-/// the first to be written.
+/// Checks that a file is a store of this schema. An unmarked one is refused too: SQLite accepts any few bytes as an
+/// empty database, and the tables of another program may be in its log only. Ours are marked from their first page on,
+/// which is the first to be written.
 ///
 /// # Errors
 /// The file is empty, or belongs to another program or to a newer fstrial.
@@ -59,12 +59,12 @@ pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
     match label(connection)? {
         Label::Ours(newer) if newer > SCHEMA => Err(Fault::NewerSchema(newer)),
         Label::Ours(_) => Ok(()),
-        Label::Empty => Err(Fault::NotAStore("nothing in it says what it is".into())),
+        Label::Empty => Err(Fault::NotAStore("it has no mark of its kind".into())),
     }
 }
 
-/// Reads what a file says it is, all of it from one state of the file: another process may be making it right now, and
-/// then the mark of before and the tables of after would look like the database of a stranger.
+/// Reads the marks of a file, all of it from one state of the file: another process may be making it right now, and
+/// then the old mark and the new tables would look like a foreign database.
 fn label(connection: &Connection) -> Result<Label, Fault> {
     if !connection.is_autocommit() {
         return label_in_transaction(connection);
@@ -79,7 +79,7 @@ fn label_in_transaction(connection: &Connection) -> Result<Label, Fault> {
     if application == APPLICATION_ID {
         return match u32::try_from(version) {
             Ok(version @ 1..) => Ok(Label::Ours(version)),
-            _ => Err(Fault::damaged(format!("it says that its schema is {version}"))),
+            _ => Err(Fault::damaged(format!("its schema is {version}"))),
         };
     }
     if application == 0 && version == 0 {

@@ -17,11 +17,11 @@ use std::{
     time::Duration,
 };
 
-/// How long to wait for another process that holds the lock. One run is a few milliseconds of writing, but its sync
-/// may queue behind the very load that is being measured. Ctrl-C waits for it, too.
+/// Wait for another process that holds the lock. One run is a few milliseconds of writing, but its sync may queue
+/// behind the very load that is being measured. Ctrl-C waits for it, too.
 pub(crate) const BUSY: Duration = Duration::from_secs(8);
 
-/// The largest text or blob in the file, in bytes: bounds what a file from elsewhere can make us allocate.
+/// The largest text or blob in the file, in bytes: bounds the allocations caused by a foreign file.
 const MAX_VALUE_BYTES: i32 = 64 << 20;
 
 /// The results of every run of every trial, in one file.
@@ -29,11 +29,11 @@ const MAX_VALUE_BYTES: i32 = 64 << 20;
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
-    /// What is written to, if anything is.
+    /// Files being written, if any.
     files: Vec<OpenFile>,
 }
 
-/// A file that SQLite has open to write to it, by its name and what the kernel knew it by then.
+/// A file that SQLite has open for writing, by its name and its identity at that time.
 #[derive(Debug)]
 struct OpenFile {
     path: PathBuf,
@@ -41,7 +41,7 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    /// None where there is no such file.
+    /// None if there is no such file.
     fn of(path: PathBuf) -> Option<Self> {
         let identity = identity(&path)?;
         Some(Self { path, identity })
@@ -53,12 +53,12 @@ impl OpenFile {
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+    let result = std::fs::metadata(path).ok()?;
+    Some((result.dev(), result.ino()))
 }
 
 impl Store {
-    /// Opens a store for reading and writing; makes it where there is no file. Several processes may have it open at once.
+    /// Opens a store for reading and writing; creates a missing one. Several processes may have it open.
     ///
     /// # Errors
     /// The file is not a store or a newer one (then it is not touched), or cannot be opened.
@@ -90,8 +90,8 @@ impl Store {
         }
     }
 
-    /// Opens a copy of a store of others, without a name, that lives as long as this value: their folder is only read, by
-    /// descriptor, whatever they put next to the store. Another process may be writing it.
+    /// Opens a copy of a foreign store, without a name, that lives as long as this value: its folder is only read, by
+    /// descriptor, regardless of other files next to the store. Another process may be writing it.
     ///
     /// # Errors
     /// As for [`Self::open_read_only`], or there is no room for the copy.
@@ -146,7 +146,7 @@ impl Store {
         &self.path
     }
 
-    /// A number that is another one once somebody else has written to the file: cheap to ask for, again and again.
+    /// A number that changes with every write of another process: cheap to poll.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -161,21 +161,21 @@ impl Store {
     /// SQLite could not read it at all.
     pub fn check(&self) -> Result<Vec<String>, StoreError> {
         self.read("check the file", |connection| {
-            let mut found = Vec::new();
+            let mut result = Vec::new();
             let mut integrity = connection.prepare("PRAGMA integrity_check")?;
             for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
-                found.push(line?);
+                result.push(line?);
             }
-            found.retain(|line| line != "ok");
+            result.retain(|line| line != "ok");
             let mut references = connection.prepare("PRAGMA foreign_key_check")?;
             for line in references.query_map([], |row| {
                 let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
                 Ok(format!("a row of `{table}` refers to nothing in `{parent}`"))
             })? {
-                found.push(line?);
+                result.push(line?);
             }
-            found.extend(miscounted(connection)?);
-            Ok(found)
+            result.extend(miscounted(connection)?);
+            Ok(result)
         })
     }
 
@@ -194,7 +194,7 @@ impl Store {
         attempt().map_err(|fault: Fault| fault.at(&self.path, doing))
     }
 
-    /// Makes sure that what is written can be found again: SQLite would continue with a file that has lost its name, and all
+    /// Checks that written data can be found again: SQLite would continue with a file that has lost its name, and all
     /// of it would be gone with the last process that has it open.
     ///
     /// # Errors
@@ -206,8 +206,8 @@ impl Store {
         }
     }
 
-    /// Runs `body` in a transaction that is on the disk when this returns, or not at all. It takes the write lock at
-    /// once: a transaction that begins by reading could not wait for another writer.
+    /// Runs `body` in a transaction that is on the disk when this returns, or not at all. It takes the write lock
+    /// immediately: a transaction that begins by reading could not wait for another writer.
     pub(crate) fn write<T>(
         &mut self,
         doing: &'static str,
@@ -225,15 +225,13 @@ impl Store {
     }
 }
 
-/// Trials whose counts are not those of their runs. The list of trials shows the counts.
+/// Trials whose counts differ from their runs. The list of trials shows the counts.
 fn miscounted(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut statement = connection.prepare(
-        "SELECT trial.id FROM trial LEFT JOIN tally ON tally.trial = trial.id \
-         WHERE (tally.rounds, tally.runs, tally.failed_runs) IS NOT \
-            (SELECT count(DISTINCT round), count(*), count(*) FILTER (WHERE status = 'failed' \
-                AND CASE WHEN json_valid(failure) THEN failure ->> '$.kind' END IS NOT 'cannot') \
-            FROM run WHERE run.trial = trial.id) \
-         OR tally.runs IS NOT (SELECT coalesce(sum(runs), 0) FROM cell WHERE trial = trial.id)",
+        "SELECT trial.id FROM trial LEFT JOIN tally ON tally.trial = trial.id WHERE (tally.rounds, tally.runs, \
+         tally.failed_runs) IS NOT (SELECT count(DISTINCT round), count(*), count(*) FILTER (WHERE status = 'failed' \
+         AND CASE WHEN json_valid(failure) THEN failure ->> '$.kind' END IS NOT 'cannot') FROM run WHERE run.trial = \
+         trial.id) OR tally.runs IS NOT (SELECT coalesce(sum(runs), 0) FROM cell WHERE trial = trial.id)",
     )?;
     let rows = statement.query_map([], |row| {
         Ok(format!("the counts of trial {} are not those of its runs", row.get::<_, i64>(0)?))
@@ -241,16 +239,16 @@ fn miscounted(connection: &Connection) -> Result<Vec<String>, Fault> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What an error that has no better name happened at.
+/// Operation of an error without a more specific one.
 const OPENING: &str = "read the schema";
 
-/// SQLite gives `:memory:` and the empty path meanings of their own; an absolute path has none.
+/// SQLite treats `:memory:` and the empty path specially; an absolute path is always a file.
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }
 
-/// Whether there is a file with something in it. Whatever is not a regular file is refused before it is opened, since
-/// opening can block (a FIFO) or have effects (a device).
+/// True if there is a nonempty file. Anything but a regular file is refused before it is opened, since opening can
+/// block (a FIFO) or have effects (a device).
 fn exists(path: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(metadata.len() > 0),
@@ -298,7 +296,7 @@ fn recognise(path: &Path) -> Result<(), Fault> {
 fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let mut connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     configure(&connection)?;
-    // Looks again: what the main file said may be out of date, for the newest pages can be in the write-ahead log.
+    // Checks again: the main file may be out of date, for the newest pages can be in the write-ahead log.
     schema::prepare(&mut connection)?;
     use_write_ahead_log(&mut connection)?;
     // SQLite makes the log when it first reads; from here on it is there.
@@ -328,8 +326,8 @@ fn is_shared_memory_refused(fault: &Fault) -> bool {
     fault.is(ErrorCode::CannotOpen) || fault.is(ErrorCode::ReadOnly)
 }
 
-/// Whether all of the store is in the main file. With a log there is a writer, or one was killed; with a journal one
-/// was killed, and its last change has to be taken back first.
+/// True if all of the store is in the main file. With a log there is a writer, or one was killed; with a journal one
+/// was killed, and its last change has to be rolled back first.
 fn is_complete(path: &Path) -> bool {
     let has_content = |end| std::fs::metadata(beside(path, end)).is_ok_and(|metadata| metadata.len() > 0);
     !["-wal", "-journal"].into_iter().any(has_content)
@@ -342,7 +340,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     beside.into()
 }
 
-/// Connects to the main file alone: no lock, no log, nothing made next to it. Only a URI can say so.
+/// Connects to the main file alone: no lock, no log, no file made next to it. Only a URI can request it.
 fn connect_immutable(path: &Path) -> Result<Connection, Fault> {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {
@@ -358,7 +356,7 @@ fn connect_immutable(path: &Path) -> Result<Connection, Fault> {
     Ok(Connection::open_with_flags(uri, flags)?)
 }
 
-/// What holds for every connection.
+/// Settings of every connection.
 fn configure(connection: &Connection) -> Result<(), Fault> {
     connection.busy_timeout(BUSY)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
@@ -369,8 +367,8 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // In WAL mode the same as FULL: every commit is synced. Where there can be no WAL it also syncs the folder when
-    // the journal goes, without which FULL may lose the last commit at a power cut.
+    // In WAL mode the same as FULL: every commit is synced. Without WAL it also syncs the folder when the journal is
+    // deleted, without which FULL may lose the last commit at a power cut.
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     Ok(())
 }
@@ -474,7 +472,7 @@ mod tests {
         assert!(error.hint().unwrap().contains("free space"));
         common::assert_runs(&store, trial, stored);
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
-        // With space again it goes on where it was.
+        // With free space it resumes at the same place.
         limit(&store, 1 << 20);
         common::record(&mut store, trial, stored).unwrap();
         common::assert_runs(&Store::open_read_only(store.path()).unwrap(), trial, stored + 1);
@@ -485,7 +483,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.db");
         drop(Store::open(&path).unwrap());
-        // What a user without the right to write gets. The tests may run as root, so the refusal is played.
+        // The view of a user without write permission. The tests may run as root, so the refusal is simulated.
         std::fs::create_dir(folder.path().join("s.db-shm")).unwrap();
         let store = Store::open_read_only(&path).unwrap();
         assert_eq!(store.check().unwrap(), Vec::<String>::new());

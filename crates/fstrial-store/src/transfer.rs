@@ -1,9 +1,9 @@
 //! Trials go from store to store, and go away.
 //!
-//! A trial is copied whole, in one transaction, under a new number: a process that is killed leaves whole trials only, and
-//! the same copying done again goes on where it stopped, because a trial that is there already is left alone. The other
-//! store is untrusted: everything goes through the same types that reading and recording use, so what comes in is what a
-//! trial could have written; what does not fit is damage of the other store, and no part of that trial stays.
+//! A trial is copied whole, in one transaction, under a new number: a killed process leaves whole trials only, and
+//! repeating the copy resumes it, because a trial that is already there is skipped. The other store is untrusted:
+//! everything goes through the same types that reading and recording use, so only content that a trial could have
+//! written comes in; anything else is damage of the other store, and no part of that trial stays.
 
 use crate::{
     SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId, TrialStatus,
@@ -17,7 +17,7 @@ use crate::{
 use rusqlite::{Connection, ErrorCode, OptionalExtension, named_params, params};
 use std::{collections::HashMap, time::Duration};
 
-/// What became of a trial that was to be copied.
+/// Outcome of copying a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportOutcome {
     /// It is here now, under this number.
@@ -31,12 +31,12 @@ pub enum ImportOutcome {
         /// Runs it has in the other store.
         runs_there: u64,
     },
-    /// It is not here, and was left where it is: a process works on it there, or was killed while it did. What it has by
-    /// now is not a whole trial, and would keep the rest out once it is here.
+    /// It is not here, and was skipped: a process works on it there, or was killed while it did. Its present part is
+    /// not a whole trial, and would keep the rest out once it is here.
     Running,
 }
 
-/// How long to wait for readers to make way: room that is given back later is not a loss.
+/// Wait for readers to make way: space freed later is not a loss.
 const READERS: Duration = Duration::from_millis(500);
 
 impl Store {
@@ -51,7 +51,7 @@ impl Store {
         self.take(other, trial, None)
     }
 
-    /// Copies a trial as it is now, for one who asks again as it goes on: one that still runs there counts as interrupted at
+    /// Copies a trial in its current state, for repeated polling: one that still runs there counts as interrupted at
     /// this time, and one that is here already is replaced, under a new number, if it has more runs there.
     ///
     /// # Errors
@@ -96,15 +96,15 @@ impl Store {
         self.write("remove a trial", |connection| remove(connection, trial))
     }
 
-    /// Gives the room of what was removed back to the filesystem. The file is rewritten, through a temporary file and
-    /// the log, so this needs up to twice the room of what is left in it; if it is not available, the file stays as it is.
+    /// Returns the space of removed trials to the filesystem. The file is rewritten, through a temporary file and the
+    /// log, so this needs up to twice the size of the rest; if that is not available, the file stays as it is.
     ///
     /// # Errors
     /// SQLite refused: no space, or another process is using the store. While one reads, the log keeps its size.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         let shrink = || -> Result<(), Fault> {
             self.connection.execute_batch("VACUUM")?;
-            // What was rewritten is in the log until it is moved, for which a reader may take long to make way.
+            // Rewritten pages are in the log until they are moved, for which a reader may take long to make way.
             self.connection.busy_timeout(READERS)?;
             let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
             self.connection.busy_timeout(BUSY)?;
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-/// Whose fault it is.
+/// The faulty side.
 enum Failed {
     /// The store that is read from.
     There(Fault),
@@ -128,7 +128,7 @@ enum Failed {
     Here(Fault),
 }
 
-/// What goes wrong here while something from there is written: if it is because of what it is, it is damaged there.
+/// An error here while writing data from there: if the data are its cause, they are damaged there.
 fn refused(what: impl Fn() -> String) -> impl Fn(Fault) -> Failed {
     let damaged = move |why: String| Failed::There(Fault::damaged(format!("{}: {why}", what())));
     move |fault| match fault {
@@ -158,8 +158,7 @@ fn remove(connection: &Connection, trial: TrialId) -> Result<(), Fault> {
         [],
     )?;
     connection.execute(
-        "DELETE FROM commands \
-         WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.commands = commands.id)",
+        "DELETE FROM commands WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.commands = commands.id)",
         [],
     )?;
     connection.execute(
@@ -213,7 +212,7 @@ fn copy(
     }
 }
 
-/// What the types let through and a trial of ours would not have written.
+/// Checks beyond the types, for trials that fstrial would not have written.
 fn check(stored: &StoredTrial) -> Result<(), String> {
     if stored.arms.is_empty() {
         return Err("it has no arms".into());
@@ -249,7 +248,7 @@ fn check_time(time: &str) -> Result<(), String> {
 /// The trial that is the same one, and its runs.
 fn find_same(target: &Connection, stored: &StoredTrial) -> Result<Option<(TrialId, u64)>, Fault> {
     let first = &stored.sessions[0];
-    let found = target
+    let result = target
         .prepare_cached(
             "SELECT trial.id, tally.runs FROM trial JOIN tally ON tally.trial = trial.id \
              JOIN session ON session.id = (SELECT min(id) FROM session WHERE trial = trial.id) \
@@ -267,7 +266,7 @@ fn find_same(target: &Connection, stored: &StoredTrial) -> Result<Option<(TrialI
             |row| Ok((TrialId(row.get(0)?), row.get::<_, i64>(1)?)),
         )
         .optional()?;
-    Ok(found.map(|(id, runs)| (id, u64::try_from(runs).unwrap_or(0))))
+    Ok(result.map(|(id, runs)| (id, u64::try_from(runs).unwrap_or(0))))
 }
 
 fn insert_trial(target: &Connection, stored: &StoredTrial) -> Result<TrialId, Fault> {

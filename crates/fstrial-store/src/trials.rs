@@ -23,7 +23,7 @@ fstrial_model::words! {
         "budget-ended" BudgetEnded,
         /// The user stopped it; it can be resumed.
         "interrupted" Interrupted,
-        /// It could not go on.
+        /// It could not continue.
         "failed" Failed,
     }
 }
@@ -31,13 +31,13 @@ fstrial_model::words! {
 /// A trial about to begin.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTrial<'a> {
-    /// What it is called; may be empty.
+    /// Its name; may be empty.
     pub name: &'a str,
     /// The trial as a file that repeats it.
     pub toml: &'a str,
     /// The seed everything random is drawn from.
     pub seed: u64,
-    /// Its arms, in order, each with a name of its own.
+    /// Its arms, in order, each with a unique name.
     pub arms: &'a [Arm],
     /// Words to find it by, see [`tag_problem`].
     pub tags: &'a [String],
@@ -63,7 +63,7 @@ pub struct Session<'a> {
 pub struct TrialSummary {
     /// Its number.
     pub id: TrialId,
-    /// What it is called; may be empty.
+    /// Its name; may be empty.
     pub name: String,
     /// Its status.
     pub status: TrialStatus,
@@ -79,13 +79,13 @@ pub struct TrialSummary {
     pub rounds: u32,
     /// Runs stored, failed ones included.
     pub runs: u64,
-    /// Failed runs, without those that found that a filesystem cannot do what was asked.
+    /// Failed runs, without those of unsupported operations.
     pub failed_runs: u64,
     /// The host of its last session; none if that was not stored.
     pub host: Option<String>,
     /// The kernel of its last session; none if that was not stored.
     pub kernel: Option<String>,
-    /// Words to find it by, sorted: at most [`MAX_TAGS`], and one more where a file from elsewhere has more.
+    /// Search words, sorted: at most [`MAX_TAGS`], and one more if a foreign file has more.
     pub tags: Vec<String>,
 }
 
@@ -105,11 +105,11 @@ pub struct StoredTrial {
 /// An arm of a stored trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredArm {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Everything else about it, in the short form.
     pub configuration: String,
-    /// What it really was, once [`Store::set_arm_facts`] was told.
+    /// Its actual settings, after [`Store::set_arm_facts`].
     pub facts: Option<ArmFacts>,
 }
 
@@ -118,7 +118,7 @@ pub struct StoredArm {
 pub struct StoredSession {
     /// Its number.
     pub id: SessionId,
-    /// How it left the trial. [`TrialStatus::Running`] in any but the last: it was killed.
+    /// The trial's status at its end. [`TrialStatus::Running`] in any but the last: it was killed.
     pub status: TrialStatus,
     /// When it began.
     pub started_at: String,
@@ -130,7 +130,7 @@ pub struct StoredSession {
     pub command_line: String,
     /// The environment, as JSON.
     pub environment: String,
-    /// What only the session could warn of: see [`Store::warn`].
+    /// Warnings that only the session had: see [`Store::warn`].
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -177,8 +177,8 @@ impl Store {
         })
     }
 
-    /// Resumes a trial: it runs again, in a new session. The caller knows whether another process still works
-    /// on it; the store does not.
+    /// Resumes a trial: it runs again, in a new session. The caller knows whether another process still works on it;
+    /// the store does not.
     ///
     /// # Errors
     /// There is no such trial; SQLite refused.
@@ -194,7 +194,8 @@ impl Store {
         })
     }
 
-    /// Stores what an arm really is. Told again (by a later session), the last word counts; every run keeps its own.
+    /// Stores the actual settings of an arm. A repeated call (by a later session) replaces them; every run keeps its
+    /// own.
     ///
     /// # Errors
     /// There is no such trial or arm; SQLite refused.
@@ -238,7 +239,7 @@ impl Store {
         })
     }
 
-    /// Keeps what an ended trial says about its contrasts, as a version of fstrial computes it, in the place of what was kept before.
+    /// Stores an ended trial's answers to its contrasts, as computed by a version of fstrial, replacing earlier ones.
     ///
     /// # Errors
     /// There is no such trial; SQLite refused.
@@ -253,7 +254,7 @@ impl Store {
         })
     }
 
-    /// What was kept of a trial by this version of fstrial; none if nothing was.
+    /// The answers stored for a trial by this version of fstrial; none without any.
     ///
     /// # Errors
     /// SQLite refused.
@@ -318,7 +319,7 @@ impl Store {
         })
     }
 
-    /// Adds tags to a trial and takes others off. What it has already, or does not have, is not an error.
+    /// Adds tags to a trial and removes others. Present and missing ones are not an error.
     ///
     /// # Errors
     /// There is no such trial, or it would have more than [`MAX_TAGS`]; SQLite refused.
@@ -452,8 +453,8 @@ pub(crate) fn last_session(connection: &Connection, trial: TrialId) -> Result<Se
 /// The row of `environment`, `facts` or `commands` that holds this text, made if there is none yet.
 pub(crate) fn shared(connection: &Connection, table: &'static str, json: &str) -> Result<i64, Fault> {
     let find = format!("SELECT id FROM {table} WHERE json = ?1");
-    let found = connection.prepare_cached(&find)?.query_row([json], |row| row.get(0)).optional()?;
-    if let Some(id) = found {
+    let result = connection.prepare_cached(&find)?.query_row([json], |row| row.get(0)).optional()?;
+    if let Some(id) = result {
         return Ok(id);
     }
     connection.prepare_cached(&format!("INSERT INTO {table} (json) VALUES (?1)"))?.execute([json])?;
@@ -467,20 +468,17 @@ fn summaries(
     parameters: impl rusqlite::Params,
 ) -> Result<Vec<TrialSummary>, Fault> {
     let mut statement = connection.prepare(&format!(
-        "SELECT trial.id, trial.name, trial.seed, \
-                first.started_at, last.ended_at, last.status, last.host, last.kernel, \
-                tally.rounds, tally.runs, tally.failed_runs \
-         FROM trial \
-         LEFT JOIN tally ON tally.trial = trial.id \
-         JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) \
-         JOIN session AS last ON last.id = (SELECT max(id) FROM session WHERE trial = trial.id) {which}"
+        "SELECT trial.id, trial.name, trial.seed, first.started_at, last.ended_at, last.status, last.host, \
+         last.kernel, tally.rounds, tally.runs, tally.failed_runs FROM trial LEFT JOIN tally ON tally.trial = trial.id \
+         JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) JOIN session AS last \
+         ON last.id = (SELECT max(id) FROM session WHERE trial = trial.id) {which}"
     ))?;
     let mut rows = statement.query(parameters)?;
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(summary(connection, row)?);
+        result.push(summary(connection, row)?);
     }
-    Ok(found)
+    Ok(result)
 }
 
 fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault> {
@@ -515,16 +513,16 @@ fn arms(connection: &Connection, trial: TrialId) -> Result<Vec<StoredArm>, Fault
          WHERE arm.trial = ?1 ORDER BY arm.position",
     )?;
     let mut rows = statement.query([trial.0])?;
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     while let Some(row) = rows.next()? {
         let facts: Option<String> = row.get("json")?;
-        found.push(StoredArm {
+        result.push(StoredArm {
             name: row.get("name")?,
             configuration: row.get("configuration")?,
             facts: facts.map(|json| from_json("the facts of an arm", &json)).transpose()?,
         });
     }
-    Ok(found)
+    Ok(result)
 }
 
 fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession>, Fault> {
@@ -533,9 +531,9 @@ fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession
          WHERE trial = ?1 ORDER BY id",
     )?;
     let mut rows = statement.query([trial.0])?;
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(StoredSession {
+        result.push(StoredSession {
             id: SessionId(row.get("id")?),
             status: from_name("status of a trial", &row.get::<_, String>("status")?)?,
             started_at: row.get("started_at")?,
@@ -549,7 +547,7 @@ fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession
             },
         });
     }
-    Ok(found)
+    Ok(result)
 }
 
 #[cfg(test)]

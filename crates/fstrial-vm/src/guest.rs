@@ -1,10 +1,11 @@
-//! The first program of a guest: makes a system of the host's files and a disk of its own, runs one program on the port, and powers off.
+//! The first program of a guest: makes a root filesystem of the host's files and a private disk, runs one program on
+//! the port, and powers off.
 //!
 //! ```text
 //! /            overlay: the host's files below, memory above
 //! /run/disk    ext4 on the guest's own disk, for what is large
 //! ```
-//! The kernel loads further modules itself: the host's `modprobe` finds them where [`Guest::modules`] says.
+//! The kernel loads further modules on demand: the host's `modprobe` finds them in [`Guest::modules`].
 
 use crate::{
     machine::{DEVICE_PORT, DEVICE_SERIAL, HOST_FILES, PORT},
@@ -26,18 +27,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the first modules are named in the first files, one path a line, in the order in which they are loaded.
+/// List of the first modules in the first files, one path a line, in the order of loading.
 pub const FIRST_MODULES: &str = "/guest/modules";
 /// List of the program and its libraries: on each line the path in the first files and the path on the host.
 pub const LIBRARIES: &str = "/guest/libraries";
-/// Where it is said what is done: see [`Guest`].
+/// File of the guest's orders: see [`Guest`].
 pub const ORDERS: &str = "/guest/orders";
-/// Where the disk is mounted.
+/// Mount point of the disk.
 pub const DISK: &str = "/run/disk";
 /// The longest that a device may take to show.
 const APPEARING: Duration = Duration::from_secs(10);
 
-/// What a guest is for.
+/// The purpose of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
     /// The modules of its kernel on the host, the folder called like its release.
@@ -55,7 +56,7 @@ impl Guest {
         first.iter().chain(&self.command).map(|line| format!("{line}\n")).collect()
     }
 
-    /// Reads what [`Guest::text`] has written.
+    /// Parses the output of [`Guest::text`].
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::to_owned);
         let (modules, is_served) = (lines.next()?.into(), lines.next()?.parse().ok()?);
@@ -64,12 +65,12 @@ impl Guest {
     }
 }
 
-/// Whether this process is the first one of a guest.
+/// True if this process is the first one of a guest.
 pub fn is_first() -> bool {
     std::process::id() == 1 && Path::new(ORDERS).exists()
 }
 
-/// Does all that a guest is for, and powers it off. What goes wrong is told on the console.
+/// Carries out a guest's orders, and powers it off. Errors are printed on the console.
 ///
 /// # Errors
 /// The guest cannot be powered off.
@@ -78,7 +79,7 @@ pub fn run() -> io::Result<Infallible> {
         // The console may be gone as well.
         let _ = writeln!(io::stderr(), "fstrial: the guest could not do its work: {error}");
     }
-    // What is on its disk goes with it.
+    // The data on its disk go with it.
     rustix::system::reboot(RebootCommand::PowerOff)?;
     Err(io::Error::other("it is still on"))
 }
@@ -132,8 +133,8 @@ fn attach(source: &str, kind: &str, at: &str, flags: MountFlags, options: &CStr)
 fn when_there<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
     let began = Instant::now();
     loop {
-        if let Some(found) = look() {
-            return Ok(found);
+        if let Some(result) = look() {
+            return Ok(result);
         }
         if began.elapsed() > APPEARING {
             return Err(io::Error::other(format!("{what} does not show")));
@@ -145,10 +146,10 @@ fn when_there<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
 /// A port to the host: its number varies.
 fn port(name: &str) -> Option<File> {
     let is_it = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("name")).is_ok_and(|found| found.trim() == name)
+        fs::read_to_string(entry.path().join("name")).is_ok_and(|result| result.trim() == name)
     };
-    let found = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find(is_it)?;
-    File::options().read(true).write(true).open(Path::new("/dev").join(found.file_name())).ok()
+    let result = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find(is_it)?;
+    File::options().read(true).write(true).open(Path::new("/dev").join(result.file_name())).ok()
 }
 
 /// Set for the program in a guest.
@@ -156,7 +157,7 @@ const GUEST: &str = "FSTRIAL_GUEST";
 /// Set for it where the host serves a modelled device as well.
 const SERVED: &str = "FSTRIAL_SERVED";
 
-/// Whether this is the program in a guest.
+/// True if this program runs in a guest.
 pub fn is_inside() -> bool {
     std::env::var_os(GUEST).is_some()
 }

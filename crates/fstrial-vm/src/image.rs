@@ -17,7 +17,7 @@ pub enum ImageError {
     /// Neither an ELF file nor a bzImage.
     #[error("it is not a kernel for x86: neither an ELF file nor a bzImage")]
     NotAKernel,
-    /// The header says that more follows than there is.
+    /// The header announces more data than there are.
     #[error("it is cut short")]
     Truncated,
     /// Compressed in a way that is not read here.
@@ -72,7 +72,7 @@ fn payload(image: &[u8]) -> Result<&[u8], ImageError> {
     place().ok_or(ImageError::Truncated)
 }
 
-/// Unpacks what a compressor of kernels or modules has made; other bytes stay as they are.
+/// Unpacks compressed kernels or modules; other bytes stay as they are.
 ///
 /// # Errors
 /// It is damaged.
@@ -85,8 +85,8 @@ pub fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What of a program (an ELF file of 64 bits) is loaded when it runs: symbols and the like, which come last, are cut off. Other bytes
-/// stay as they are.
+/// The loadable part of a program (a 64-bit ELF file): symbols and other trailing data are cut off. Other bytes stay as
+/// they are.
 ///
 /// Offsets are those of the System V ABI: `e_phoff` at 32, `e_phentsize` and `e_phnum` at 54 and 56, and of each program header `p_offset`
 /// at 8 and `p_filesz` at 32.
@@ -143,7 +143,7 @@ mod tests {
         image[0x202..0x206].copy_from_slice(b"HdrS");
         image[0x206..0x208].copy_from_slice(&0x20f_u16.to_le_bytes());
         image[0x248..0x24c].copy_from_slice(&100_u32.to_le_bytes());
-        // The compressor's output, and the size of what is in it.
+        // The compressor's output, and the size of its content.
         image[0x24c..0x250].copy_from_slice(&(u32::try_from(payload.len()).unwrap() + 4).to_le_bytes());
         image.extend_from_slice(payload);
         image.extend_from_slice(&u32::try_from(KERNEL.len()).unwrap().to_le_bytes());
@@ -179,16 +179,16 @@ mod tests {
 
     #[test]
     fn what_is_not_one_says_why() {
-        let said = |bytes: &[u8]| vmlinux(bytes).unwrap_err().to_string();
-        assert!(said(b"#!/bin/sh\n").contains("neither an ELF file nor a bzImage"));
-        assert!(said(&image(4, &gzip(b"not ELF"))).contains("neither"));
-        assert!(said(&image(4, &[0x02, 0x21, 0x4c, 0x18, 0])).contains("LZ4"));
+        let message = |bytes: &[u8]| vmlinux(bytes).unwrap_err().to_string();
+        assert!(message(b"#!/bin/sh\n").contains("neither an ELF file nor a bzImage"));
+        assert!(message(&image(4, &gzip(b"not ELF"))).contains("neither"));
+        assert!(message(&image(4, &[0x02, 0x21, 0x4c, 0x18, 0])).contains("LZ4"));
         let whole = image(4, &gzip(KERNEL));
-        assert!(said(&whole[..whole.len() - 40]).contains("cut short"));
+        assert!(message(&whole[..whole.len() - 40]).contains("cut short"));
         let mut damaged = image(4, &gzip(KERNEL));
         let middle = damaged.len() - 40;
         damaged[middle] ^= 0xff;
-        assert!(said(&damaged).contains("damaged"));
+        assert!(message(&damaged).contains("damaged"));
     }
 
     proptest! {

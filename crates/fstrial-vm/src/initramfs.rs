@@ -10,7 +10,7 @@ const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_777;
 
-/// An archive that grows. Folders above what is added come with it.
+/// A growing archive. Parent folders of added files are included.
 #[derive(Debug)]
 pub struct Archive<W: Write> {
     out: W,
@@ -94,7 +94,7 @@ mod tests {
         archive.file("init", 0o755, b"another").unwrap();
         archive.link("lib64/ld.so", "../lib/ld.so").unwrap();
         let bytes = archive.finish().unwrap();
-        let (mut rest, mut found) = (&bytes[..], Vec::new());
+        let (mut rest, mut result) = (&bytes[..], Vec::new());
         loop {
             let mut reader = Reader::new(rest).unwrap();
             if reader.entry().is_trailer() {
@@ -102,12 +102,12 @@ mod tests {
             }
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
-            found.push((reader.entry().name().to_owned(), reader.entry().mode(), text));
+            result.push((reader.entry().name().to_owned(), reader.entry().mode(), text));
             rest = reader.finish().unwrap();
         }
         let entry = |name: &str, mode, text: &str| (name.to_owned(), mode, text.to_owned());
         assert_eq!(
-            found,
+            result,
             [
                 entry("lib", 0o040_755, ""),
                 entry("lib/modules", 0o040_755, ""),

@@ -5,7 +5,7 @@
 //! modules ─► closure ─┼─► QEMU ─► init in the guest ─► a program of the host, on a virtio port
 //! initramfs ──────────┘
 //! ```
-//! Trials are not known here: what runs in the guest, and what is said on its port, is the caller's.
+//! Trials are not known here: the guest's program and the protocol on its port are the caller's.
 
 #![forbid(unsafe_code)]
 

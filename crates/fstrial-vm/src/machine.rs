@@ -1,4 +1,5 @@
-//! The words of QEMU for a microVM: a kernel, its first files, a port to the host, the host's files to read, a disk of its own.
+//! QEMU's arguments for a microVM: a kernel, its first files, a port to the host, the host's files for reading, a
+//! private disk.
 
 use std::path::PathBuf;
 
@@ -13,12 +14,12 @@ pub const DEVICE_SERIAL: &str = "model";
 /// The tag of the host's files.
 pub const HOST_FILES: &str = "host";
 
-/// What a guest runs on.
+/// The processors of a guest.
 #[derive(Debug, Clone, Copy)]
 pub enum Processors {
     /// The host's own.
     Kvm {
-        /// How many.
+        /// Their number.
         cpus: u16,
         /// Its disk is used without the page cache of the host.
         direct_io: bool,
@@ -37,7 +38,7 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// The first files.
     pub initramfs: PathBuf,
-    /// Where its kernel's messages go.
+    /// Destination of its kernel's messages.
     pub console: PathBuf,
     /// A file that is its only disk.
     pub disk: PathBuf,

@@ -1,7 +1,7 @@
 //! Modules of a kernel: which must be loaded for one, in which order.
 //!
-//! Read from what `depmod` writes: `modules.dep` (a module, and all that it needs), `modules.softdep` (what it asks for at run time),
-//! `modules.builtin` (what is not a module in this kernel).
+//! Read from the output of `depmod`: `modules.dep` (a module, and all its dependencies), `modules.softdep` (its
+//! requests at run time), `modules.builtin` (built-in features of this kernel).
 
 use crate::image;
 use std::{
@@ -14,11 +14,11 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Modules {
     folder: PathBuf,
-    /// By name: the file, and the names of what it needs.
+    /// By name: the file, and the names of its dependencies.
     known: BTreeMap<String, (PathBuf, Vec<String>)>,
-    /// None: the kernel does not say.
+    /// None if the kernel has no list.
     builtin: Option<BTreeSet<String>>,
-    /// What a module asks for before it.
+    /// Modules that a module wants loaded before it.
     before: BTreeMap<String, Vec<String>>,
 }
 
@@ -29,7 +29,7 @@ fn name_of(path: &str) -> String {
 }
 
 impl Modules {
-    /// Reads what depmod has written in a folder.
+    /// Reads the output of depmod in a folder.
     ///
     /// # Errors
     /// `modules.dep` is not there or cannot be read.
@@ -52,13 +52,14 @@ impl Modules {
         Ok(all)
     }
 
-    /// Whether this kernel has it, built in or as a module. Of one that does not say what is built in, everything else is taken to be.
+    /// True if this kernel has it, built in or as a module. Without a list of built-in features, everything else is
+    /// assumed built in.
     pub fn has(&self, name: &str) -> bool {
         let name = name_of(name);
         self.known.contains_key(&name) || self.builtin.as_ref().is_none_or(|all| all.contains(&name))
     }
 
-    /// The files of these modules and of all that they need, each after what it needs, without what is built in.
+    /// The files of these modules and of all their dependencies, each after its dependencies, without built-in ones.
     ///
     /// # Errors
     /// The name of the first that this kernel does not have.
@@ -78,7 +79,7 @@ impl Modules {
         if !seen.insert(name.to_owned()) {
             return;
         }
-        // Last comes what everything before it rests on.
+        // The most basic dependency comes last.
         for other in self.before.get(name).into_iter().flatten().chain(needs.iter().rev()) {
             self.add(other, seen, order);
         }

@@ -38,11 +38,11 @@ impl Port {
         let at_most = at_most.map(|time| Timespec::try_from(time).expect("seconds"));
         let mut port = [PollFd::new(&self.0, flags)];
         poll(&mut port, at_most.as_ref())?;
-        let found = port[0].revents();
-        if flags.contains(PollFlags::OUT) && found.intersects(PollFlags::HUP | PollFlags::ERR) {
+        let result = port[0].revents();
+        if flags.contains(PollFlags::OUT) && result.intersects(PollFlags::HUP | PollFlags::ERR) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        Ok(!found.is_empty())
+        Ok(!result.is_empty())
     }
 }
 
@@ -59,7 +59,7 @@ impl Read for Port {
 
 impl Write for Port {
     /// # Errors
-    /// Nobody is at its other end, or makes room for more in time.
+    /// The other end is closed, or stays full until the timeout.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             if !self.wait(PollFlags::OUT, Some(ROOM))? {

@@ -1,8 +1,8 @@
-//! How long it takes to pool the trials of very many hosts: 10 000 hosts × 20 contrasts.
+//! Time to pool the trials of very many hosts: 10 000 hosts × 20 contrasts.
 //!
-//! `cargo bench -p fstrial --bench hosts` makes their stores once in `target/tmp`, in 100 files, prints the times, the memory and the size
-//! of the page of 200 hosts, and fails where one is beyond its goal. Under `cargo test` it does the same with a few hosts, so
-//! that it cannot rot.
+//! `cargo bench -p fstrial --bench hosts` makes their stores once in `target/tmp`, in 100 files, prints the
+//! times, the memory and the size of the page of 200 hosts, and fails if one is beyond its goal. Under `cargo
+//! test` it does the same with a few hosts, so that it cannot rot.
 
 #[path = "../tests/made/mod.rs"]
 mod made;
@@ -23,11 +23,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long reading and pooling all of them may take.
+/// Time limit for reading and pooling all of them.
 const TIME: Duration = Duration::from_secs(10);
-/// How much memory the process may have used, in KiB.
+/// Memory limit of the process, in KiB.
 const MEMORY: u64 = 1 << 20;
-/// How large the page of 200 hosts may be, in bytes.
+/// Size limit of the page of 200 hosts, in bytes.
 const SIZE: usize = 1_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -75,7 +75,7 @@ fn collect(stores: &[PathBuf]) -> Result<Collection, Box<dyn Error>> {
         for summary in store.trials()? {
             let trial = store.trial(summary.id)?;
             match answers::of_trial(&store, &trial)? {
-                Ok(found) => collection.add(&summary.id.to_string(), found, |answer| {
+                Ok(result) => collection.add(&summary.id.to_string(), result, |answer| {
                     answer.metric == fstrial_model::metric::Metric::Throughput
                 }),
                 Err(reason) => collection.leave_out(&summary.id.to_string(), &reason),

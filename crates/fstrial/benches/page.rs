@@ -1,4 +1,4 @@
-//! How long it takes to make the page of a very large trial: 10 arms × 10 workloads × 8 levels × 20 rounds.
+//! Time to make the page of a very large trial: 10 arms × 10 workloads × 8 levels × 20 rounds.
 //!
 //! `cargo bench -p fstrial --bench page` makes its store once in `target/tmp` and prints the time and the size of the
 //! page; it fails where either is beyond its goal. Under `cargo test` it does the same with a small trial, so that it
@@ -17,9 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the large page may take.
+/// Time limit for the large page.
 const TIME: Duration = Duration::from_secs(3);
-/// How large it may be, in bytes.
+/// Size limit, in bytes.
 const SIZE: usize = 3_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -66,7 +66,7 @@ fn large() -> Shape {
     }
 }
 
-/// Makes the store in memory where there is a place for that, as every run is synced; then puts it in its place whole.
+/// Makes the store in memory if possible, as every run is synced; then moves it to its place whole.
 fn make(path: &Path, shape: &Shape) -> Result<(), Box<dyn Error>> {
     let memory = Path::new("/dev/shm");
     let folder = path.parent().filter(|_| !memory.is_dir()).unwrap_or(memory);

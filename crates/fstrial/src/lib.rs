@@ -1,5 +1,6 @@
 //! fstrial: randomized controlled trials for Linux filesystems.
 //!
-//! `cli` reads what is asked, `fstrial-run` does it, `fstrial-report` shows it. The words are those of docs/glossary.md.
+//! `cli` parses the request, `fstrial-run` executes it, `fstrial-report` shows it. Terms are defined in
+//! docs/glossary.md.
 
 pub mod cli;

@@ -59,7 +59,7 @@ impl Rocks {
         let Bytes(cache) = settings.cache;
         let cache = usize::try_from(cache).map_err(|e| e.to_string())?;
         let mut blocks = BlockBasedOptions::default();
-        blocks.set_block_cache(&Cache::new_lru_cache(cache).map_err(said)?);
+        blocks.set_block_cache(&Cache::new_lru_cache(cache).map_err(message)?);
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_block_based_table_factory(&blocks);
@@ -69,12 +69,12 @@ impl Rocks {
         options.set_compression_type(DBCompressionType::None);
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        Ok(Self { db: DB::open(&options, folder.join("ycsb")).map_err(said)?, synced })
+        Ok(Self { db: DB::open(&options, folder.join("ycsb")).map_err(message)?, synced })
     }
 
     /// All records from a key on.
     fn from(&self, mode: IteratorMode<'_>) -> impl Iterator<Item = Result<(Box<[u8]>, Box<[u8]>), String>> {
-        self.db.iterator(mode).map(|record| record.map_err(said))
+        self.db.iterator(mode).map(|record| record.map_err(message))
     }
 }
 
@@ -84,9 +84,9 @@ impl Tree for Rocks {
         let mut unlogged = WriteOptions::default();
         unlogged.disable_wal(true);
         while next(&mut key, &mut fields) {
-            self.db.put_opt(&key, &fields, &unlogged).map_err(said)?;
+            self.db.put_opt(&key, &fields, &unlogged).map_err(message)?;
         }
-        self.db.flush().map_err(said)
+        self.db.flush().map_err(message)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -94,16 +94,16 @@ impl Tree for Rocks {
         reading.set_verify_checksums(true);
         reading.fill_cache(false);
         let mut all = self.db.iterator_opt(IteratorMode::Start, reading);
-        all.try_for_each(|record| record.map(drop)).map_err(said)
+        all.try_for_each(|record| record.map(drop)).map_err(message)
     }
 
     fn get(&self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
-        let found = self.db.get_pinned(key).map_err(said)?;
-        Ok(found.map(|record| into.extend_from_slice(&record)).is_some())
+        let result = self.db.get_pinned(key).map_err(message)?;
+        Ok(result.map(|record| into.extend_from_slice(&record)).is_some())
     }
 
     fn put(&self, key: &str, fields: &[u8]) -> Result<(), String> {
-        self.db.put_opt(key, fields, &self.synced).map_err(said)
+        self.db.put_opt(key, fields, &self.synced).map_err(message)
     }
 
     /// Nothing is left to do: RocksDB writes and syncs its log in the call of the write, once for all threads that are in it.
@@ -112,14 +112,14 @@ impl Tree for Rocks {
     }
 
     fn scan(&self, key: &str, count: u16) -> Result<Scanned, String> {
-        let mut found = Scanned { bytes: 0, from_key: false };
+        let mut result = Scanned { bytes: 0, from_key: false };
         let from = IteratorMode::From(key.as_bytes(), Direction::Forward);
         for record in self.from(from).take(usize::from(count)) {
             let (first, fields) = record?;
-            found.from_key |= found.bytes == 0 && *first == *key.as_bytes();
-            found.bytes += fields.len() as u64;
+            result.from_key |= result.bytes == 0 && *first == *key.as_bytes();
+            result.bytes += fields.len() as u64;
         }
-        Ok(found)
+        Ok(result)
     }
 
     fn counts(&self) -> Counters {
@@ -129,12 +129,12 @@ impl Tree for Rocks {
     }
 }
 
-/// Compactions in the table of levels that RocksDB prints: those of all levels but the first, whose count has the memtables that were
-/// written out.
+/// Compactions in the level table of RocksDB's statistics: those of all levels but the first, whose count
+/// includes flushed memtables.
 fn compactions(table: &str) -> Option<u64> {
     let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let header = lines.find(|words| words.contains(&"Comp(cnt)"))?;
-    // Sizes have a unit of their own: columns are counted from the end.
+    // Sizes have a separate unit: columns are counted from the end.
     let from_end = header.len() - header.iter().position(|word| *word == "Comp(cnt)")?;
     let count = |words: &Vec<&str>| words.get(words.len().checked_sub(from_end)?)?.parse::<u64>().ok();
     let levels = lines.take_while(|words| words.first().is_some_and(|word| *word != "Sum"));
@@ -142,8 +142,8 @@ fn compactions(table: &str) -> Option<u64> {
     Some(levels.filter_map(|words| count(&words)).sum())
 }
 
-/// What RocksDB says of a failure.
-fn said(error: Error) -> String {
+/// The text of a RocksDB error.
+fn message(error: Error) -> String {
     error.into_string()
 }
 

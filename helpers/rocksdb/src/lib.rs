@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc};
 #[cfg(test)]
 const ENGINES: [KeyValueEngine; 1] = [KeyValueEngine::Rocksdb];
 
-/// What every engine does alike.
+/// Common behaviour of all engines.
 #[cfg(test)]
 #[path = "../../../crates/fstrial-kv/src/tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The calls in `calls.c`, with owners of what they open.
+//! The calls in `calls.c`, with owners of the handles they open.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -89,10 +89,10 @@ fn checked(failed: c_int) -> Result<(), Failed> {
     if failed == 0 { Ok(()) } else { Err(Failed(failed)) }
 }
 
-/// What a call gave: one that gave nothing may give no address either.
+/// Result of a call: an empty one may have no address either.
 ///
 /// # Safety
-/// The bytes are there for as long as the result is used.
+/// The bytes are valid for as long as the result is used.
 unsafe fn given<'a>(value: *const c_void, length: usize) -> &'a [u8] {
     if length == 0 { &[] } else { unsafe { slice::from_raw_parts(value.cast(), length) } }
 }
@@ -125,7 +125,7 @@ impl Connection {
         self.open_session(true)
     }
 
-    /// A session without cursors, for what is about the database as a whole: it holds no table.
+    /// A session without cursors, for operations on the database as a whole: it holds no table.
     pub fn plain_session(self: &Arc<Self>) -> Result<Session, Failed> {
         self.open_session(false)
     }
@@ -140,14 +140,14 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // It writes a last checkpoint: what is lost by a failure is found by the check that follows a run.
+        // It writes a last checkpoint: the check after a run detects data lost by a failure.
         if let Err(failed) = checked(unsafe { fst_close(self.0.as_ptr()) }) {
             eprintln!("closing the database: {}", String::from(failed));
         }
     }
 }
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// The record of the key.
@@ -199,7 +199,7 @@ impl Session {
         self.number(fst_log_syncs).map(|count| u64::try_from(count).unwrap_or(0))
     }
 
-    /// The greatest number of a record; 0 where there is none.
+    /// The greatest number of a record; 0 if there is none.
     pub fn last(&mut self) -> Result<i64, Failed> {
         self.number(fst_last)
     }
@@ -266,7 +266,7 @@ impl Session {
         is_there(self.call(fst_next), Found::Later)
     }
 
-    /// The value of the record whose key it is at.
+    /// The value of the record at the current key.
     pub fn record(&mut self) -> Result<&[u8], Failed> {
         let (mut value, mut length) = (ptr::null(), 0);
         checked(unsafe { fst_record(&raw mut self.handles, &raw mut value, &raw mut length) })?;
@@ -280,9 +280,9 @@ impl Drop for Session {
     }
 }
 
-fn is_there(went: Result<(), Failed>, found: Found) -> Result<Option<Found>, Failed> {
+fn is_there(went: Result<(), Failed>, result: Found) -> Result<Option<Found>, Failed> {
     match went {
-        Ok(()) => Ok(Some(found)),
+        Ok(()) => Ok(Some(result)),
         Err(failed) if failed.is_absent() => Ok(None),
         Err(failed) => Err(failed),
     }

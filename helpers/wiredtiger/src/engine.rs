@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// What a log file may take. MongoDB's is 100 MiB.
+/// Limit of a log file. MongoDB's is 100 MiB.
 const LOG_FILE: &str = "16MB";
 /// Pause between syncs of the log: `storage.journal.commitIntervalMs` of MongoDB.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
@@ -70,14 +70,14 @@ struct Store {
 
 #[derive(Debug)]
 enum Log {
-    /// A write returns when it is synced. Threads that wait at once share a sync.
+    /// A write returns when it is synced. Concurrent waiters share a sync.
     Awaited,
     /// A thread syncs it from time to time.
     Synced(Syncing),
 }
 
 impl Store {
-    /// Opens a database, or makes it where there is none.
+    /// Opens a database, or creates a missing one.
     fn open(settings: &Ycsb, threads: u16, folder: &Path) -> Result<Self, String> {
         let home = folder.join("ycsb");
         fs::create_dir_all(&home).map_err(|e| e.to_string())?;
@@ -197,7 +197,7 @@ struct Client {
 }
 
 impl Client {
-    /// What a write waits for after its commit.
+    /// Waits for the acknowledgement of a write after its commit.
     fn acknowledged(&mut self) -> Result<(), String> {
         match &self.store.log {
             Log::Awaited => Ok(self.session.sync_log()?),
@@ -213,38 +213,38 @@ impl Client {
     }
 
     fn scan_from(&mut self, key: &str, count: u16) -> Result<Scanned, Failed> {
-        let mut found = Scanned { bytes: 0, from_key: false };
+        let mut result = Scanned { bytes: 0, from_key: false };
         let mut at = self.session.seek(key.as_bytes())?;
-        found.from_key = at == Some(Found::Itself);
+        result.from_key = at == Some(Found::Itself);
         for read in 1..=count {
             if at.is_none() {
                 break;
             }
-            found.bytes += self.session.record()?.len() as u64;
+            result.bytes += self.session.record()?.len() as u64;
             at = if read < count { self.session.next()? } else { None };
         }
-        Ok(found)
+        Ok(result)
     }
 }
 
 impl KeyValueSession for Client {
     fn read(&mut self, key: &str, into: &mut Vec<u8>) -> Result<bool, String> {
         into.clear();
-        let found = self.read_into(key, into);
+        let result = self.read_into(key, into);
         self.session.reset()?;
-        Ok(found?)
+        Ok(result?)
     }
 
     fn update(&mut self, key: &str, field: u16, value: &[u8]) -> Result<bool, String> {
         let (at, changed) = (usize::from(field) * value.len(), &mut self.record);
-        let found = transact(&mut self.session, &mut |session| {
+        let result = transact(&mut self.session, &mut |session| {
             let Some((number, record)) = session.get(key.as_bytes())? else { return Ok(false) };
             changed.clear();
             changed.extend_from_slice(record);
             changed[at..at + value.len()].copy_from_slice(value);
             session.put(number, changed).map(|()| true)
         })?;
-        self.acknowledged().map(|()| found)
+        self.acknowledged().map(|()| result)
     }
 
     fn insert(&mut self, key: &str, fields: &[u8]) -> Result<(), String> {
@@ -253,9 +253,9 @@ impl KeyValueSession for Client {
     }
 
     fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
-        let found = self.scan_from(key, count);
+        let result = self.scan_from(key, count);
         self.session.reset()?;
-        Ok(found?)
+        Ok(result?)
     }
 }
 

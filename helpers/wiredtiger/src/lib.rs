@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc};
 #[cfg(test)]
 const ENGINES: [KeyValueEngine; 2] = [KeyValueEngine::Wiredtiger, KeyValueEngine::WiredtigerJ];
 
-/// What every engine does alike.
+/// Common behaviour of all engines.
 #[cfg(test)]
 #[path = "../../../crates/fstrial-kv/src/tests.rs"]
 mod tests;

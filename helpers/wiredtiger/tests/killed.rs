@@ -1,4 +1,4 @@
-//! A client that is killed, on WiredTiger where a write waits for the log.
+//! A client that is killed, on WiredTiger with writes that wait for the log.
 
 #[path = "../../../crates/fstrial-kv/tests/client/mod.rs"]
 mod client;

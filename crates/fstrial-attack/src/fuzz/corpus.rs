@@ -1,12 +1,12 @@
-//! What inputs are made from: the examples that ship, the words in them, and numbers that are hard to get right.
+//! Raw material of inputs: the shipped examples, the words in them, and error-prone numbers.
 
-use super::targets::{Examples, Target};
+use super::targets::{Examples, FuzzTarget};
 use crate::lab::workspace;
 use std::{collections::BTreeSet, fs};
 
 /// Longest word that is kept.
 const MAX_WORD: usize = 40;
-/// Longest file that is taken for an example.
+/// Longest file used as an example.
 const MAX_EXAMPLE: u64 = 512 << 10;
 
 /// Examples and words of one target.
@@ -18,7 +18,7 @@ pub(crate) struct Corpus {
 
 impl Corpus {
     /// The examples of a target, and the words in them.
-    pub(crate) fn of(target: &Target) -> Self {
+    pub(crate) fn of(target: &FuzzTarget) -> Self {
         let examples = match target.examples {
             Examples::Files(places) => files(places),
             Examples::Texts(texts) => texts.iter().map(|text| text.as_bytes().to_vec()).collect(),
@@ -33,14 +33,14 @@ impl Corpus {
     }
 }
 
-/// All files in folders of the workspace whose names end so, in the same order everywhere.
+/// All files in folders of the workspace with these suffixes, in the same order everywhere.
 pub(crate) fn files(places: &[(&str, &str)]) -> Vec<Vec<u8>> {
     let mut paths = BTreeSet::new();
     for (folder, ending) in places {
         let listing = fs::read_dir(workspace().join(folder)).into_iter().flatten().flatten();
         paths.extend(listing.map(|entry| entry.path()).filter(|path| {
             path.to_string_lossy().ends_with(ending)
-                && path.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_EXAMPLE)
+                && path.metadata().is_ok_and(|result| result.is_file() && result.len() <= MAX_EXAMPLE)
         }));
     }
     paths.into_iter().filter_map(|path| fs::read(path).ok()).collect()

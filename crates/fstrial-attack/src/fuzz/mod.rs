@@ -1,9 +1,9 @@
 //! Fuzz of everything that reads text or bytes from outside, in process, on the stable toolchain.
 //!
-//! Input N of a target is a function of the seed, the target's name and N, so whatever was found is found again. Worker
-//! processes (one for each processor) take turns over all targets, the same time for each, and say in a file in memory which
-//! input they are at: one that dies (no memory, no stack, an abort) or hangs gives its input away, and another worker goes
-//! on behind it.
+//! Input N of a target is a function of the seed, the target's name and N, so every finding is reproducible. Worker
+//! processes (one for each processor) take turns over all targets, the same time for each, and record their current
+//! input in a file in memory: one that dies (no memory, no stack, an abort) or hangs gives its input away, and another
+//! worker continues after it.
 
 pub(crate) mod corpus;
 mod mutate;
@@ -25,15 +25,15 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use targets::{TARGETS, Target};
+use targets::{FuzzTarget, TARGETS};
 pub(crate) use worker::{WorkerArgs, work};
 
 /// The exit code of a worker whose input takes too long.
 pub(crate) const TOO_SLOW: u8 = 77;
-/// How often a worker may die before nobody starts another one.
+/// Limit of worker deaths before none is started again.
 const DEATHS: usize = 40;
 
-/// How much, and where what is found goes.
+/// The amount, and the folder of findings.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
@@ -42,11 +42,11 @@ pub(crate) struct Options {
     pub(crate) findings: PathBuf,
     /// Only this target.
     pub(crate) target: Option<String>,
-    /// A fault that is planted in the parsers; its finding is not said.
+    /// A fault planted in the parsers; its finding is not reported.
     pub(crate) plant: Option<&'static str>,
 }
 
-/// What a worker is at: the target, and the number of the input of each target. In a file, so that it outlives it.
+/// Position of a worker: the target, and the number of the input of each target. In a file, so that it outlives it.
 pub(crate) struct Progress(File);
 
 impl Progress {
@@ -57,7 +57,7 @@ impl Progress {
 
     fn word(&self, index: usize) -> u64 {
         let mut bytes = [0; 8];
-        // What was never written is 0.
+        // Unwritten entries are 0.
         let _ = self.0.read_at(&mut bytes, index as u64 * 8);
         u64::from_le_bytes(bytes)
     }
@@ -85,7 +85,7 @@ impl Progress {
 }
 
 /// Input N of a target.
-pub(crate) fn input(seed: u64, target: &Target, corpus: &Corpus, number: u64) -> Vec<u8> {
+pub(crate) fn input(seed: u64, target: &FuzzTarget, corpus: &Corpus, number: u64) -> Vec<u8> {
     mutate::input(corpus, &mut Dice::new(seed, target.name, number))
 }
 
@@ -144,15 +144,15 @@ fn one_after_the_other(
             .arg("--findings")
             .arg(&options.findings)
             .args(options.target.iter().flat_map(|name| ["--target", name]))
-            // What a worker makes goes with this folder, however the worker ends.
+            // Files of a worker go with this folder, however the worker ends.
             .env("TMPDIR", folder.path())
             .envs(options.plant.map(|plant| ("FSTRIAL_PLANT", plant)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().expect("this program can be started");
-        let said = BufReader::new(child.stdout.take().expect("it is piped"));
-        for line in said.lines().map_while(Result::ok) {
+        let message = BufReader::new(child.stdout.take().expect("it is piped"));
+        for line in message.lines().map_while(Result::ok) {
             findings.extend(serde_json::from_str::<Finding>(&line));
         }
         let status = child.wait().expect("it is our child");
@@ -182,7 +182,7 @@ fn keep(options: &Options, target: usize, number: u64, how: &str) -> Finding {
 /// Writes a finding down, with the way to see it again.
 pub(crate) fn finding(
     folder: &Path,
-    target: &Target,
+    target: &FuzzTarget,
     seed: u64,
     number: u64,
     how: &str,
@@ -197,7 +197,7 @@ pub(crate) fn finding(
     }
 }
 
-/// Takes one input, of a number or from a file, with everything it says.
+/// Takes one input, of a number or from a file, with all its output.
 pub(crate) fn once(name: &str, seed: u64, number: u64, file: Option<&Path>) -> Result<(), String> {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.ok_or_else(|| {

@@ -1,13 +1,13 @@
-//! Makes inputs: an example that ships with some of it changed, the way that people, editors, broken disks and enemies
-//! change things. Without a look at what the program does with it, so what is changed must be likely to matter: words
-//! are replaced by words of the format, numbers by those at the edges.
+//! Makes inputs: a shipped example with some of it changed, the way that users, editors, broken disks and enemies
+//! change things. There is no feedback from the program, so the changes must be likely to matter: words are replaced by
+//! words of the format, numbers by those at the edges.
 
 use super::corpus::Corpus;
 use crate::dice::Dice;
 
 /// Longest input made.
 const MAX_BYTES: usize = 256 << 10;
-/// Numbers at edges, and texts that are taken for numbers.
+/// Numbers at edges, and texts that parse as numbers.
 const NUMBERS: [&str; 24] = [
     "0",
     "1",
@@ -34,7 +34,7 @@ const NUMBERS: [&str; 24] = [
     "inf",
     "0x7fffffffffffffff",
 ];
-/// Texts that mean something to somebody.
+/// Texts with a meaning to some parser.
 const PIECES: [&str; 28] = [
     "\0",
     "\n",
@@ -65,7 +65,7 @@ const PIECES: [&str; 28] = [
     "KiB",
     "\\u0000",
 ];
-/// What can be opened, and how it is closed.
+/// Opening brackets, and their closing ones.
 const NESTS: [(&str, &str); 6] =
     [("[", "]"), ("{", "}"), ("(", ")"), ("{\"a\":", "}"), ("x=[", "]"), ("[[a]]\n", "")];
 /// Deepest nest.
@@ -74,7 +74,7 @@ const DEPTHS: [usize; 4] = [3, 40, 130, 3000];
 /// An input.
 pub(crate) fn input(corpus: &Corpus, dice: &mut Dice) -> Vec<u8> {
     let mut made = dice.one_of(&corpus.examples).clone();
-    // A part of a long example: most of what is wrong shows in little, and little is fast.
+    // A part of a long example: most errors show in short ones, and those are fast.
     if made.len() > 2048 && dice.below(4) != 0 {
         let start = line_before(&made, dice.below(made.len()));
         let length = 64 + dice.below(2048);
@@ -143,9 +143,9 @@ fn change(made: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
     }
 }
 
-/// The nearest word of these characters behind a place; an empty one where there is none.
+/// The nearest word of these characters after a place; an empty one without any.
 fn word_at(made: &[u8], at: usize, of: impl Fn(u8) -> bool) -> (usize, usize) {
-    let Some(inside) = made[at..].iter().position(|byte| of(*byte)).map(|found| at + found) else {
+    let Some(inside) = made[at..].iter().position(|byte| of(*byte)).map(|result| at + result) else {
         return (at, at);
     };
     let start = made[..inside].iter().rposition(|byte| !of(*byte)).map_or(0, |before| before + 1);

@@ -1,7 +1,7 @@
-//! The one list of everything that reads text or bytes from outside, with what must hold of any input.
+//! The one list of all parsers of text or bytes from outside, with their invariants.
 //!
-//! A target is a function of bytes that panics if something is wrong. What was accepted must print itself and read back
-//! the same; an error must be one that can be shown.
+//! A target is a function of bytes that panics at an error. Accepted input must print and parse back the same; an error
+//! must be printable.
 
 use fstrial::cli::fuzzing as commands;
 use fstrial_device::{
@@ -42,19 +42,19 @@ use std::{
 };
 
 /// Something that reads input from outside.
-pub(crate) struct Target {
-    /// What it is called on the command line and in the folder of findings.
+pub(crate) struct FuzzTarget {
+    /// Its name on the command line and in the folder of findings.
     pub(crate) name: &'static str,
     /// Takes an input; panics if something is wrong.
     pub(crate) takes: fn(&[u8]),
-    /// Where its examples are: folders and files below the workspace, and texts.
+    /// Sources of its examples: folders and files below the workspace, and texts.
     pub(crate) examples: Examples,
 }
 
-/// What inputs are made from.
+/// Raw material of inputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Examples {
-    /// All files of these folders whose name ends so.
+    /// All files of these folders with this suffix.
     Files(&'static [(&'static str, &'static str)]),
     /// Words and lines.
     Texts(&'static [&'static str]),
@@ -62,12 +62,12 @@ pub(crate) enum Examples {
 
 use Examples::{Files as In, Texts};
 
-const fn target(name: &'static str, takes: fn(&[u8]), examples: Examples) -> Target {
-    Target { name, takes, examples }
+const fn target(name: &'static str, takes: fn(&[u8]), examples: Examples) -> FuzzTarget {
+    FuzzTarget { name, takes, examples }
 }
 
-/// Every parser of the workspace that takes what did not come from ourselves.
-pub(crate) const TARGETS: [Target; 40] = [
+/// Every parser of the workspace of foreign input.
+pub(crate) const TARGETS: [FuzzTarget; 40] = [
     target("trial", trial, In(&[("trials/agreement", ".toml"), ("claims", ".toml"), ("docs", ".md")])),
     target("claim", claim, In(&[("claims", ".toml")])),
     target("eras", eras, In(&[("claims", "eras.toml")])),
@@ -257,7 +257,7 @@ fn parses<T: FromStr<Err: Display>>(bytes: &[u8]) {
     }
 }
 
-/// What `fio` and `model` name is taken for the text of the file.
+/// Treats the names in `fio` and `model` as the text of the file.
 struct NamesAreTexts;
 
 fn refused(place: Box<TrialError>) -> NamedFileError {
@@ -283,7 +283,7 @@ fn trial(bytes: &[u8]) {
         Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick: false };
     match Trial::parse_with_files("trial.toml", &text(bytes), &mut NamesAreTexts, &MACHINE) {
         Ok(trial) => {
-            let again = Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted reads back");
+            let again = Trial::parse("again.toml", &trial.to_toml()).expect("accepted input parses again");
             assert_eq!(trial, again);
         }
         Err(error) => shown(&error),
@@ -306,7 +306,7 @@ fn claim(bytes: &[u8]) {
         match fitted.checked("claim.toml", &text) {
             Ok(trial) => {
                 let again =
-                    Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted reads back");
+                    Trial::parse("again.toml", &trial.to_toml()).expect("accepted input parses again");
                 assert_eq!(trial, again);
             }
             Err(error) => shown(&error),
@@ -326,7 +326,7 @@ fn workload(bytes: &[u8]) {
             Ok(workload) => {
                 let stored = serde_json::to_string(&workload).expect("it is plain data");
                 let again: fstrial_model::workload::Workload =
-                    serde_json::from_str(&stored).expect("what was settled reads back");
+                    serde_json::from_str(&stored).expect("settled input parses again");
                 assert_eq!(again, workload);
             }
             Err(error) => assert!(!error.problem.is_empty()),
@@ -363,8 +363,8 @@ fn device_model(bytes: &[u8]) {
     assert!(complete.iter().all(|done| done.at >= done.id * 1000));
 }
 
-/// What is understood is explained, and is written again so that it is understood. What fio
-/// would be given names no path but the arm's directory. What follows a NUL is what it includes.
+/// An accepted job is explained, and rewritten to an acceptable one. fio's input names no path but the arm's directory.
+/// Text after a NUL is the included file.
 fn fio_job(bytes: &[u8]) {
     let text = text(bytes);
     let (job, included) = text.split_once('\0').unwrap_or((&text, ""));
@@ -394,7 +394,7 @@ fn fio_job(bytes: &[u8]) {
             "{line}"
         );
     }
-    // Everything but the directory is what a user might have written.
+    // Everything but the directory is a possible user's text.
     understand("again.fio", &given, &host()).unwrap_or_else(|e| panic!("{}: {given}", e.message));
 }
 
@@ -413,7 +413,7 @@ fn is_a_measurement(picked: Result<f64, String>) {
     }
 }
 
-/// A rule over what a tool printed. The first line of the input is the rule, the rest is the output.
+/// A rule over a tool's output. The first line of the input is the rule, the rest is the output.
 fn metric_rule(bytes: &[u8]) {
     const TAKES: [Option<Take>; 6] =
         [None, Some(Take::Only), Some(Take::First), Some(Take::Last), Some(Take::Sum), Some(Take::P50)];
@@ -486,7 +486,7 @@ fn command_line(bytes: &[u8]) {
     commands::command_line(&text(bytes).replace('\0', " "));
 }
 
-/// A folder for targets that read files: in memory, where a worker is told so by `TMPDIR`.
+/// A folder for targets that read files: in memory, if a worker has `TMPDIR` set so.
 fn folder() -> PathBuf {
     thread_local! {
         static FOLDER: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };
@@ -546,7 +546,7 @@ fn ledger(bytes: &[u8]) {
     let _ = black_box(Ledger::open(&folder, 1).expect("room in memory").left_over());
 }
 
-/// A store that is damaged says so, or is read to the end.
+/// A damaged store is reported, or read to the end.
 fn store(bytes: &[u8]) {
     let file = folder().join("results.db");
     fs::write(&file, bytes).expect("room in memory");

@@ -1,4 +1,4 @@
-//! A process that takes inputs. It has a limit on its memory, a watchdog, and a hook that keeps what a panic says.
+//! A process that takes inputs. It has a limit on its memory, a watchdog, and a hook that keeps panic messages.
 
 use super::{Progress, TOO_SLOW, corpus::Corpus, finding, input, targets::TARGETS};
 use crate::table::Finding;
@@ -26,7 +26,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// Attempts at making a failing input smaller.
 const ATTEMPTS: usize = 400;
 
-/// What a worker is told.
+/// A worker's arguments.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[arg(long)]
@@ -45,21 +45,22 @@ pub(crate) struct WorkerArgs {
     target: Option<String>,
 }
 
-/// What the last panic said, and where.
+/// Message and place of the last panic.
 static SAID: Mutex<(String, String)> = Mutex::new((String::new(), String::new()));
 /// Counts up with every input.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Takes inputs until the time is over or there have been enough; prints what it finds.
+/// Takes inputs until the time is over or there have been enough; prints its findings.
 pub(crate) fn work(args: &WorkerArgs) {
     setrlimit(Resource::As, Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) })
         .expect("a limit can be lowered");
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let said = panic.payload();
-        let said = said.downcast_ref::<&str>().copied().or(said.downcast_ref::<String>().map(String::as_str));
-        let said = said.unwrap_or_default().chars().take(300).collect();
-        *SAID.lock().expect("nobody panics here") = (place, said);
+        let message = panic.payload();
+        let message =
+            message.downcast_ref::<&str>().copied().or(message.downcast_ref::<String>().map(String::as_str));
+        let message = message.unwrap_or_default().chars().take(300).collect();
+        *SAID.lock().expect("this thread never panics") = (place, message);
     }));
     thread::spawn(watch);
     let progress = Progress::open(&args.progress);
@@ -70,7 +71,7 @@ pub(crate) fn work(args: &WorkerArgs) {
     let corpora: BTreeMap<usize, Corpus> =
         chosen.iter().map(|target| (*target, Corpus::of(&TARGETS[*target]))).collect();
     // By place: one fault is one finding, however many inputs lead to it.
-    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    let mut result: BTreeMap<String, u64> = BTreeMap::new();
     let mut taken = 0;
     while taken < args.inputs && !chosen.is_empty() {
         for (target, corpus) in &corpora {
@@ -81,7 +82,7 @@ pub(crate) fn work(args: &WorkerArgs) {
             let turn_ends = Instant::now() + TURN;
             while Instant::now() < turn_ends && taken < args.inputs {
                 let number = progress.input(*target);
-                take(args, *target, corpus, number, &mut found);
+                take(args, *target, corpus, number, &mut result);
                 progress.set_input(*target, number + args.stride);
                 taken += 1;
             }
@@ -89,20 +90,20 @@ pub(crate) fn work(args: &WorkerArgs) {
     }
 }
 
-fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, found: &mut BTreeMap<String, u64>) {
+fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, result: &mut BTreeMap<String, u64>) {
     let target = &TARGETS[target];
     let mut bytes = input(args.seed, target, corpus, number);
     TAKEN.fetch_add(1, Ordering::Relaxed);
     let Some((place, _)) = fails(target.takes, &bytes) else { return };
-    let seen = found.entry(place.clone()).or_default();
+    let seen = result.entry(place.clone()).or_default();
     *seen += 1;
     if *seen > 1 {
         return;
     }
     bytes = smaller(target.takes, bytes, &place);
-    let said = fails(target.takes, &bytes).map(|(_, said)| said).unwrap_or_default();
+    let message = fails(target.takes, &bytes).map(|(_, message)| message).unwrap_or_default();
     let finding: Finding =
-        finding(&args.findings, target, args.seed, number, &format!("panics at {place}: {said}"), &bytes);
+        finding(&args.findings, target, args.seed, number, &format!("panics at {place}: {message}"), &bytes);
     let mut out = std::io::stdout().lock();
     let line = serde_json::to_string(&finding).expect("a finding is plain data");
     writeln!(out, "{line}").expect("the process that started this listens");
@@ -111,7 +112,7 @@ fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, found: &
 /// Place and words of the panic, if there is one.
 fn fails(takes: fn(&[u8]), bytes: &[u8]) -> Option<(String, String)> {
     panic::catch_unwind(AssertUnwindSafe(|| takes(bytes))).err()?;
-    Some(SAID.lock().expect("nobody panics here").clone())
+    Some(SAID.lock().expect("this thread never panics").clone())
 }
 
 /// Leaves parts away as long as it fails at the same place.
@@ -125,7 +126,7 @@ fn smaller(takes: fn(&[u8]), mut bytes: Vec<u8>, place: &str) -> Vec<u8> {
             TAKEN.fetch_add(1, Ordering::Relaxed);
             let mut shorter = bytes.clone();
             shorter.drain(at..bytes.len().min(at + part));
-            if fails(takes, &shorter).is_some_and(|(found, _)| found == place) {
+            if fails(takes, &shorter).is_some_and(|(result, _)| result == place) {
                 bytes = shorter;
             } else {
                 at += part;
@@ -137,8 +138,8 @@ fn smaller(takes: fn(&[u8]), mut bytes: Vec<u8>, place: &str) -> Vec<u8> {
 }
 
 /// Ends the process when an input takes too long.
-#[expect(clippy::exit, reason = "the thread that hangs cannot be asked")]
-#[expect(clippy::disallowed_methods, reason = "nothing tells that nothing happens")]
+#[expect(clippy::exit, reason = "the hung thread does not answer")]
+#[expect(clippy::disallowed_methods, reason = "nothing can signal that nothing happens")]
 fn watch() {
     let (mut last, mut since) = (0, Instant::now());
     loop {

@@ -28,7 +28,7 @@ use ways::{End, WAYS, Way};
 
 /// Flags that make a trial as small as filesystems allow.
 const SMALL: &str = "--duration 100ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB --threads 1";
-/// A freeze that there is time to kill somebody in.
+/// A freeze long enough to be hit by a kill.
 const FREEZE: &str = "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]";
 const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
     command = ['dd', 'if=/dev/zero', 'of=file', 'bs=1M', 'count=400', 'conv=fsync']\n\
@@ -42,10 +42,10 @@ const SERVER: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\ncomm
     start = ['sh', '-c', 'trap \"exit 0\" TERM; setsid sleep 1000 & touch {dir}/up; while :; do sleep 0.05; done']\n\
     [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
 
-/// An agent in namespaces of its own, which does not see the folders of the trial.
+/// An agent in private namespaces, which does not see the folders of the trial.
 const BOX: &str = "#!/bin/sh\nmkdir -p -m 700 {home} {images}\nexec unshare --mount --pid --net --uts --fork --mount-proc --propagation private sh -c '\
     mount -t tmpfs none {home} && mount -t tmpfs none {images} && cd / && exec {program} agent --home {there}'\n";
-/// The kind of trial with a place, which has a home of its own to clean.
+/// The kind of trial with a place, which has a separate home to clean.
 const AT_A_PLACE: &str = "place";
 
 /// Trials in guests.
@@ -57,7 +57,7 @@ fn kernels() -> PathBuf {
     workspace().join(target).join("tmp/kernels")
 }
 
-/// A kind of trial: what it is called, the words, and after what event it is interesting.
+/// A kind of trial: its name, the arguments, and the event after which it is interesting.
 struct Kind {
     name: &'static str,
     words: &'static str,
@@ -145,7 +145,7 @@ const fn kind(name: &'static str, words: &'static str, stage: &'static str) -> K
     Kind { name, words, stage }
 }
 
-/// How much, and of what.
+/// Number and kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
@@ -161,7 +161,7 @@ pub(crate) fn attack(subject: &Subject, options: &Options) -> Area {
         area.skip("all", "needs root and loop devices");
         return area.finish();
     }
-    let place = Place::new(subject);
+    let place = KillSite::new(subject);
     let mut kinds: Vec<&Kind> =
         KINDS.iter().filter(|kind| subject.only.as_deref().is_none_or(|only| only == kind.name)).collect();
     let has_guests = find("qemu-system-x86_64").is_some() && kernels().join("6.1/release").exists();
@@ -193,7 +193,7 @@ pub(crate) fn attack(subject: &Subject, options: &Options) -> Area {
         let result = result.unwrap_or_else(|_| Err("the attack itself failed".into()));
         let again = format!("cargo xtask attack kills --kills {} --seed {}", number + 1, options.seed);
         area.tried(&case, result, &again);
-        // One is enough where it was planted; many are one fault.
+        // One is enough for a planted fault; many are the same.
         if area.findings.len() > if subject.plant.is_some() { 0 } else { 20 } {
             break;
         }
@@ -201,14 +201,14 @@ pub(crate) fn attack(subject: &Subject, options: &Options) -> Area {
     area.finish()
 }
 
-/// Where trials are killed: one lab for all, one with its home below `/mnt`, and a disk.
-struct Place {
+/// Places of killed trials: one lab for all, one with its home below `/mnt`, and a disk.
+struct KillSite {
     lab: Lab,
     below_mnt: Option<Lab>,
     disk: Disk,
 }
 
-impl Place {
+impl KillSite {
     fn new(subject: &Subject) -> Self {
         let prepare = |lab: Lab| {
             let link = || symlink(kernels(), lab.home().join("kernels"));
@@ -290,11 +290,11 @@ impl Place {
         if !clean {
             let left = left(lab, &traces);
             traces.take_down();
-            let said = cleaned.map(|ended| format!("{} {}", ended.status, ended.last_words()));
+            let message = cleaned.map(|ended| format!("{} {}", ended.status, ended.last_words()));
             return Err(format!(
                 "{moment}: left after clean: {left:?} {:?}; clean: {}",
                 lab.ledger(),
-                said.unwrap_or_default()
+                message.unwrap_or_default()
             ));
         }
         if self.disk.settings() != settings {
@@ -307,7 +307,7 @@ impl Place {
     }
 }
 
-/// What a trial of this lab has left on the host.
+/// Leftovers of a trial of this lab on the host.
 fn left(lab: &Lab, traces: &Traces) -> Vec<String> {
     let mut left = traces.left();
     for folder in ["images", "dirs/a", "dirs/b"] {
@@ -329,7 +329,7 @@ fn events(child: &mut std::process::Child) -> Receiver<String> {
     events
 }
 
-/// Waits for a random moment, and says which.
+/// Waits for a random moment, and returns its name.
 fn wait(events: &Receiver<String>, kind: &Kind, dice: &mut Dice) -> String {
     let (nth, delay) = match kind.stage {
         "" => (dice.below(24), Duration::from_millis(dice.below(250) as u64)),
@@ -354,15 +354,15 @@ fn wait(events: &Receiver<String>, kind: &Kind, dice: &mut Dice) -> String {
     format!("{delay:.0?} after event {seen} {last}")
 }
 
-/// What was committed is whole.
+/// Committed data are complete.
 fn check_store(path: &Path) -> Result<(), String> {
-    if !fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+    if !fs::metadata(path).is_ok_and(|matched| matched.len() > 0) {
         return Ok(());
     }
     // Killed in a commit: a writer takes that back.
     let store = Store::open(path).map_err(|error| format!("the store does not open: {error}"))?;
-    let found = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
-    if found.is_empty() { Ok(()) } else { Err(format!("the store is damaged: {found:?}")) }
+    let matched = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
+    if matched.is_empty() { Ok(()) } else { Err(format!("the store is damaged: {matched:?}")) }
 }
 
 /// The standard streams of a command that is to be killed.

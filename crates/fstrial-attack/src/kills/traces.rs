@@ -1,5 +1,5 @@
-//! What a trial has had on the host, seen while it ran: its processes, loop and zram devices, groups. Afterwards none of
-//! that may be there. Others use the machine, so only what was seen to be this trial's is looked for.
+//! Resources of a trial on the host, observed while it ran: its processes, loop and zram devices, groups. Afterwards
+//! none of them may exist. The machine is shared, so only resources seen to be this trial's are checked.
 
 use crate::lab::{Lab, names_in, number, sysfs};
 use fstrial_stack::{
@@ -21,12 +21,12 @@ use std::{
 
 /// A process number that is certainly free.
 const NOBODY: u32 = u32::MAX - 1;
-/// How often somebody looks.
+/// Interval of the observation.
 const EVERY: Duration = Duration::from_millis(15);
 
 #[derive(Debug, Default, Clone)]
 struct Seen {
-    /// With the time they started, which tells a number that was given again.
+    /// With their start times, which distinguish recycled numbers.
     processes: BTreeSet<(u32, u64)>,
     loops: BTreeSet<String>,
     /// With their disk sequence number.
@@ -34,7 +34,7 @@ struct Seen {
     groups: BTreeSet<PathBuf>,
 }
 
-/// What a trial has had; while it runs, a thread looks.
+/// Resources of a trial; a thread observes them while it runs.
 pub(super) struct Traces {
     seen: Arc<Mutex<Seen>>,
     ending: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Begins to look at what a command of a lab has.
+    /// Begins to observe a command of a lab.
     pub(super) fn of(command: u32, lab: &Lab) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let ending = Arc::new(AtomicBool::new(false));
@@ -51,7 +51,7 @@ impl Traces {
         let (into, ends, below) = (Arc::clone(&seen), Arc::clone(&ending), root.clone());
         let thread = thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
-                into.lock().expect("nobody panics here").look(command, &below, &ledger);
+                into.lock().expect("this thread never panics").look(command, &below, &ledger);
                 crate::child::pause(EVERY);
             }
         });
@@ -71,9 +71,9 @@ impl Traces {
         }
     }
 
-    /// What is still there.
+    /// Remaining resources.
     pub(super) fn left(&self) -> Vec<String> {
-        let seen = self.seen.lock().expect("nobody panics here").clone();
+        let seen = self.seen.lock().expect("this thread never panics").clone();
         let mut left = Vec::new();
         for (pid, started) in &seen.processes {
             if started_at(*pid) == Some(*started) {
@@ -109,10 +109,10 @@ impl Traces {
         left
     }
 
-    /// Takes down what the program did not, so that the attack leaves nothing behind either: thaws what is frozen, and
-    /// removes devices, by a ledger of its own.
+    /// Takes down the program's leftovers, so that the attack leaves nothing behind either: thaws frozen filesystems,
+    /// and removes devices, by a separate ledger.
     pub(super) fn take_down(&self) {
-        let seen = self.seen.lock().expect("nobody panics here").clone();
+        let seen = self.seen.lock().expect("this thread never panics").clone();
         let folder = tempfile::tempdir().expect("a folder can be made");
         let ledger = Ledger::open(folder.path(), NOBODY).expect("a folder that is ours");
         for device in &seen.loops {
@@ -122,7 +122,7 @@ impl Traces {
             {
                 let filesystem = filesystem.to_owned().try_into().expect("a name of the kernel's");
                 let thaw = Undo::Thaw { disk: disk.clone(), filesystem };
-                // What lies on it is not known: two of the three fail.
+                // The kind of device on it is unknown: two of the three fail.
                 let _ = ledger.write(thaw).map(|_| ledger.thaw());
             }
         }
@@ -144,10 +144,10 @@ impl Traces {
         });
     }
 
-    /// Mounts, in whatever namespace, of what it had.
+    /// Mounts of its devices, in any namespace.
     fn mounts(&self, seen: &Seen) -> Vec<String> {
         let mut namespaces = BTreeSet::new();
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let root = self.root.display().to_string();
         for pid in names_in(Path::new("/proc")).into_iter().filter(|name| name.parse::<u32>().is_ok()) {
             let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { continue };
@@ -159,9 +159,9 @@ impl Traces {
                 line.contains(&root)
                     || line.split(' ').any(|word| seen.loops.contains(word) && loop_is_ours(word, &self.root))
             };
-            found.extend(table.lines().filter(is_ours).map(|line| format!("mount seen by {pid}: {line}")));
+            result.extend(table.lines().filter(is_ours).map(|line| format!("mount seen by {pid}: {line}")));
         }
-        found
+        result
     }
 }
 
@@ -228,7 +228,7 @@ fn children_of(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Everything a process has started, and what that has.
+/// All descendants of a process, and their resources.
 pub(super) fn descendants(pid: u32) -> Vec<u32> {
     let mut all = children_of(pid);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The ways to end a trial that nobody asked for.
+//! Forced ends of a trial.
 
 use super::{
     plain,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Who is hit by what.
+/// The signal and its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Coordinator,
@@ -60,12 +60,12 @@ pub(super) const WAYS: [Way; 15] = [
     DeviceServerStopped,
 ];
 
-/// How it should end.
+/// The expected end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// In order: nothing is left, even before `clean`.
     Polite,
-    /// At once: `clean` puts right what is left.
+    /// Immediately: `clean` removes the leftovers.
     Killed,
 }
 
@@ -77,13 +77,13 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// What it complained of.
+    /// Its complaints.
     pub(super) fn complaint(&mut self) -> String {
-        let mut said = String::new();
+        let mut message = String::new();
         if let Some(stderr) = self.child.stderr.take() {
-            let _ = stderr.take(4096).read_to_string(&mut said);
+            let _ = stderr.take(4096).read_to_string(&mut message);
         }
-        said.lines().take(3).collect::<Vec<_>>().join(" / ")
+        message.lines().take(3).collect::<Vec<_>>().join(" / ")
     }
 }
 
@@ -115,7 +115,7 @@ impl Way {
         }
     }
 
-    /// Hits the process that is there at this moment; says who was.
+    /// Signals the process that exists at this moment; returns its description.
     pub(super) fn strike(self, started: &mut Started) -> String {
         let command = started.child.id();
         let outer = worker_of(command);
@@ -177,7 +177,7 @@ impl Way {
         format!("worker {outer:?}, inner {inner:?}")
     }
 
-    /// Whether a command that was hit so may end so.
+    /// True if a command may end in this way after such a signal.
     pub(super) fn may_end_so(self, status: ExitStatus) -> bool {
         match self {
             Coordinator | Everything | WorkerStoppedThenKill => status.signal() == Some(9),

@@ -93,11 +93,11 @@ pub(super) fn option(lab: &Lab, option: &str) -> Result<(), String> {
 fn refused(lab: &Lab, disk: &Disk, words: &str) -> Result<(), String> {
     let before = disk.sum()?;
     let words = format!("{WORDS} {}", words.replace("{disk}", &disk.path));
-    let said = said_no(&lab.run(&words));
+    let message = said_no(&lab.run(&words));
     if disk.sum()? != before {
-        return Err(format!("the disk was overwritten; {said:?}"));
+        return Err(format!("the disk was overwritten; {message:?}"));
     }
-    said
+    message
 }
 
 const ERASE: &str = "--device disk --erase {disk} --erase-signature ext4";
@@ -106,11 +106,11 @@ fn blank(lab: &Lab) -> Result<Disk, String> {
     lab.disk("disk.img", MIB)
 }
 
-/// What is refused below is not refused for being too small, or for anything else that all of them have.
+/// The refusals below are not due to the size, or another common property.
 fn blank_is_taken(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
     let mut last = String::new();
-    // Somebody who looks for a free loop device has each of them open for a moment.
+    // A search for a free loop device has each of them open for a moment.
     let is_taken = child::eventually(Duration::from_secs(10), || {
         let ended = lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path)));
         last = format!("{}: {}", ended.status, ended.last_words());
@@ -151,15 +151,15 @@ fn mount(lab: &Lab, device: &str) -> Result<Undone, String> {
     Ok(mounted)
 }
 
-/// The command is refused, and a file on what is mounted is still there.
+/// The command is refused, and a file on the mounted filesystem is still there.
 fn refused_and_kept(lab: &Lab, disk: &Disk) -> Result<(), String> {
-    let said = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
+    let message = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
     let dropped = fs::write("/proc/sys/vm/drop_caches", "2");
     let kept = fs::read_to_string(lab.path("point/precious"));
     if kept.as_deref().ok() != Some("data") {
-        return Err(format!("the file on it is gone: {kept:?}, {dropped:?}; {said:?}"));
+        return Err(format!("the file on it is gone: {kept:?}, {dropped:?}; {message:?}"));
     }
-    said
+    message
 }
 
 fn mounted(lab: &Lab, _: &[&str]) -> Result<(), String> {
@@ -181,21 +181,21 @@ fn mounted_elsewhere(lab: &Lab) -> Result<(), String> {
     command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = command.spawn().map_err(skipped)?;
     let mut out = BufReader::new(holder.stdout.take().expect("it is piped"));
-    let mut said = String::new();
-    let heard = out.read_line(&mut said);
-    if said != "mounted\n" {
+    let mut message = String::new();
+    let received = out.read_line(&mut message);
+    if message != "mounted\n" {
         let _ = holder.wait();
-        return Err(skipped(format!("no mount in a namespace: {heard:?}")));
+        return Err(skipped(format!("no mount in a namespace: {received:?}")));
     }
     let refusal = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
     let dropped = fs::write("/proc/sys/vm/drop_caches", "2");
-    let told = holder.stdin.take().map(|mut line| line.write_all(b"\n"));
+    let reported = holder.stdin.take().map(|mut line| line.write_all(b"\n"));
     let mut kept = String::new();
     let read = out.read_line(&mut kept);
     let _ = holder.wait();
     if kept != "data\n" {
         return Err(format!(
-            "the file on it is gone: {kept:?}, {read:?}, {dropped:?}, {told:?}; {refusal:?}"
+            "the file on it is gone: {kept:?}, {read:?}, {dropped:?}, {reported:?}; {refusal:?}"
         ));
     }
     refusal
@@ -256,17 +256,17 @@ fn open_by_another_node(lab: &Lab) -> Result<(), String> {
 /// A process that has it mapped, and its descriptor closed.
 fn mapped(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
-    // Python keeps a descriptor of its own for each map; that is closed, too.
+    // Python keeps a separate descriptor for each map; that is closed, too.
     let script = "import mmap, os, sys\nf = os.open(sys.argv[1], os.O_RDWR)\nm = mmap.mmap(f, 4096)\n\
                   os.closerange(3, 256)\nprint('mapped', flush=True)\nsys.stdin.readline()\nm[:1]";
     let mut command = child::command("python3");
     command.args(["-c", script, &disk.path]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = command.spawn().map_err(skipped)?;
     // A line may come in pieces.
-    let mut said = String::new();
+    let mut message = String::new();
     let mut out = BufReader::new(holder.stdout.take().expect("it is piped"));
-    let result = match out.read_line(&mut said) {
-        Ok(_) if said == "mapped\n" => refused(lab, &disk, ERASE),
+    let result = match out.read_line(&mut message) {
+        Ok(_) if message == "mapped\n" => refused(lab, &disk, ERASE),
         other => Err(skipped(format!("nothing was mapped: {other:?}"))),
     };
     drop(holder.stdin.take());
@@ -307,9 +307,9 @@ fn array_member(lab: &Lab) -> Result<(), String> {
         std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(at)).map_err(|e| e.to_string())?;
         file.write_all(&block).map_err(|e| e.to_string())?;
     }
-    let found = child::tool("wipefs", &["--noheadings", "--output", "TYPE", &disk.path])?;
-    if !found.contains("linux_raid_member") {
-        return Err(skipped(format!("no signature of an array could be made: {found}")));
+    let matched = child::tool("wipefs", &["--noheadings", "--output", "TYPE", &disk.path])?;
+    if !matched.contains("linux_raid_member") {
+        return Err(skipped(format!("no signature of an array could be made: {matched}")));
     }
     refused(lab, &disk, "--device disk --erase {disk} --erase-signature linux_raid_member")
 }

@@ -50,7 +50,7 @@ fn through_a_link(lab: &Lab, words: &str) -> Result<(), String> {
     said_no(&ended)
 }
 
-/// What is refused below works where nothing is in the way.
+/// The refused output below works without an obstacle.
 fn written(lab: &Lab, words: &str) -> Result<(), String> {
     lab.with_trials()?;
     let file = lab.path("new");

@@ -1,5 +1,5 @@
-//! Ledgers and homes that somebody else has written: nothing outside may be changed by them, and one bad entry must not
-//! keep the others from being undone.
+//! Foreign ledgers and homes: they must not cause changes outside, and one bad entry must not keep the others from
+//! being undone.
 
 use super::Case;
 use crate::{
@@ -94,7 +94,7 @@ fn at_the_start(lab: &Lab) -> Result<(), String> {
     ended.fault().map_or(Ok(()), Err)
 }
 
-/// Only settings that the program changes are put back.
+/// Only settings that the program changes are restored.
 fn other_attribute(lab: &Lab) -> Result<(), String> {
     let disk = lab.disk("disk.img", 8)?;
     let attribute = crate::lab::sysfs(&disk.path).join("queue/max_sectors_kb");
@@ -131,7 +131,7 @@ fn other_group(lab: &Lab) -> Result<(), String> {
     if lab.path("dirs/a").is_dir() { Ok(()) } else { Err("a folder that is not a group was removed".into()) }
 }
 
-/// A device that somebody has added and not yet set up, long after the process that wrote the entry has died.
+/// A device that another process added and has not set up yet, long after the author of the entry has died.
 fn other_zram(lab: &Lab) -> Result<(), String> {
     let control = Path::new("/sys/class/zram-control");
     let existing: Vec<String> = crate::lab::names_in(Path::new("/sys/block"))
@@ -151,7 +151,7 @@ fn other_zram(lab: &Lab) -> Result<(), String> {
     if is_there { Ok(()) } else { Err("it was removed".into()) }
 }
 
-/// A folder that is to be deleted, written down next to what cannot be read.
+/// A folder to be deleted, in an entry next to an unreadable one.
 fn good_entry(lab: &Lab) -> std::path::PathBuf {
     let folder = lab.path("dirs/a/fstrial-run-7");
     fs::create_dir_all(&folder).expect("a folder can be made");
@@ -159,7 +159,7 @@ fn good_entry(lab: &Lab) -> std::path::PathBuf {
     folder
 }
 
-/// The others are undone, and the end says that not everything was.
+/// The others are undone, and the exit code reports the incomplete undo.
 fn others_are_undone(lab: &Lab, folder: &Path) -> Result<(), String> {
     let ended = cleaned(lab)?;
     if folder.exists() {
@@ -189,7 +189,7 @@ fn not_believed(lab: &Lab, spoil: fn(&Path) -> std::io::Result<()>) -> Result<()
     spoil(&lab.home()).map_err(|e| e.to_string())?;
     let ended = cleaned(lab)?;
     if !folder.exists() {
-        return Err("a ledger that somebody else may write was believed".into());
+        return Err("a ledger writable by others was trusted".into());
     }
     if ended.code() == Some(0) { Err("it ended as if all were well".into()) } else { Ok(()) }
 }
@@ -210,14 +210,14 @@ fn links_in_the_home(lab: &Lab) -> Result<(), String> {
     ended.fault().map_or(Ok(()), Err)
 }
 
-/// A trial in a process namespace of its own: its process numbers mean nothing here, but it is alive.
+/// A trial in a separate process namespace: its process numbers mean nothing here, but it is alive.
 fn another_namespace(lab: &Lab) -> Result<(), String> {
     let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=4MiB --threads 1 --duration 30s \
                  --rounds 2 --budget 1m --json --no-page";
     let mut command = lab.behind(&["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"], words);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.map_err(super::skipped)?;
-    // Arms are looked at first, in folders of a moment; that of a run is there for half a minute.
+    // Arms are inspected first, in short-lived folders; that of a run is there for half a minute.
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let result = match lines.find(|line| line.contains(r#""stage":"load""#)) {
         None => Err(super::skipped("no trial could be started in a process namespace")),
@@ -233,7 +233,7 @@ fn another_namespace(lab: &Lab) -> Result<(), String> {
     };
     let _ = child.kill();
     let _ = child.wait();
-    // What it was doing is its own to take down, and nobody else knows that it is dead.
+    // It takes down its work itself, and its death is unknown to others.
     for name in ["dirs/a", "dirs/b"] {
         child::eventually(Duration::from_secs(5), || {
             fs::remove_dir_all(lab.path(name)).is_ok() || !lab.path(name).exists()

@@ -1,4 +1,4 @@
-//! Programs under test that mean harm: what they leave must not keep the home from being used, and they reach nobody outside.
+//! Hostile programs under test: their leftovers must not make the home unusable, and they reach no process outside.
 
 use super::{Case, skipped};
 use crate::{child, lab::Lab};
@@ -72,7 +72,7 @@ fn leaves(lab: &Lab, script: &str) -> Result<(), String> {
     }
 }
 
-/// A folder that everybody may look into, where daemons have what they listen on.
+/// A world-readable folder, like those of daemons' sockets.
 fn public() -> Result<tempfile::TempDir, String> {
     let folder = tempfile::Builder::new().prefix("fstrial-attack-").tempdir_in("/tmp").map_err(skipped)?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(skipped)?;
@@ -88,12 +88,12 @@ fn fifo(lab: &Lab) -> Result<(), String> {
     let path = folder.path().join("fifo");
     child::tool("mkfifo", &[&path.display().to_string()]).map_err(skipped)?;
     open_to_all(&path)?;
-    // Open for both, so that nobody waits; without blocking, so that we do not either.
+    // Open for both, so that neither waits; without blocking, so that we do not either.
     let opened = File::options().read(true).write(true).custom_flags(0o4000).open(&path);
     let mut listener = opened.map_err(skipped)?;
     leaves(lab, &format!("echo hello > {}; :", path.display()))?;
     match listener.read(&mut [0; 8]) {
-        Ok(1..) => Err("what it wrote came out".into()),
+        Ok(1..) => Err("its output came out".into()),
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use super::{Request, Time};
 use fstrial_model::device_model::Cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A write cache and what waits for it.
+/// A write cache and the requests that wait for it.
 #[derive(Debug)]
 pub(super) struct WriteCache {
     size: u64,
@@ -30,7 +30,7 @@ pub(super) struct CachedWrite {
     pub(super) latency: Time,
 }
 
-/// What can go on.
+/// Requests released by a write-out.
 #[derive(Debug, Default)]
 pub(super) struct ReleasedWork {
     pub(super) flushes: Vec<u64>,
@@ -51,7 +51,7 @@ impl WriteCache {
         }
     }
 
-    /// Takes a write if there is room and nobody waits before it; else it waits.
+    /// Takes a write if there is room and no other waits before it; else it waits.
     pub(super) fn take(&mut self, id: u64, request: Request) -> Option<CachedWrite> {
         // A write larger than the whole cache passes when the cache is empty.
         let fits = self.used + request.length <= self.size || self.used == 0;
@@ -70,12 +70,12 @@ impl WriteCache {
         CachedWrite { id, serial, request, latency: self.latency }
     }
 
-    /// Says of how many parts a write in the cache consists.
+    /// Sets the number of parts of a write in the cache.
     pub(super) fn parts(&mut self, serial: u64, parts: usize) {
         self.dirty.get_mut(&serial).expect("it is in the cache").1 = parts;
     }
 
-    /// Whether a flush must wait for something; then it is remembered.
+    /// True if a flush must wait; it is then remembered.
     pub(super) fn must_wait(&mut self, id: u64) -> bool {
         if self.dirty.is_empty() || !self.is_volatile {
             return false;
@@ -84,7 +84,7 @@ impl WriteCache {
         true
     }
 
-    /// Whether somebody waits for writes to be written out.
+    /// True if requests wait for the write-out.
     pub(super) fn is_urgent(&self) -> bool {
         !self.flushes.is_empty() || !self.no_room.is_empty()
     }

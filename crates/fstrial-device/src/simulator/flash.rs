@@ -1,9 +1,9 @@
-//! Flash that is erased in blocks: which pages are valid, and what it costs to get erased ones.
+//! Flash that is erased in blocks: the valid pages, and the cost of erasing.
 //!
-//! Pages of 4 KiB are written one after the other into an erased block; a page that is written again or discarded leaves
-//! its old place invalid. When erased blocks run out, the block with the fewest valid pages is taken (greedy), its valid
-//! pages are rewritten, and it is erased. Every write waits while that goes on. There is no collection in idle time,
-//! no wear and no hot and cold separation.
+//! Pages of 4 KiB are written one after the other into an erased block; a page that is written again or discarded
+//! leaves its old place invalid. When erased blocks run out, the block with the fewest valid pages is chosen (greedy),
+//! its valid pages are rewritten, and it is erased. All writes wait for this. There is no garbage collection in idle
+//! time, no wear and no separation of hot and cold data.
 
 use super::{Time, service::to_nanos};
 use fstrial_model::device_model::{Flash, SMALL_REQUEST};
@@ -14,13 +14,13 @@ const NOWHERE: u32 = u32::MAX;
 /// Erased blocks that are kept for collecting.
 const KEPT: usize = 1;
 
-/// What lies where.
+/// Mapping of pages to places.
 #[derive(Debug)]
 pub(super) struct FlashState {
     pages_in_block: u32,
-    /// Where each page of the device lies.
+    /// Place of each page of the device.
     place_of: Vec<u32>,
-    /// Which page of the device lies in each place.
+    /// Page of the device in each place.
     page_in: Vec<u32>,
     valid: Vec<u32>,
     /// Blocks that are full, by valid pages.
@@ -44,7 +44,7 @@ impl FlashState {
         let pages = size.div_ceil(PAGE);
         let pages_in_block = flash.erase_block.0 / PAGE;
         let with_spare = to_nanos(pages as f64 * (1.0 + flash.spare.fraction()));
-        // Two more than the spare says: the one that is written to and the one that is kept.
+        // Two more than the spare: the block being written and the one kept.
         let blocks = with_spare.div_ceil(pages_in_block) + 2;
         let number = |n: u64| u32::try_from(n).expect("a modelled device has less than 2^32 pages");
         Self {
@@ -121,7 +121,7 @@ impl FlashState {
         self.written.1 += 1;
     }
 
-    /// Goes on in an erased block, collecting until there is one to spare.
+    /// Continues in an erased block, collecting until there is one to spare.
     fn open_block(&mut self) -> Time {
         self.next_block();
         let mut cost = 0;
@@ -185,7 +185,7 @@ mod tests {
         FlashState::new(&flash, SIZE)
     }
 
-    /// Every page lies in one place, and the counts are those of the places.
+    /// Every page is in one place, and the counts match the places.
     fn check(state: &FlashState) {
         for (page, place) in state.place_of.iter().enumerate().filter(|(_, place)| **place != NOWHERE) {
             assert_eq!(state.page_in[*place as usize] as usize, page);

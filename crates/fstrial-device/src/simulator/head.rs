@@ -1,15 +1,15 @@
-//! A head over a platter: how long it takes to reach a place, from where it is and where the platter is.
+//! A head over a platter: the time to reach a place from the position of the head and the platter.
 //!
-//! Seek time grows with the square root of the distance between that to the next track and that across the disk (the
-//! long-standing approximation for short and medium distances; Ruemmler and Wilkes, An introduction to disk drive
+//! Seek time grows with the square root of the distance, between the time to the next track and that across the disk
+//! (the long-standing approximation for short and medium distances; Ruemmler and Wilkes, An introduction to disk drive
 //! modeling, IEEE Computer 27(3), 1994). Tracks get shorter from the beginning of the device to its end, as the
-//! bandwidth does. Places are counted in rotations from the beginning: with a bandwidth r(x) = r₀ − k·x,
-//! N(x) = ∫ dx / (r(x)·T) = −ln(1 − k·x/r₀) / (k·T).
+//! bandwidth does. Places are counted in rotations from the beginning: with a bandwidth r(x) = r₀ − k·x, N(x) = ∫ dx /
+//! (r(x)·T) = −ln(1 − k·x/r₀) / (k·T).
 
-use super::{Time, part::Part, service::to_nanos};
+use super::{Time, part::RequestPart, service::to_nanos};
 use fstrial_model::device_model::Disk;
 
-/// Where the head is.
+/// Position of the head.
 #[derive(Debug)]
 pub(super) struct Head {
     /// Time of a rotation, in ns.
@@ -26,7 +26,7 @@ pub(super) struct Head {
     at: u64,
     /// When that was.
     since: Time,
-    /// Whether the last part was a read, after which it reads ahead.
+    /// True if the last part was a read, after which it reads ahead.
     reads_ahead: bool,
 }
 
@@ -63,7 +63,7 @@ impl Head {
     }
 
     /// The time until its first byte is at hand, in ns: move, and wait for the platter.
-    pub(super) fn reach(&self, now: Time, part: &Part) -> Time {
+    pub(super) fn reach(&self, now: Time, part: &RequestPart) -> Time {
         if let Some(ready) = self.in_buffer(part) {
             return ready.saturating_sub(now);
         }
@@ -79,19 +79,19 @@ impl Head {
         };
         let arrives = now as f64 + seek;
         let behind = (to - arrives / self.turn_ns).rem_euclid(1.0);
-        // What is just under the head must not come out as a whole rotation for a rounding error.
+        // A rounding error must not turn a part just under the head into a whole rotation.
         let behind = if behind > 1.0 - 1e-6 { 0.0 } else { behind };
         to_nanos(seek + behind * self.turn_ns)
     }
 
-    /// Whether a part goes on where the last one ended and was there by then, so that the head just goes on: what the
-    /// drive's electronics take for a request is in the way of the next one only if that comes late.
-    fn goes_on(&self, part: &Part) -> bool {
+    /// True if a part starts at the end of the last one and arrived by then, so that the head just continues: the
+    /// drive's overhead per request delays the next request only if that comes late.
+    fn goes_on(&self, part: &RequestPart) -> bool {
         part.offset == self.at && part.came <= self.since
     }
 
-    /// When a part that follows the last read is in the buffer of what was read ahead.
-    fn in_buffer(&self, part: &Part) -> Option<Time> {
+    /// Time at which a part that follows the last read is in the read-ahead buffer.
+    fn in_buffer(&self, part: &RequestPart) -> Option<Time> {
         let follows = part.offset >= self.at && part.offset + part.length <= self.at + self.read_ahead;
         if part.is_write || !self.reads_ahead || !follows {
             return None;
@@ -100,13 +100,13 @@ impl Head {
     }
 
     /// Does a part: the time it takes from now, in ns.
-    pub(super) fn work(&mut self, now: Time, part: &Part) -> Time {
+    pub(super) fn work(&mut self, now: Time, part: &RequestPart) -> Time {
         let ready = self.in_buffer(part);
         let took = match ready {
             // Read ahead already, or about to be: the platter has gone on all the time.
             Some(ready) => {
                 let end = ready + to_nanos(self.transfer(part.offset, part.length));
-                // The buffer holds no more than that: after a pause the platter has waited for it to empty.
+                // The buffer holds no more: after a pause the platter has waited for it to empty.
                 let buffer = to_nanos(self.read_ahead as f64 / self.outer);
                 self.since = end.max(now.saturating_sub(buffer));
                 end.saturating_sub(now)

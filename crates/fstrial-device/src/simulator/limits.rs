@@ -1,12 +1,12 @@
-//! What is granted over all requests: when the next one may pass. Requests are spaced evenly, as providers shape them:
-//! nothing is saved up while a device is idle but the credits of a burst.
+//! Limits over all requests: the time at which the next one may pass. Requests are spaced evenly, as providers shape
+//! them: an idle device saves nothing up except burst credits.
 
 use super::{Time, service::to_nanos};
 use fstrial_model::device_model::Limits;
 
 const SECOND_NS: f64 = 1e9;
 
-/// Says when requests may pass, in the order in which they come.
+/// Grants passage to requests in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Grant {
     limits: Limits,
@@ -52,7 +52,7 @@ impl Grant {
         let earned = (at_ns - self.credits_at as f64).max(0.0) / SECOND_NS * iops;
         self.credits = (self.credits + earned).min(most as f64);
         self.credits_at = to_nanos(at_ns);
-        // Taken in any case: what the slower rate earns is spent on it, or every other request would be a burst.
+        // Taken in any case: the slower rate's earnings are spent on it, or every other request would be a burst.
         let has_credits = self.credits >= cost;
         self.credits -= cost;
         if has_credits { f64::from(burst) } else { iops }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use fstrial_model::units::{Bandwidth, Bytes};
 
-    /// Times at which requests pass that all come at once.
+    /// Times at which simultaneous requests pass.
     fn passing(limits: Limits, bytes: u64, count: usize) -> Vec<Time> {
         let mut grant = Grant::of(Some(&limits));
         (0..count).map(|_| grant.at(0, bytes)).collect()

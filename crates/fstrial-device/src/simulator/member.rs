@@ -1,22 +1,22 @@
 //! One member of a device: a queue, and either places that work side by side (flash) or one head over a platter.
 
-use super::{Time, flash::FlashState, head::Head, part::Part, service::Timing};
+use super::{Time, flash::FlashState, head::Head, part::RequestPart, service::Timing};
 use fstrial_model::device_model::DeviceModel;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
-/// Requests that flash works on at a time, if the model does not say.
+/// Default number of requests that flash serves concurrently.
 const USUAL_PARALLELISM: u16 = 64;
-/// Requests from which a rotating disk chooses, if the model does not say.
+/// Default number of requests from which a rotating disk chooses.
 const USUAL_QUEUE: u16 = 32;
 
 /// A member.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Parts that somebody waits for, in their order.
-    awaited: VecDeque<Part>,
+    /// Parts with a waiter, in their order.
+    awaited: VecDeque<RequestPart>,
     /// Parts from the cache, in their order.
-    write_outs: VecDeque<Part>,
+    write_outs: VecDeque<RequestPart>,
     /// Parts under way.
     busy: usize,
     /// Parts it works on at a time.
@@ -25,7 +25,7 @@ pub(super) struct Member {
     choice: usize,
     head: Option<Head>,
     flash: Option<FlashState>,
-    /// Whether the cache is next, when somebody waits for it.
+    /// True if the cache is next, when requests wait for it.
     write_out_next: bool,
 }
 
@@ -47,7 +47,7 @@ impl Member {
         }
     }
 
-    pub(super) fn push(&mut self, part: Part) {
+    pub(super) fn push(&mut self, part: RequestPart) {
         if part.is_write_out() { self.write_outs.push_back(part) } else { self.awaited.push_back(part) }
     }
 
@@ -56,14 +56,14 @@ impl Member {
         self.awaited.len() + self.busy
     }
 
-    /// Begins a part if there is one and a place for it, and says how long it takes.
+    /// Begins a part if there is one and a place for it; returns its duration.
     pub(super) fn begin(
         &mut self,
         now: Time,
         is_urgent: bool,
         timing: &Timing,
         random: &mut ChaCha8Rng,
-    ) -> Option<(Part, Time)> {
+    ) -> Option<(RequestPart, Time)> {
         if self.busy >= self.places {
             return None;
         }
@@ -91,16 +91,16 @@ impl Member {
         }
     }
 
-    /// Forgets what is there.
+    /// Forgets the data of a range.
     pub(super) fn forget(&mut self, offset: u64, length: u64) {
         if let Some(flash) = &mut self.flash {
             flash.forget(offset, length);
         }
     }
 
-    /// Takes the next part out of its queue. What somebody waits for goes first; the cache is written out when there is
-    /// nothing else, or when somebody waits for that.
-    fn choose(&mut self, now: Time, is_urgent: bool) -> Option<Part> {
+    /// Takes the next part out of its queue. Parts with a waiter go first; the cache is written out when the queue is
+    /// empty, or when requests wait for that.
+    fn choose(&mut self, now: Time, is_urgent: bool) -> Option<RequestPart> {
         let Some(head) = &self.head else {
             // Side by side: in turn, as long as both have something.
             self.write_out_next = is_urgent && !self.write_out_next;

@@ -7,7 +7,7 @@
 //!           (wait)    (complete here,     (chunks,          (flash, or a head
 //!                      write out later)    mirrors)          over a platter)
 //! ```
-//! An event queue moves it on. What waits for nothing is complete at once.
+//! An event queue advances it. A request that waits for nothing completes immediately.
 
 mod cache;
 mod flash;
@@ -21,7 +21,7 @@ use cache::WriteCache;
 use fstrial_model::{device_model::DeviceModel, units::Bytes};
 use limits::Grant;
 use member::Member;
-use part::{Part, Purpose};
+use part::{Purpose, RequestPart};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use service::Timing;
 use std::{
@@ -32,10 +32,10 @@ use std::{
 /// A point in time, in nanoseconds since some beginning.
 pub type Time = u64;
 
-/// What is asked of a device.
+/// A request to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
     /// First byte.
     pub offset: u64,
@@ -53,7 +53,7 @@ fstrial_model::words! {
         "write" Write,
         /// Make everything durable that was complete before.
         "flush" Flush,
-        /// Forget what is there.
+        /// Forget the data of a range.
         "discard" Discard,
     }
 }
@@ -63,7 +63,7 @@ fstrial_model::words! {
 pub struct Completion {
     /// When.
     pub at: Time,
-    /// What it was called when it was submitted.
+    /// The caller's id from the submission.
     pub id: u64,
 }
 
@@ -73,7 +73,7 @@ enum Event {
     /// A request may pass the limits.
     Granted { id: u64 },
     /// A member has done a part.
-    Done { member: usize, part: Part },
+    Done { member: usize, part: RequestPart },
     /// A request is complete.
     Complete { id: u64 },
 }
@@ -102,11 +102,11 @@ pub struct Simulator {
     open: HashMap<u64, Open>,
     complete: Vec<Completion>,
     random: ChaCha8Rng,
-    /// Nothing takes time, but flash remembers what was written.
+    /// No request takes time, but flash remembers writes.
     is_free: bool,
 }
 
-/// How the device's bytes lie on its members.
+/// Layout of the device's bytes on its members.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     chunk: u64,
@@ -160,7 +160,7 @@ impl Layout {
 }
 
 impl Simulator {
-    /// A device of this size as the model says, empty and idle at time 0.
+    /// A device of this size after the model, empty and idle at time 0.
     ///
     /// # Panics
     /// If the model was not checked ([`DeviceModel::problem`]) or the size is 0.
@@ -186,13 +186,13 @@ impl Simulator {
         }
     }
 
-    /// Lets requests take no time and no credits from now on, or as the model says again: for what is prepared before
-    /// anything is measured. What is on the flash is as it would be otherwise. Requests under way keep their times.
+    /// Makes requests free of time and credits from now on, or restores the model: for preparations before a
+    /// measurement. The state of the flash is as it would be otherwise. Pending requests keep their times.
     pub fn set_free(&mut self, is_free: bool) {
         self.is_free = is_free;
     }
 
-    /// Takes a request at a time that is not before any time it was told about; `id` is the caller's.
+    /// Takes a request at a time not before any earlier call's; `id` is the caller's.
     ///
     /// # Panics
     /// If the request reaches beyond the device, or a request of this name is under way.
@@ -231,7 +231,7 @@ impl Simulator {
         self.finish(id);
     }
 
-    /// Tells every member that has a piece of a request about it: offset and length there.
+    /// Passes each member its piece of a request: offset and length there.
     fn on_members(&mut self, request: Request, tell: impl Fn(&mut Member, u64, u64)) {
         for (column, offset, length) in self.layout.pieces(request.offset, request.length) {
             for member in self.mirrors(column) {
@@ -240,12 +240,12 @@ impl Simulator {
         }
     }
 
-    /// Whether requests take no time.
+    /// True if requests take no time.
     pub fn is_free(&self) -> bool {
         self.is_free
     }
 
-    /// Moves to a time and hands out what is complete by then, in order.
+    /// Advances to a time and returns all completions until then, in order.
     pub fn advance(&mut self, now: Time, complete: &mut Vec<Completion>) {
         self.run_until(now);
         complete.append(&mut self.complete);
@@ -260,7 +260,7 @@ impl Simulator {
         }
     }
 
-    /// The last time it was told about or did something at.
+    /// Time of the last call or event.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -324,7 +324,7 @@ impl Simulator {
                 _ => mirrors,
             };
             for member in chosen {
-                self.members[member].push(Part {
+                self.members[member].push(RequestPart {
                     purpose,
                     is_write: request.kind == Kind::Write,
                     offset,
@@ -353,7 +353,7 @@ impl Simulator {
         column * self.layout.mirrors..(column + 1) * self.layout.mirrors
     }
 
-    /// Lets a member begin what it can.
+    /// Lets a member begin all it can.
     fn start(&mut self, member: usize) {
         let is_urgent = self.cache.as_ref().is_some_and(WriteCache::is_urgent);
         while let Some((part, took)) =
@@ -363,7 +363,7 @@ impl Simulator {
         }
     }
 
-    fn done(&mut self, member: usize, part: Part) {
+    fn done(&mut self, member: usize, part: RequestPart) {
         self.members[member].end();
         self.part_of(part.purpose, 1);
         self.start(member);

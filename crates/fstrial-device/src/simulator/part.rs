@@ -2,10 +2,10 @@
 
 use super::Time;
 
-/// What a part belongs to.
+/// Origin of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
-    /// A request that somebody waits for.
+    /// A request with a waiter.
     Request(u64),
     /// A write in the cache, by its serial.
     WriteOut(u64),
@@ -13,7 +13,7 @@ pub(super) enum Purpose {
 
 /// A piece of a request on one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Part {
+pub(super) struct RequestPart {
     pub(super) purpose: Purpose,
     pub(super) is_write: bool,
     pub(super) offset: u64,
@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub(super) came: Time,
 }
 
-impl Part {
+impl RequestPart {
     pub(super) fn is_write_out(&self) -> bool {
         matches!(self.purpose, Purpose::WriteOut(_))
     }

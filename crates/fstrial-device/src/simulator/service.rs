@@ -1,4 +1,4 @@
-//! How long a request takes on its own: a lognormal latency, and a bandwidth for what is beyond a small request.
+//! Service time of a single request: a lognormal latency, and a bandwidth for the bytes beyond a small request.
 
 use super::Time;
 use fstrial_model::device_model::{DeviceModel, SMALL_REQUEST, Service};

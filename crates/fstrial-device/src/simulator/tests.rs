@@ -1,4 +1,4 @@
-//! The simulated device against slower, obvious models and against what is known in closed form.
+//! The simulated device against slower, obvious models and closed forms.
 
 use super::*;
 use fstrial_model::{
@@ -135,7 +135,7 @@ proptest! {
         let mut requests: Vec<_> = writes.iter().map(|gap| { now += gap; (now, request(Kind::Write, 0, 4096)) }).collect();
         requests.push((now + 1000, request(Kind::Flush, 0, 0)));
         let flushed = *times(&cached, &requests).last().unwrap();
-        // What the same writes take without the cache.
+        // Time of the same writes without the cache.
         let plain = DeviceModel { cache: None, ..cached };
         let written_out = times(&plain, &requests[..writes.len()]).into_iter().max().unwrap();
         prop_assert_eq!(flushed, written_out.max(now + 1000));
@@ -188,7 +188,7 @@ fn a_large_request_spans_the_members_of_a_stripe() {
     assert!(striped * 4 < alone + alone / 20, "{striped} {alone}");
 }
 
-/// What is prepared for free takes no time, and leaves the flash as it would be.
+/// Free preparations take no time, and leave the flash as it would be.
 #[test]
 fn what_is_free_takes_no_time_and_leaves_its_traces() {
     let model = DeviceModel { flash: shipped("sata-ssd").unwrap().flash, ..DeviceModel::default() };
@@ -290,7 +290,7 @@ fn the_bandwidth_falls_over_the_capacity_and_not_over_the_device() {
     assert!((170.0..=181.0).contains(&inner), "{inner}");
 }
 
-/// A battery keeps what is in the cache: a flush that is sent all the same waits for nothing.
+/// A battery keeps the cache: a flush sent regardless waits for nothing.
 #[test]
 fn a_flush_does_not_wait_for_a_cache_that_is_kept() {
     for (volatile, waits) in [(true, true), (false, false)] {
@@ -323,7 +323,7 @@ fn queued_sequential_writes_of_the_disks_that_ship_stream() {
     }
 }
 
-/// What somebody waits for and what a flush waits for take turns, whatever the number of places.
+/// Requests with a waiter and writes that a flush waits for alternate, for any number of places.
 #[test]
 fn neither_reads_nor_a_flush_starve() {
     for places in [1, 2, 3, 32] {

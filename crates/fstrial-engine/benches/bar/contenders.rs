@@ -22,10 +22,10 @@ const FILE_SIZE: u64 = 16 << 20;
 const DEPTH: u16 = 32;
 /// Before the measured time of each slice; sysbench has none shorter than a second, and goes without.
 const WARMUP_MS: u64 = 20;
-/// sysbench is told a number of requests, as its time is in whole seconds: about a slice's, at this rate.
+/// sysbench takes a number of requests, as its time is in whole seconds: about a slice's, at this rate.
 const SYSBENCH_NS: u64 = 800;
 
-/// What is done.
+/// Kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `pread`.
@@ -59,7 +59,7 @@ pub(crate) enum Contender {
 impl Contender {
     pub(crate) const ALL: [Self; 4] = [Self::Fstrial, Self::Bare, Self::Fio, Self::Sysbench];
 
-    /// Whether it has such a load at all.
+    /// True if it has such a load at all.
     pub(crate) fn can(self, kind: Kind) -> bool {
         match self {
             Self::Fstrial | Self::Bare => true,
@@ -80,13 +80,13 @@ impl fmt::Display for Contender {
     }
 }
 
-/// What one slice gave, in nanoseconds of one operation.
+/// Result of one slice, in nanoseconds per operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     /// Time that went by, over the number of operations of all threads.
     pub(crate) ns: f64,
-    /// The same without the time that a thread was kept from its processor. None of these loads ever waits, so on a
-    /// machine with nothing else to do the two are alike. sysbench does not tell it.
+    /// The same without the time that a thread was kept from its processor. None of these loads ever waits,
+    /// so on an otherwise idle machine the two agree. sysbench does not report it.
     pub(crate) cpu_ns: Option<f64>,
 }
 
@@ -130,7 +130,7 @@ impl Tools {
         self.found.iter().filter_map(|(who, found)| Some((*who, found.as_ref().err()?.as_str())))
     }
 
-    /// The order of a round, in words.
+    /// The order of a round, as text.
     pub(crate) fn order(&self) -> String {
         let names: Vec<String> = self.present().iter().map(ToString::to_string).collect();
         let back: Vec<String> = names.iter().rev().cloned().collect();
@@ -294,7 +294,7 @@ fn lay_out(path: &Path) -> Outcome<()> {
     Ok(file.sync_all()?)
 }
 
-/// Runs a program to its end; gives what it said, or why it failed.
+/// Runs a program to its end; returns its output, or the reason of its failure.
 #[expect(clippy::disallowed_methods, reason = "starts the tools that are compared")]
 fn run(program: &str, words: &[&str], folder: &Path) -> Outcome<String> {
     let output = Command::new(program)
@@ -303,8 +303,9 @@ fn run(program: &str, words: &[&str], folder: &Path) -> Outcome<String> {
         .output()
         .map_err(|error| format!("cannot start {program}: {error}"))?;
     if !output.status.success() {
-        let said = [output.stderr, output.stdout].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        return Err(format!("{program} {}: {}\n{}", words.join(" "), output.status, said.concat()).into());
+        let message =
+            [output.stderr, output.stdout].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        return Err(format!("{program} {}: {}\n{}", words.join(" "), output.status, message.concat()).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }

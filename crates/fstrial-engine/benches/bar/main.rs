@@ -9,9 +9,10 @@
 //! --loop N      nothing but the loop around nothing, N times: for callgrind and perf
 //! ```
 //!
-//! All loads read and write a file of 16 MiB in the page cache at random, 4 KiB at a time, each tool a file that was
-//! laid out the same way. In each round every row is measured once in the order A B C D D C B A, and rows take turns,
-//! so that what drifts drifts for all. Of two slices the better counts: what disturbs one is the rest of the machine.
+//! All loads read and write a file of 16 MiB in the page cache at random, 4 KiB at a time, each tool a file
+//! that was laid out the same way. In each round every row is measured once in the order A B C D D C B A, and
+//! rows take turns, so that drift affects all alike. The better of two slices counts: disturbances come from
+//! the rest of the machine.
 
 mod contenders;
 mod memory;
@@ -68,7 +69,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What is compared. A line more here is a row more in the table; what a tool cannot do, it leaves out.
+/// The comparisons. A further line here is a further row in the table; tools skip rows they do not support.
 fn rows(memory: &Path, disk: &Path) -> Vec<Row> {
     let row =
         |kind, threads, place: &Path, goals| Row { load: Load { kind, threads, place: place.into() }, goals };
@@ -87,7 +88,8 @@ fn rows(memory: &Path, disk: &Path) -> Vec<Row> {
     ]
 }
 
-/// Where the files on a real filesystem go: `TMPDIR`, or Cargo's own folder, as `/tmp` is in memory on many machines.
+/// Folder of the files on a real filesystem: `TMPDIR`, or Cargo's own, as `/tmp` is in memory on many
+/// machines.
 fn home() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
 }

@@ -1,5 +1,5 @@
-//! That memory does not grow with the length of a run: the process's resident memory before and after loops of very
-//! different lengths around nothing.
+//! Memory does not grow with the length of a run: the process's resident memory before and after loops of
+//! very different lengths around nothing.
 
 use crate::contenders::Outcome;
 use fstrial_engine::loop_around_nothing;

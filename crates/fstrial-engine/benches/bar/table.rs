@@ -1,4 +1,4 @@
-//! Rounds of measurements, and what is printed of them.
+//! Rounds of measurements, and their output.
 
 use crate::contenders::{Contender, Kind, Load, Outcome, Sample, Tools};
 use rustix::fs::statfs;
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// What fstrial promises of a row.
+/// fstrial's promise for a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
     /// At least this share of another's rate.
@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// Of each contender the better of its two slices.
+/// The better of each contender's two slices.
 type Round = [Option<Sample>; 4];
 
 /// All rounds of all rows.
@@ -150,7 +150,7 @@ impl Table {
 }
 
 impl Sample {
-    /// The lower of each: what disturbs a slice only ever adds.
+    /// The lower of each: disturbances only ever add.
     fn better(self, other: Self) -> Self {
         let cpu_ns = self.cpu_ns.zip(other.cpu_ns).map(|(a, b)| a.min(b));
         Self { ns: self.ns.min(other.ns), cpu_ns }
@@ -165,7 +165,7 @@ fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
     Some([*low, median, *high])
 }
 
-/// What kind of filesystem a folder is on.
+/// Kind of a folder's filesystem.
 fn filesystem(path: &Path) -> String {
     match statfs(path).map(|stat| stat.f_type) {
         Ok(0xef53) => "ext4".into(),

@@ -1,4 +1,5 @@
-//! What a client of YCSB costs around an engine that does nothing: choosing, drawing a key and its text, values, two records.
+//! Overhead of a YCSB client around an engine that does nothing: choosing, drawing a key and its text,
+//! values, two records.
 
 use crate::contenders::Outcome;
 use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, Scanned, Site, Target};

@@ -1,10 +1,10 @@
 //! Turns over a ring of many small files, and the ring itself.
 //!
 //! Files have consecutive numbers: `create` makes the next one, `delete` removes the lowest, so the set is two numbers
-//! however many files there are. The newest file stays open from its `create` until the last `write` or `fsync` that
-//! follows at once; closing it is timed with that step.
+//! for any number of files. The newest file stays open from its `create` until the last `write` or `fsync` that follows
+//! immediately; closing it is timed with that step.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
@@ -32,18 +32,18 @@ use std::{
 const PART: usize = 1 << 20;
 
 impl Routine for FileSet {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         if !ground.is_new {
             return Err(EngineError::Impossible {
                 problem: format!("the file set `{}` is in use already", ground.load.set),
-                hint: "give this phase or group a set = \"…\" of its own",
+                hint: "give this phase or group a separate set: set = \"…\"",
             });
         }
         rings(ground.load, self, ground.directory()).map(works)
     }
 }
 
-fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, EngineError> {
+fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<FilesThread>, EngineError> {
     allow_open_files(2 * u64::from(load.threads))?;
     let mut writer = Writer::new(load);
     let mut works = Vec::new();
@@ -54,9 +54,9 @@ fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, Engi
         for number in 0..u64::from(set.files) {
             ring.lay_out(number, set.file_size.0, &mut writer)?;
         }
-        works.push(Work { set: set.clone(), ring });
+        works.push(FilesThread { set: set.clone(), ring });
     }
-    if let Some(Work { ring, .. }) = works.first() {
+    if let Some(FilesThread { ring, .. }) = works.first() {
         // One call for all: a sync for each of a million small files would take hours.
         syncfs(&ring.directory).map_err(|errno| layout("syncfs", directory, errno))?;
     }
@@ -65,12 +65,12 @@ fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, Engi
 
 /// A ring of files, and the turns over it.
 #[derive(Debug)]
-struct Work {
+struct FilesThread {
     set: FileSet,
     ring: Ring,
 }
 
-impl ThreadWork for Work {
+impl PreparedThread for FilesThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(vec![self.ring.directory.as_fd()])
     }
@@ -145,7 +145,7 @@ impl Ring {
     }
 }
 
-/// A step that failed: what was called, and how it went wrong.
+/// A step that failed: the call, and its failure.
 enum Failure {
     Call(&'static str, Errno),
     Short { name: &'static str, bytes: u64, of: u64 },
@@ -163,7 +163,7 @@ pub(crate) struct Turns<'a> {
     /// Each step, and whether the newest file is closed with it.
     steps: Vec<(Step, bool)>,
     file_size: u64,
-    /// Whether files may be shorter than `file_size`, because turns create and do not write.
+    /// True if files may be shorter than `file_size`, because turns create and do not write.
     short_is_fine: bool,
     payload: Payload,
     read: Pages,

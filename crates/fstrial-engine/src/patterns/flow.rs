@@ -9,7 +9,7 @@
 //! with a last request that is not longer than the file; `create` does not look at the parent directory first; files
 //! are named relative to their set's directory.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
@@ -20,7 +20,7 @@ use crate::{
     timekeeper::Timekeeper,
     tree::{PathBuffer, Pick, Tree, View, Walk},
 };
-use fstrial_model::workload::{Behaviour as _, FileTree, Flow, FlowStep, OpenFile, Order, Target};
+use fstrial_model::workload::{Behaviour as _, FileTree, Flow, FlowStep, OpenFile, Order, StepFile};
 use rustix::{
     fs::{
         AtFlags, Mode, OFlags, RawDir, SeekFrom, fdatasync, fsync, mkdirat, openat, renameat, seek, statat,
@@ -34,7 +34,7 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes of directory entries read at once (glibc's `readdir`).
+/// Bytes of directory entries per read (glibc's `readdir`).
 const LISTING: usize = 32 << 10;
 /// A thread waits this long for a file that other threads are busy with.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -55,21 +55,21 @@ const RMDIR: Lane = Lane::own(4, "rmdir");
 const READDIR: Lane = Lane::own(5, "readdir");
 
 impl Routine for Flow {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         let program = Arc::new(Program::new(self));
         let views = prepare(self, &program, ground)?;
-        Ok(works(views.into_iter().map(|views| Work { program: Arc::clone(&program), views })))
+        Ok(works(views.into_iter().map(|views| FlowThread { program: Arc::clone(&program), views })))
     }
 }
 
 /// A program, and the sets that a thread sees.
 #[derive(Debug)]
-struct Work {
+struct FlowThread {
     program: Arc<Program>,
     views: Vec<View>,
 }
 
-impl ThreadWork for Work {
+impl PreparedThread for FlowThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(self.views.iter().flat_map(View::descriptors).collect())
     }
@@ -97,7 +97,7 @@ enum Entry {
     Slot(usize),
 }
 
-/// What a step does, with sets and files as numbers.
+/// Work of a step, with sets and files as numbers.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Create { set: usize, slot: usize },
@@ -124,7 +124,7 @@ enum Act {
 }
 
 impl Act {
-    /// Where its latency goes; waiting has none.
+    /// Lane of its latency; waiting has none.
     fn lane(self) -> Option<Lane> {
         Some(match self {
             Self::Create { .. } => Lane::CREATE,
@@ -147,7 +147,7 @@ impl Act {
     }
 }
 
-/// A program ready to run; all threads share it, and nobody changes it.
+/// A program ready to run; all threads share it read-only.
 #[derive(Debug)]
 struct Program {
     acts: Vec<(Act, Option<Lane>)>,
@@ -190,10 +190,10 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    fn entry(&mut self, target: &'a Target) -> Entry {
+    fn entry(&mut self, target: &'a StepFile) -> Entry {
         match target {
-            Target::Set(set) => Entry::Any(self.set(set)),
-            Target::On(handle) => Entry::Slot(self.slot(handle)),
+            StepFile::Set(set) => Entry::Any(self.set(set)),
+            StepFile::On(handle) => Entry::Slot(self.slot(handle)),
         }
     }
 
@@ -267,7 +267,7 @@ impl Program {
 
 /// Lays out the sets of a program, or finds those in `trees` or those that an earlier phase left; gives each thread its
 /// views of them.
-fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec<View>>, EngineError> {
+fn prepare(flow: &Flow, program: &Program, ground: LayoutContext<'_>) -> Result<Vec<Vec<View>>, EngineError> {
     let (load, directory, trees) = (ground.load, ground.directory(), ground.trees);
     let mut writer = Writer::new(load);
     let kept: u64 =
@@ -295,7 +295,7 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
             views.push(view);
         }
     }
-    // What an earlier phase has left is left as it is, as the programs do.
+    // An earlier phase's files stay as they are, as in the programs.
     let lays_out = flow.sets.iter().any(|set| !set.existing);
     if let Some(view) = views.first().and_then(|views| views.first()).filter(|_| lays_out) {
         // One call for all: a sync for each of a million small files would take hours.
@@ -304,7 +304,7 @@ fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec
     Ok(views)
 }
 
-/// How files of a set are opened.
+/// Flags for opening files of a set.
 fn flags_of(set: &FileTree) -> OFlags {
     let access = if set.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let sync = if set.sync { OFlags::SYNC } else { OFlags::empty() };
@@ -315,7 +315,7 @@ fn flags_of(set: &FileTree) -> OFlags {
 enum Failure {
     /// A call failed on a set.
     Call(&'static str, usize, Errno),
-    /// It moved less than asked.
+    /// It moved less than requested.
     Short { name: &'static str, set: usize, bytes: usize, of: usize },
     /// The set ran full or empty, and was not meant to.
     Exhausted { set: usize, existing: bool },
@@ -329,7 +329,7 @@ struct Slot {
     fd: Option<OwnedFd>,
     set: usize,
     file: u32,
-    /// Where the next sequential request goes.
+    /// Offset of the next sequential request.
     place: u64,
 }
 
@@ -523,7 +523,7 @@ impl<'a> Turning<'a> {
         }
     }
 
-    /// Creates a file at a free place, or opens an existing one. What the slot had open is closed first.
+    /// Creates a file at a free place, or opens an existing one. The slot's open file is closed first.
     fn open(&mut self, set: usize, slot: usize, existing: bool) -> Result<usize, Failure> {
         self.close(slot);
         let (walk, name) = if existing { (Walk::Open, "open in") } else { (Walk::Create, "create in") };
@@ -563,7 +563,7 @@ impl<'a> Turning<'a> {
         Ok((set, file, self.views[set].tree.size(file)))
     }
 
-    /// Where a request on a file of `size` bytes goes, and how many bytes of it there are.
+    /// Offset of a request on a file of `size` bytes, and its length.
     fn place(&mut self, at: At, file: u32, size: u64, request: usize, random: bool) -> (u64, usize) {
         let request = request as u64;
         let offset = if random {

@@ -1,10 +1,10 @@
 //! A database's page flusher: batches of pages at random places of data files, each batch made durable.
 //!
-//! One operation is one batch: the doublewrite buffer and its sync if there is one, every page by a `pwrite` of its own,
-//! then a sync of each data file that got one. Writes and syncs are recorded separately too. With an interval a
-//! batch begins that long after the one before began, or at once if it is late; the wait belongs to no operation.
+//! One operation is one batch: the doublewrite buffer and its sync if there is one, every page by a separate `pwrite`,
+//! then a sync of each written data file. Writes and syncs are recorded separately too. With an interval a batch begins
+//! that long after the start of the one before, or immediately if it is late; the wait belongs to no operation.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of the doublewrite buffer that are written at once (InnoDB's doublewrite area is 1 MiB).
+/// Bytes per write of the doublewrite buffer (InnoDB's doublewrite area is 1 MiB).
 const STRETCH: usize = 1 << 20;
 /// Longest sleep between two looks at the clock.
 const NAP_NS: u64 = 50_000_000;
@@ -37,20 +37,20 @@ const NAP_NS: u64 = 50_000_000;
 const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Flush {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         let files = prepare(ground.load, self, ground.directory())?;
-        Ok(works(files.into_iter().map(|files| Work { flush: *self, files })))
+        Ok(works(files.into_iter().map(|files| FlushThread { flush: *self, files })))
     }
 }
 
 /// The files that a thread flushes pages to.
 #[derive(Debug)]
-struct Work {
+struct FlushThread {
     flush: Flush,
     files: Files,
 }
 
-impl ThreadWork for Work {
+impl PreparedThread for FlushThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(self.files.fds.iter().map(AsFd::as_fd).collect())
     }
@@ -110,7 +110,7 @@ struct Flusher<'a> {
     files: &'a Files,
     payload: Payload,
     choices: Generator,
-    /// Which data files this batch has written.
+    /// Data files written by this batch.
     dirty: Vec<bool>,
     time: Timekeeper,
 }

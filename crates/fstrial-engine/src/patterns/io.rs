@@ -1,6 +1,6 @@
 //! Requests inside files, or on a bare device.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, checked, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, checked, works};
 use crate::{
     EngineError, Seat, Target, Usage,
     aio::{self, Aio},
@@ -55,9 +55,9 @@ impl Routine for Io {
         })
     }
 
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         check_backend(self)?;
-        let Ground { load, is_new, as_it_is, seat, .. } = ground;
+        let LayoutContext { load, is_new, as_it_is, seat, .. } = ground;
         let on_device = matches!(ground.target, Target::BlockDevice(_));
         let mut all = match ground.target {
             Target::Directory(directory) => on_files(load, self, directory, is_new, seat)?,
@@ -75,7 +75,7 @@ impl Routine for Io {
 
 /// Requests of one thread.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct IoThread {
     pub(crate) io: Io,
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
@@ -85,7 +85,7 @@ pub(crate) struct Work {
     pub(crate) seat: Seat,
 }
 
-impl ThreadWork for Work {
+impl PreparedThread for IoThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(self.files.fds.iter().map(AsFd::as_fd).collect())
     }
@@ -107,7 +107,7 @@ impl ThreadWork for Work {
     }
 }
 
-impl Work {
+impl IoThread {
     /// The loop with one way to hand requests to the kernel; behind the locks of its files where the load wants that.
     fn serialised<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
         match &self.locks {
@@ -147,7 +147,7 @@ impl Work {
     }
 }
 
-/// How many sets of files there are: threads by turns have one.
+/// Number of sets of files: strided threads have one.
 fn sets(io: &Io, threads: u16) -> usize {
     if io.sharing == Sharing::PerThread { usize::from(threads) } else { 1 }
 }
@@ -158,7 +158,7 @@ fn on_files(
     directory: &Path,
     is_new: bool,
     seat: Seat,
-) -> Result<Vec<Work>, EngineError> {
+) -> Result<Vec<IoThread>, EngineError> {
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let (sets, threads) = (sets(io, load.threads), seat.threads(load.threads));
     let is_own = io.sharing == Sharing::PerThread;
@@ -185,27 +185,27 @@ fn on_files(
             if !is_new {
                 check_size(io, &files, geometry.used(threads))?;
             }
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None, seat })
+            Ok(IoThread { io: io.clone(), files, geometry, cursor: cursor.clone(), locks: None, seat })
         })
         .collect()
 }
 
-/// Files that an earlier phase has left must be large enough for what reads or overwrites them.
+/// Files of an earlier phase must be large enough for reads and overwrites.
 fn check_size(io: &Io, files: &Files, sizes: impl Iterator<Item = u64>) -> Result<(), EngineError> {
     if io.access.starts_empty() {
         return Ok(());
     }
     for ((fd, path), size) in files.fds.iter().zip(&files.paths).zip(sizes) {
-        let found = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
-        if u64::try_from(found).unwrap_or(0) < size {
+        let result = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
+        if u64::try_from(result).unwrap_or(0) < size {
             let problem = format!(
                 "{} was left with {} by an earlier phase, and {} are wanted",
                 path.display(),
-                Bytes(u64::try_from(found).unwrap_or(0)),
+                Bytes(u64::try_from(result).unwrap_or(0)),
                 Bytes(size)
             );
             let hint =
-                "give both phases the same file_size, files and sharing, or each a set = \"…\" of its own";
+                "give both phases the same file_size, files and sharing, or a separate set each: set = \"…\"";
             return Err(EngineError::Impossible { problem, hint });
         }
     }
@@ -218,7 +218,7 @@ fn on_device(
     device: &Path,
     is_new: bool,
     as_it_is: Option<Usage>,
-) -> Result<Vec<Work>, EngineError> {
+) -> Result<Vec<IoThread>, EngineError> {
     allow_open_files(u64::from(load.threads))?;
     let access = match as_it_is {
         Some(Usage::ReadOnly) if io.reads.0 < 100.0 || !io.update.is_zero() => {
@@ -231,7 +231,7 @@ fn on_device(
     let fd = openat(CWD, device, access | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
-    // A device has its blocks already: what is not to be written needs nothing.
+    // A device has its blocks already: unwritten ones need nothing.
     if is_new && as_it_is.is_none() && io.layout == Layout::Written {
         let last = Geometry::on_device(io, load.threads.into(), usize::from(load.threads) - 1);
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
@@ -243,7 +243,7 @@ fn on_device(
             let files = open_all(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads.into(), thread);
             let cursor = cursor.clone();
-            Ok(Work { io: io.clone(), files, geometry, cursor, locks: None, seat: Seat::ALONE })
+            Ok(IoThread { io: io.clone(), files, geometry, cursor, locks: None, seat: Seat::ALONE })
         })
         .collect()
 }
@@ -273,7 +273,7 @@ fn check_device(fd: &OwnedFd, io: &Io, device: &Path) -> Result<(), EngineError>
     Ok(())
 }
 
-/// Whether the kernel can do the load's backend at all.
+/// Tests whether the kernel supports the load's backend at all.
 fn check_backend(io: &Io) -> Result<(), EngineError> {
     match io.backend {
         Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),

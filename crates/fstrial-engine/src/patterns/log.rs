@@ -1,15 +1,15 @@
 //! A write-ahead log: threads that ask for durable commits, and the file they go to.
 //!
-//! One operation is one commit, from the request to the return. With group commit a thread that finds nobody writing
-//! becomes the leader: it takes all records that wait, writes them in one request, syncs, and wakes their owners; who
-//! asks meanwhile waits for the next group. Without it every thread writes and syncs its own record under one lock.
-//! Writes and syncs are recorded separately too, by the thread that makes them.
+//! One operation is one commit, from the request to the return. With group commit a thread that finds no writer becomes
+//! the leader: it takes all waiting records, writes them in one request, syncs, and wakes their owners; requests
+//! meanwhile wait for the next group. Without it every thread writes and syncs its own record under one lock. Writes
+//! and syncs are recorded separately too, by the thread that makes them.
 //!
-//! The lock and the condition are what is modelled, so they are here although other loops have none. After a write or
-//! a sync has failed, the log fails every later commit: what the kernel dropped cannot be told from what it kept, and
-//! databases stop there too.
+//! The lock and the condition are the model, so they are here although other loops have none. After a write or a sync
+//! has failed, the log fails every later commit: dropped data cannot be distinguished from kept data, and databases
+//! stop there too.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -31,24 +31,24 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// Bytes that a leader writes at once at most.
+/// Limit of a leader's write, in bytes.
 const MAX_GROUP: u64 = 1 << 20;
 
 /// The lanes that it records.
 const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Log {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         let log = Arc::new(prepare(self, ground.directory(), &mut Writer::new(ground.load))?);
-        Ok(works((0..ground.load.threads).map(|_| Work(Arc::clone(&log)))))
+        Ok(works((0..ground.load.threads).map(|_| LogThread(Arc::clone(&log)))))
     }
 }
 
 /// A thread's part in the log.
 #[derive(Debug)]
-struct Work(Arc<SharedLog>);
+struct LogThread(Arc<SharedLog>);
 
-impl ThreadWork for Work {
+impl PreparedThread for LogThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         None
     }
@@ -60,9 +60,9 @@ impl ThreadWork for Work {
     }
 }
 
-/// Where the log is written: only by who holds the lock, or is the leader.
+/// Position of the log: written only by the holder of the lock, or the leader.
 #[derive(Debug)]
-struct Place {
+struct LogPosition {
     directory: OwnedFd,
     path: PathBuf,
     /// The files in use; of a growing log only the newest is open.
@@ -75,13 +75,13 @@ struct Place {
 /// The queue of commits, numbered from 1.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Commits asked for.
-    asked: u64,
+    /// Requested commits.
+    requested: u64,
     /// Commits that are durable; all before are.
     durable: u64,
     /// A leader is writing.
     led: bool,
-    /// What broke the log: nothing becomes durable any more.
+    /// The failure of the log: nothing becomes durable any more.
     broken: Option<Broken>,
 }
 
@@ -96,7 +96,7 @@ struct Broken {
 struct SharedLog {
     settings: Log,
     path: PathBuf,
-    place: Mutex<Place>,
+    place: Mutex<LogPosition>,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -124,7 +124,8 @@ fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<Shar
     }
     fsync(&fd).map_err(|errno| layout("fsync", directory, errno))?;
     let path = directory.join("log");
-    let place = Place { directory: fd, path: directory.to_path_buf(), files: open, newest: 0, offset: 0 };
+    let place =
+        LogPosition { directory: fd, path: directory.to_path_buf(), files: open, newest: 0, offset: 0 };
     Ok(SharedLog {
         settings: *settings,
         path,
@@ -146,7 +147,7 @@ impl SharedLog {
     }
 }
 
-impl Place {
+impl LogPosition {
     /// Goes to the next file: in a ring, or to a new one in place of the oldest.
     fn next_file(&mut self, settings: &Log) -> Result<(), Broken> {
         self.offset = 0;
@@ -203,8 +204,8 @@ impl<'a> Committer<'a> {
     fn commit_in_group(&mut self) -> Result<(), Broken> {
         let log = self.log;
         let mut queue = lock(&log.queue);
-        queue.asked += 1;
-        let mine = queue.asked;
+        queue.requested += 1;
+        let mine = queue.requested;
         loop {
             if queue.durable >= mine {
                 return Ok(());
@@ -217,7 +218,7 @@ impl<'a> Committer<'a> {
                 continue;
             }
             queue.led = true;
-            let waiting = queue.asked - queue.durable;
+            let waiting = queue.requested - queue.durable;
             drop(queue);
             let written = self.write_and_sync(waiting);
             queue = lock(&log.queue);

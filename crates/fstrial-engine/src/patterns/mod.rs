@@ -1,8 +1,8 @@
-//! The patterns that the engine does, each in a file of its own.
+//! The patterns of the engine, each in a separate file.
 //!
-//! A pattern is asked for its [`Routine`], which checks a load, lays out its files and gives each thread its
-//! [`ThreadWork`]. That makes ready all that the thread's loop needs and gives the loop, which is called once. So the
-//! table is looked at once for each thread; inside a loop nothing is chosen by pattern any more.
+//! A pattern has a [`Routine`], which checks a load, lays out its files and gives each thread its [`PreparedThread`]. That
+//! prepares the thread's loop and returns it, to be called once. So the table is consulted once for each thread; inside
+//! a loop nothing is chosen by pattern any more.
 
 mod files;
 mod flow;
@@ -31,7 +31,7 @@ use fstrial_model::{
 use std::{fmt::Debug, os::fd::BorrowedFd, path::Path};
 
 #[cfg(test)]
-pub(crate) use io::Work as IoWork;
+pub(crate) use io::IoThread;
 
 /// The table: how each pattern is done.
 pub(crate) fn routine(pattern: &Pattern) -> &dyn Routine {
@@ -46,9 +46,9 @@ pub(crate) fn routine(pattern: &Pattern) -> &dyn Routine {
     }
 }
 
-/// How a pattern is done. Its settings implement this.
+/// Implementation of a pattern. Its settings implement this.
 pub(crate) trait Routine: Behaviour {
-    /// Refuses what cannot be done. Looks at nothing but the settings.
+    /// Refuses unsupported settings. Considers nothing but the settings.
     fn validate(&self, _threads: u16, block_device: bool) -> Result<(), EngineError> {
         if block_device {
             return refuse(
@@ -60,15 +60,15 @@ pub(crate) trait Routine: Behaviour {
     }
 
     /// Lays out the files, syncs them, and gives the work of each thread.
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError>;
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError>;
 
-    /// Checks what a load in this directory has left, where an engine can.
+    /// Checks the records of a load in this directory, if an engine can.
     fn check_records(&self, _: &Load, _directory: &Path, _: &dyn KeyValueEngines) -> Result<(), EngineError> {
         Ok(())
     }
 }
 
-/// What the settings' own check says.
+/// The result of the settings' own check.
 fn checked(result: Result<(), EntryError>) -> Result<(), EngineError> {
     result.or_else(|error| {
         let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
@@ -76,23 +76,23 @@ fn checked(result: Result<(), EntryError>) -> Result<(), EngineError> {
     })
 }
 
-/// Where a load lays out its files, and what is known of the place.
-pub(crate) struct Ground<'a> {
+/// The place where a load lays out its files.
+pub(crate) struct LayoutContext<'a> {
     pub(crate) load: &'a Load,
     pub(crate) target: Target<'a>,
     /// No load before it has laid out its set.
     pub(crate) is_new: bool,
-    /// What may be done to a device that is used as it is.
+    /// Permissions on a device that is used as it is.
     pub(crate) as_it_is: Option<Usage>,
-    /// What is known of the trees of files.
+    /// State of the trees of files.
     pub(crate) trees: &'a mut Trees,
-    /// Who makes key-value stores.
+    /// Factory of key-value stores.
     pub(crate) engines: &'a dyn KeyValueEngines,
-    /// Who it is of those that work here.
+    /// Position among the concurrent processes here.
     pub(crate) seat: Seat,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> LayoutContext<'a> {
     /// The directory of a pattern that does not run on a bare device.
     fn directory(&self) -> &'a Path {
         match self.target {
@@ -102,9 +102,9 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What one thread works on: laid out, and not begun.
-pub(crate) trait ThreadWork: Debug + Send {
-    /// The descriptors that the thread is lent; none where it shares those that it opens with other threads.
+/// A thread's prepared work, laid out and not begun.
+pub(crate) trait PreparedThread: Debug + Send {
+    /// The descriptors lent to the thread; none if it shares the opened ones with other threads.
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>>;
 
     /// Allocates everything that the loop needs; gives the loop. Called on the thread that runs it.
@@ -115,13 +115,13 @@ pub(crate) trait ThreadWork: Debug + Send {
 pub(crate) type Loop<'a> = Box<dyn FnOnce(u64) -> Recorder + 'a>;
 
 /// The works of a load's threads, in their order.
-pub(crate) type Works = Vec<Box<dyn ThreadWork>>;
+pub(crate) type PreparedThreads = Vec<Box<dyn PreparedThread>>;
 
-fn works<W: ThreadWork + 'static>(works: impl IntoIterator<Item = W>) -> Works {
-    works.into_iter().map(|work| -> Box<dyn ThreadWork> { Box::new(work) }).collect()
+fn works<W: PreparedThread + 'static>(works: impl IntoIterator<Item = W>) -> PreparedThreads {
+    works.into_iter().map(|work| -> Box<dyn PreparedThread> { Box::new(work) }).collect()
 }
 
-/// Which thread of which load.
+/// Identity of a thread in its load.
 pub(crate) struct Thread<'a> {
     pub(crate) number: usize,
     pub(crate) load: &'a Load,
@@ -136,7 +136,6 @@ impl Thread<'_> {
         Payload::new(self.load.data, slots, len, generator)
     }
 
-    /// What its choices are drawn from.
     fn choices(&self) -> Generator {
         Generator::new(self.load.seed, Stream::Requests(self.number))
     }

@@ -1,12 +1,12 @@
 //! PostMark 1.5x, operation by operation: its random numbers, its table of files, its system calls.
 //!
-//! [`Pool`] is the tool without its I/O: what it draws and which file each step is about. It depends on nothing but the
-//! settings, so a part of a run that comes after another finds its state by drawing the other's numbers again.
-//! [`PostmarkRun`] does the steps on a filesystem. Differences from the tool: the files of a thread are named relative to
-//! its own directory; the empty subdirectories stay at the end. Writes take the tool's own text, of which all files hold
-//! the same start, unless the load asks for zeros or one repeated word.
+//! [`Pool`] is the tool without its I/O: its draws and the file of each step. It depends on nothing but the settings,
+//! so a later part of a run restores its state by drawing the earlier numbers again. [`PostmarkRun`] does the steps on
+//! a filesystem. Differences from the tool: the files of a thread are named relative to its own directory; the empty
+//! subdirectories stay at the end. Writes take the tool's own text, of which all files hold the same start, unless the
+//! load uses zeros or one repeated word.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::{self, Pages},
@@ -33,7 +33,7 @@ use std::{
 /// Words of the Mersenne Twister's state, and the distance of those that are mixed.
 const WORDS: usize = 624;
 const MIDDLE: usize = 397;
-/// What the C library reads and writes at once: `st_blksize` of common filesystems.
+/// Transfer size of the C library: `st_blksize` of common filesystems.
 const PIECE: usize = 4096;
 /// Longest path: `s`, ten digits, a slash, ten digits, a zero byte.
 const MAX_NAME: usize = 32;
@@ -103,7 +103,7 @@ enum Action {
     Nothing,
 }
 
-/// What the tool reports.
+/// The tool's report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
     created: u64,
@@ -282,12 +282,12 @@ struct PoolThread {
 }
 
 impl Routine for Postmark {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         prepare(ground.load, self, ground.directory()).map(works)
     }
 }
 
-impl ThreadWork for PoolThread {
+impl PreparedThread for PoolThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(vec![self.directory.as_fd()])
     }
@@ -414,7 +414,7 @@ impl PoolThread {
         openat(&self.directory, name.as_c_str(), flags | OFlags::CLOEXEC, mode).map_err(failed(open))
     }
 
-    /// What `fopen` and the first transfer do: the C library looks for the block size.
+    /// The query of `fopen` and the first transfer: the C library gets the block size.
     fn look(fd: &OwnedFd) -> Result<(), FailedStep> {
         fstat(fd).map(drop).map_err(failed("stat in"))
     }
@@ -440,8 +440,8 @@ impl PoolThread {
         self.write(&fd, added)
     }
 
-    /// Writes the first `size` bytes of the text. Without buffering a last request of what is left is made even if
-    /// that is nothing.
+    /// Writes the first `size` bytes of the text. Without buffering a last request of the rest is made even if that is
+    /// empty.
     fn write(&self, fd: &OwnedFd, size: u64) -> Result<u64, FailedStep> {
         let Postmark { write: request, buffering, .. } = self.pool.settings;
         let request = if buffering { PIECE } else { request.0 as usize };
@@ -468,8 +468,8 @@ impl PoolThread {
         loop {
             let wanted = left.min(request);
             // The C library always asks for a whole piece.
-            let asked = if buffering { request } else { wanted };
-            let buffer = &mut self.read.as_mut_slice()[..asked];
+            let requested = if buffering { request } else { wanted };
+            let buffer = &mut self.read.as_mut_slice()[..requested];
             let got = retry_on_intr(|| read(&fd, &mut *buffer)).map_err(failed("read in"))?;
             if got < wanted {
                 return Err(("read in", format!("only {got} of {wanted} bytes")));

@@ -8,7 +8,7 @@
 mod acknowledged;
 mod keys;
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -35,7 +35,6 @@ use std::{
     },
 };
 
-/// Bytes of a record.
 const RECORD_BYTES: usize = FIELDS as usize * FIELD_BYTES;
 /// Records of a scan, at most: `maxscanlength`.
 const MAX_SCAN: u64 = 100;
@@ -50,7 +49,7 @@ const SCAN: Lane = Lane::own(2, "scan");
 const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
 
 impl Routine for Ycsb {
-    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         let folder = ground.directory().join(ground.load.set.as_str());
         if ground.is_new {
             mkdirat(CWD, &folder, Mode::RWXU)
@@ -66,14 +65,14 @@ impl Routine for Ycsb {
         openat(CWD, &folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .and_then(syncfs)
             .map_err(|errno| layout("sync the filesystem of", &folder, errno))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedLoad {
             settings: *self,
             store,
             folder,
             left: AtomicU64::new(self.records),
             keys: Acknowledged::after(loaded),
         });
-        Ok(works((0..ground.load.threads).map(|_| Work { shared: Arc::clone(&shared), session: None })))
+        Ok(works((0..ground.load.threads).map(|_| YcsbThread { shared: Arc::clone(&shared), session: None })))
     }
 
     fn check_records(
@@ -83,8 +82,8 @@ impl Routine for Ycsb {
         engines: &dyn KeyValueEngines,
     ) -> Result<(), EngineError> {
         let folder = directory.join(load.set.as_str());
-        let found = engines.open(self, 1, &folder).and_then(|store| store.check());
-        found.map_err(|what| EngineError::Damaged { path: folder, what })
+        let result = engines.open(self, 1, &folder).and_then(|store| store.check());
+        result.map_err(|what| EngineError::Damaged { path: folder, what })
     }
 }
 
@@ -100,7 +99,7 @@ fn load(store: &dyn KeyValueStore, records: u64, load: &Load) -> Result<(), Stri
     })
 }
 
-/// Ten fields in place of what `fields` holds.
+/// Ten fields, replacing the content of `fields`.
 fn compose(payload: &mut Payload, fields: &mut Vec<u8>) {
     fields.clear();
     for _ in 0..FIELDS {
@@ -109,9 +108,9 @@ fn compose(payload: &mut Payload, fields: &mut Vec<u8>) {
     }
 }
 
-/// What the threads of a load share.
+/// Data shared by the threads of a load.
 #[derive(Debug)]
-struct Shared {
+struct SharedLoad {
     settings: Ycsb,
     store: Arc<dyn KeyValueStore>,
     folder: PathBuf,
@@ -121,19 +120,19 @@ struct Shared {
 }
 
 /// A thread's part.
-struct Work {
-    shared: Arc<Shared>,
-    /// Kept until the load is given up: what an engine does at the end of one is not a part of a run.
+struct YcsbThread {
+    shared: Arc<SharedLoad>,
+    /// Kept until the load is dropped: an engine's closing work is not a part of a run.
     session: Option<Box<dyn KeyValueSession>>,
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for YcsbThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("YcsbThread").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
-impl ThreadWork for Work {
+impl PreparedThread for YcsbThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         None
     }
@@ -169,7 +168,7 @@ fn lanes(of: Proportions) -> Vec<Lane> {
     all.into_iter().filter_map(|(lane, used)| used.then_some(lane)).collect()
 }
 
-/// What comes next.
+/// The next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Read,
@@ -190,14 +189,14 @@ impl Operation {
             (Self::ReadModifyWrite, of.read_modify_write),
         ];
         let mut below = 0;
-        let found = all.into_iter().find(|(_, share)| {
+        let result = all.into_iter().find(|(_, share)| {
             below += share;
             draw < below
         });
-        found.expect("proportions are 100 % in all").0
+        result.expect("proportions are 100 % in all").0
     }
 
-    /// As errors say it.
+    /// Its name in errors.
     const fn call(self) -> &'static str {
         match self {
             Self::Read => "read a record of",
@@ -211,7 +210,7 @@ impl Operation {
 
 /// One of YCSB's client threads.
 struct Client<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedLoad,
     session: &'a mut Box<dyn KeyValueSession>,
     payload: Payload,
     /// The last record that was read, or made.
@@ -243,7 +242,7 @@ impl Client<'_> {
         self.time.finish()
     }
 
-    /// Whether a load has records left to insert; anything else goes on.
+    /// True if a load has records left to insert; always for other workloads.
     fn has_more(&self) -> bool {
         self.shared.settings.workload != CoreWorkload::Load
             || self

@@ -1,15 +1,15 @@
-//! Ageing: files come, grow, are overwritten and go, until nothing lies where it was first put.
+//! Ageing: files are created, grow, are overwritten and deleted, until nothing is where it was first put.
 //!
-//! What happens follows from the seed and from the sizes alone, never from what the filesystem answers, so that every
-//! arm sees the same calls and ends with the same files. After Smith and Seltzer (SIGMETRICS 1997), who replay years of
-//! a server's creates and deletes, and Geriatrix (Kadekodi et al., ATC 2018), which draws sizes and ages from
-//! distributions and goes on until the files were turned over often enough:
+//! The steps follow from the seed and from the sizes alone, never from the filesystem's answers, so that every arm gets
+//! the same calls and ends with the same files. After Smith and Seltzer (SIGMETRICS 1997), who replay years of a
+//! server's creates and deletes, and Geriatrix (Kadekodi et al., ATC 2018), which draws sizes and ages from
+//! distributions and continues until the files were turned over often enough:
 //!
 //! - sizes are lognormal;
-//! - most files that are deleted are young ones ([`DELETED`] by age group), so that the old lie between the holes;
-//! - several files grow at once, a piece of each in turn, and half of the time each piece is written out at once:
+//! - most deleted files are young ones ([`DELETED`] by age group), so that the old are between the holes;
+//! - several files grow together, a piece of each in turn, and half of the time each piece is written out immediately:
 //!   without that, delayed allocation would give every file its place in one go;
-//! - of ten steps six create, two append, two overwrite; whatever needs room deletes first.
+//! - of ten steps six create, two append, two overwrite; a step that needs room deletes first.
 
 use super::{Tell, layout::Score, writer::Writer};
 use crate::{
@@ -24,20 +24,20 @@ use fstrial_model::{
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use std::os::fd::AsFd;
 
-/// Of ten deletions, this many are of young, middle-aged and old files.
+/// Deletions out of ten of young, middle-aged and old files.
 const DELETED: [u64; 3] = [6, 3, 1];
-/// Of all files, at most this share is young, and at most this share young or middle-aged, in quarters.
+/// Maximum share of young files, and of young or middle-aged ones, in quarters.
 const YOUNG: usize = 1;
 const MIDDLE: usize = 2;
 /// The largest file is this part of all.
 const MAX_PART: u64 = 128;
-/// Most files, whatever the size of the device: larger devices get larger files. Bounds memory at 16 bytes each.
+/// Limit of files, for any device: larger devices get larger files. Bounds memory at 16 bytes each.
 const MAX_FILES: u64 = 1 << 20;
 /// Files of a directory, about.
 const PER_DIRECTORY: u64 = 64;
-/// What is written at once, in blocks of [`BLOCK`]: 1 to this many.
+/// Size of a write, in blocks of [`BLOCK`]: 1 to this many.
 const PIECE_BLOCKS: u64 = 8;
-/// What sizes are counted in.
+/// Unit of sizes.
 const BLOCK: u64 = 4096;
 /// Files that are looked at to see whether the layout score is reached.
 const SAMPLE: usize = 2048;
@@ -46,11 +46,10 @@ const SAMPLE: usize = 2048;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Live {
     number: u32,
-    /// In blocks.
     blocks: u32,
 }
 
-/// Files by age, and what is done to them.
+/// Files by age, and operations on them.
 #[derive(Debug)]
 pub(super) struct Ageing<'a> {
     aged: Aged,
@@ -103,8 +102,8 @@ impl<'a> Ageing<'a> {
         })
     }
 
-    /// The first fill, then turnovers. Says how often everything was rewritten, and whether the layout score that
-    /// was asked for was reached.
+    /// The first fill, then turnovers. Returns the number of complete rewrites, and whether the requested layout score
+    /// was reached.
     ///
     /// # Errors
     /// A call fails.
@@ -175,7 +174,7 @@ impl<'a> Ageing<'a> {
             self.live -= u64::from(file.blocks);
             growing.push((group, file, more));
         }
-        // Their own blocks are kept: room is made among the others, and what does not fit is not appended.
+        // Their own blocks are kept: room is made among the others, and an append that does not fit is dropped.
         let own: u64 = growing.iter().map(|(_, file, _)| u64::from(file.blocks)).sum();
         let more: u64 = growing.iter().map(|(_, _, more)| more).sum();
         self.make_room(own + more)?;
@@ -263,7 +262,7 @@ impl<'a> Ageing<'a> {
         Some(self.groups[group].swap_remove(place))
     }
 
-    /// Moves a file to the next age where a group has more than its share.
+    /// Moves a file to the next age if a group has more than its share.
     fn grow_older(&mut self) {
         let all: usize = self.groups.iter().map(Vec::len).sum();
         for (group, quarters) in [(0, YOUNG), (1, MIDDLE)] {

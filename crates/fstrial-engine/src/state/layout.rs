@@ -15,7 +15,7 @@ pub(super) struct Score {
     together: u64,
     extents: u64,
     files: u64,
-    /// The filesystem tells where everything is.
+    /// True if the filesystem reports all places.
     is_known: bool,
 }
 
@@ -27,17 +27,17 @@ impl Score {
     /// Looks at one file, which is synced.
     ///
     /// # Errors
-    /// Something else than that the filesystem does not tell.
+    /// Any error other than missing support of the filesystem.
     pub(super) fn look_at(&mut self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         if !self.is_known {
             return Ok(());
         }
         let mut last: Option<Extent> = None;
-        let told = for_each_extent(file, &mut |extent| {
+        let reported = for_each_extent(file, &mut |extent| {
             self.add(last, extent);
             last = Some(extent);
         });
-        match told {
+        match reported {
             Ok(is_plain) => self.is_known &= is_plain,
             Err(Errno::OPNOTSUPP | Errno::NOTTY) => self.is_known = false,
             Err(error) => return Err(error),
@@ -55,11 +55,11 @@ impl Score {
         let continues = neighbour.is_some_and(|last| last.physical + last.length == extent.physical);
         self.pairs += u64::from(neighbour.is_some());
         self.together += u64::from(continues);
-        // Two records of one stretch (written and unwritten, say) are one extent on the device.
+        // Two records of one stretch (for example written and unwritten) are one extent on the device.
         self.extents += u64::from(!continues);
     }
 
-    /// The figures; none if the filesystem does not tell, or there was nothing to tell.
+    /// The figures; none if the filesystem does not report places, or there were none.
     #[expect(clippy::cast_precision_loss, reason = "counts of blocks are far below 2^53")]
     pub(super) fn figures(&self) -> Option<Layout> {
         (self.is_known && self.files > 0 && self.pairs > 0).then(|| Layout {
@@ -96,19 +96,19 @@ mod tests {
 
     /// The same file as extents, cut at random places that are not borders too.
     fn extents(file: &[(u64, u64)], generator: &mut Generator) -> Vec<Extent> {
-        let mut found: Vec<Extent> = Vec::new();
+        let mut result: Vec<Extent> = Vec::new();
         for (logical, physical) in file {
             let extent = Extent { logical: logical * 4096, physical: physical * 4096, length: 4096 };
-            let continues = found.last().is_some_and(|last| {
+            let continues = result.last().is_some_and(|last| {
                 last.logical + last.length == extent.logical && last.physical + last.length == extent.physical
             });
             if continues && generator.below(5) > 0 {
-                found.last_mut().unwrap().length += 4096;
+                result.last_mut().unwrap().length += 4096;
             } else {
-                found.push(extent);
+                result.push(extent);
             }
         }
-        found
+        result
     }
 
     #[test]
@@ -142,7 +142,8 @@ mod tests {
                 assert!(wanted.is_nan());
                 continue;
             };
-            // A hole ends an extent, unless the device goes on behind it by chance, which the definition cannot tell.
+            // A hole ends an extent, unless the device happens to continue after it, which the definition cannot
+            // distinguish.
             assert!((got.score - wanted).abs() < 1e-12, "{got:?} {wanted}");
             assert!((got.extents_per_file - per_file).abs() < 1e-12, "{got:?} {per_file}");
         }

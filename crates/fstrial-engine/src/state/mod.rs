@@ -1,6 +1,6 @@
-//! Brings a new filesystem into a state: filled, aged or populated, and says what it really is then.
+//! Brings a new filesystem into a state: filled, aged or populated, and reports its actual figures.
 //!
-//! All files lie in one folder, [`FOLDER`], next to those of the load.
+//! All files are in one folder, [`FOLDER`], next to those of the load.
 
 mod ageing;
 mod layout;
@@ -31,38 +31,38 @@ use writer::Writer;
 const FOLDER: &str = "state";
 /// Most files that the figures look at.
 const LOOKED_AT: u64 = 20_000;
-/// At first this part of the share asked for is filled; the rest when it was mounted again, so that all arms end at that
-/// share, whatever their files cost in addition to their bytes.
+/// This part of the requested share is filled at first; the rest after a remount, so that all arms end at that share,
+/// regardless of the overhead of their files.
 const FIRST_PART: f64 = 0.97;
-/// What fills up the rest: files of this name and size, which are not part of the layout score.
+/// Filler for the rest: files of this name and size, which are not part of the layout score.
 const BALLAST: &str = "ballast";
 const BALLAST_SIZE: Bytes = Bytes::mib(64);
 /// A share is reached when it is this near.
 const NEAR: f64 = 0.002;
 
-/// What a state is made from.
+/// Inputs of a state.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe {
-    /// What to make.
+    /// The state to make.
     pub state: State,
     /// Seed of names, sizes and choices.
     pub seed: u64,
-    /// What the files hold.
+    /// Content of the files.
     pub data: Data,
     /// Space that every arm has when it is fresh.
     pub room: Bytes,
 }
 
-/// What happened while a state was made.
+/// Result of making a state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Made {
-    /// Bytes written after the first fill, as multiples of what the files hold.
+    /// Bytes written after the first fill, as multiples of the files' bytes.
     pub turnovers: f64,
-    /// Whether the layout score asked for was reached.
+    /// True if the requested layout score was reached.
     pub layout_score_reached: Option<bool>,
 }
 
-/// What a state is in the end.
+/// Final figures of a state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateSummary {
     /// Files in it.
@@ -71,15 +71,15 @@ pub struct StateSummary {
     pub utilisation: f64,
     /// Bytes that a user can still fill.
     pub available: Bytes,
-    /// Where the blocks of files lie, if that can be known.
+    /// Layout of the files' blocks, if it is known.
     pub layout: Option<Layout>,
 }
 
-/// Told about bytes done, of at most this many in all.
+/// Reports progress: bytes done, of at most this many in all.
 pub(crate) type Tell<'a> = dyn FnMut(Bytes, Bytes) + 'a;
 
-/// Makes a state in the folder where a new filesystem is mounted, and syncs it. What it is in the end is only seen after it
-/// was mounted again: see [`finish_state`].
+/// Makes a state in the folder where a new filesystem is mounted, and syncs it. Its final figures are only known after
+/// a remount: see [`finish_state`].
 ///
 /// # Errors
 /// It does not fit, or a call fails.
@@ -117,13 +117,13 @@ pub fn make_state(
     Ok(made)
 }
 
-/// Whether nothing is made for a state here: it is as mkfs leaves it, or somebody else has loaded it.
+/// True if nothing is made for a state here: it is as mkfs leaves it, or it is loaded elsewhere.
 fn holds_none(state: State) -> bool {
     matches!(state, State::Fresh | State::Loaded(_))
 }
 
-/// Fills a state up to the share that was asked for, and looks at it. The filesystem was unmounted since
-/// [`make_state`]: what it had set aside for files that might grow (XFS), or had not given back yet, is free now.
+/// Fills a state up to the requested share, and examines it. The filesystem was unmounted since [`make_state`]: space
+/// it had reserved for growing files (XFS), or had not freed yet, is free now.
 ///
 /// # Errors
 /// A call fails.
@@ -175,11 +175,11 @@ fn look_at(root: &Path, writer: &Writer) -> Result<(u64, Option<Layout>), Engine
     Ok((files, score.figures()))
 }
 
-/// Calls with the path and the name of every regular file below a folder. What else a program leaves there is passed over: to open a
-/// link or a device as root could reach anything, and to open a pipe would wait.
+/// Calls with the path and the name of every regular file below a folder. Other entries left by a program are skipped:
+/// opening a link or a device as root could reach anything, and opening a pipe would wait.
 fn for_each_file(
     root: &Path,
-    found: &mut dyn FnMut(&Path, &str) -> Result<(), EngineError>,
+    result: &mut dyn FnMut(&Path, &str) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -192,14 +192,14 @@ fn for_each_file(
             if kind.is_dir() {
                 folders.push(entry.path());
             } else if kind.is_file() {
-                found(&entry.path(), &entry.file_name().to_string_lossy())?;
+                result(&entry.path(), &entry.file_name().to_string_lossy())?;
             }
         }
     }
     Ok(())
 }
 
-/// Writes files one after the other until a share of the space is in use; says how many there are.
+/// Writes files one after the other until a share of the space is in use; returns their number.
 fn fill_up(
     writer: &mut Writer,
     name: &str,
@@ -208,7 +208,7 @@ fn fill_up(
     tell: &mut Tell<'_>,
 ) -> Result<(), EngineError> {
     let mut files = 0_u64;
-    // What files cost in addition to their bytes is only known when they are there: come nearer step by step.
+    // The overhead of files is only known once they exist: approach step by step.
     for _ in 0..16 {
         writer.sync()?;
         let space = writer.space()?;
@@ -253,7 +253,7 @@ fn populate(writer: &mut Writer, tree: Populated, seed: u64, tell: &mut Tell<'_>
     Ok(())
 }
 
-/// The path of a directory in a tree: the first is the root, each other lies in one before it.
+/// The path of a directory in a tree: the first is the root, each other is in one before it.
 fn directory_path(tree: Populated, directory: u32) -> String {
     let mut names = Vec::new();
     let mut at = directory;

@@ -1,4 +1,4 @@
-//! States in a folder of the host: the same from the same seed, of the shape and the sizes that were asked for.
+//! States in a folder of the host: the same from the same seed, of the requested shape and sizes.
 
 use super::*;
 use fstrial_model::state::Loaded;
@@ -16,7 +16,7 @@ fn folder() -> TempDir {
 
 /// Every file below a folder, with a sum of its bytes.
 fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
-    let mut found = BTreeMap::new();
+    let mut result = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).unwrap().flatten() {
@@ -27,10 +27,10 @@ fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
             let bytes = fs::read(entry.path()).unwrap();
             let sum =
                 bytes.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
-            found.insert(entry.path().strip_prefix(folder).unwrap().to_owned(), (bytes.len() as u64, sum));
+            result.insert(entry.path().strip_prefix(folder).unwrap().to_owned(), (bytes.len() as u64, sum));
         }
     }
-    found
+    result
 }
 
 /// Ages a folder without the filling up at the end, which depends on the host's space.
@@ -39,10 +39,10 @@ fn aged(text: &str, seed: u64, target: Bytes) -> (BTreeMap<PathBuf, (u64, u64)>,
     let folder = folder();
     let mut writer = Writer::new(folder.path(), Data::Random, seed).unwrap();
     let mut ageing = Ageing::new(aged, target, seed, &mut writer).unwrap();
-    let mut told = Vec::new();
-    let (turnovers, reached) = ageing.run(&mut |done, total| told.push((done, total))).unwrap();
+    let mut reported = Vec::new();
+    let (turnovers, reached) = ageing.run(&mut |done, total| reported.push((done, total))).unwrap();
     let files = ageing.files();
-    assert!(told.windows(2).all(|two| two[0].0 <= two[1].0), "progress goes on");
+    assert!(reported.windows(2).all(|two| two[0].0 <= two[1].0), "progress goes on");
     let listing = listing(folder.path());
     assert_eq!(listing.len(), files);
     (listing, turnovers, reached)
@@ -124,7 +124,8 @@ fn nothing_is_made_of_a_fresh_state() {
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
 }
 
-/// What a server leaves next to its files: a link to a device, one to nowhere, a pipe, a socket. None is opened or counted.
+/// Entries a server leaves next to its files: a link to a device, one to nowhere, a pipe, a socket. None is opened or
+/// counted.
 #[test]
 fn only_regular_files_are_looked_at() {
     let folder = folder();

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes written at once.
+/// Bytes per write.
 const CHUNK: usize = 256 << 10;
 
 /// Writes files below one folder.
@@ -107,7 +107,7 @@ impl Writer {
                     at += wrote as u64;
                     self.written += wrote as u64;
                 }
-                // What was deleted may only be free after the journal or the tree is written.
+                // Deleted space may only be free after the journal or the tree is written.
                 Err(Errno::NOSPC) if !synced => {
                     synced = true;
                     self.sync()?;
@@ -125,7 +125,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins to write out what is in memory of a file, so that its blocks are chosen now. Does not wait.
+    /// Begins to write out a file's dirty pages, so that its blocks are chosen now. Does not wait.
     ///
     /// # Errors
     /// The kernel refuses the advice.

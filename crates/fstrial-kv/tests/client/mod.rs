@@ -1,4 +1,4 @@
-//! A client that is killed: what its engine had acknowledged is there afterwards.
+//! A client that is killed: all writes acknowledged by its engine are there afterwards.
 
 use super::{ENGINES, Engines};
 use fstrial_engine::KeyValueEngines;
@@ -17,11 +17,11 @@ use std::{
 const ACKNOWLEDGED: usize = 200;
 
 fn settings(engine: KeyValueEngine) -> Ycsb {
-    // So little memory that what is written goes to tables, too.
+    // Little enough memory that data go to tables, too.
     Ycsb { engine, cache: fstrial_model::units::Bytes::mib(1), ..Ycsb::default() }
 }
 
-/// The client itself, where it is asked for: inserts records, and says of each that it is there; if it is hasty, before that.
+/// The client itself, on request: inserts records, and acknowledges each after (or, if hasty, before) it is there.
 #[test]
 fn client() {
     let (Some(folder), Ok(engine)) = (env::var_os("KV_FOLDER"), env::var("KV_ENGINE")) else { return };
@@ -42,7 +42,7 @@ fn client() {
     }
 }
 
-/// Records that a client said were there and that are not, after it was killed.
+/// Acknowledged records that are missing after the client was killed.
 fn lost(engine: KeyValueEngine, hasty: bool) -> usize {
     let folder = tempfile::tempdir().unwrap();
     #[expect(clippy::disallowed_methods, reason = "this very program, which is killed below")]
@@ -54,18 +54,18 @@ fn lost(engine: KeyValueEngine, hasty: bool) -> usize {
     }
     let mut client = client.spawn().unwrap();
     let lines = BufReader::new(client.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     for line in lines {
-        said.extend(line.strip_prefix("there ").map(|number| format!("user{number}")));
-        if said.len() == ACKNOWLEDGED + 1 {
+        message.extend(line.strip_prefix("there ").map(|number| format!("user{number}")));
+        if message.len() == ACKNOWLEDGED + 1 {
             client.kill().unwrap();
         }
     }
     client.wait().unwrap();
-    assert!(said.len() > ACKNOWLEDGED, "{engine}: {} records", said.len());
+    assert!(message.len() > ACKNOWLEDGED, "{engine}: {} records", message.len());
     let store = Engines.open(&settings(engine), 1, folder.path()).unwrap();
     let mut session = Arc::clone(&store).session().unwrap();
-    said.iter().filter(|key| session.read(key, &mut Vec::new()) != Ok(true)).count()
+    message.iter().filter(|key| session.read(key, &mut Vec::new()) != Ok(true)).count()
 }
 
 #[test]

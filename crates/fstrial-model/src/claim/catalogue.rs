@@ -1,8 +1,8 @@
 //! The version of the catalogue: of all that the claims that ship expect, and how it is measured.
 //!
-//! Anyone who changes an expectation after looking at results tunes the catalogue to them. So each claim carries the day on
-//! which it was last changed (`fixed`), the catalogue has a number that goes up with every change, and both are told with
-//! the answers.
+//! Changing an expectation after looking at results tunes the catalogue to them. So each claim carries the day of its
+//! last change (`fixed`), the catalogue has a number that increases with every change, and both are printed with the
+//! answers.
 
 /// The catalogue's version.
 pub const CATALOGUE: u32 = 8;
@@ -17,7 +17,7 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::fmt::Write as _;
 
-    /// What decides a claim, without what is only told about it.
+    /// The parts of a claim that decide it, without descriptions.
     fn digest(trial: Trial) -> String {
         let claim = trial.claim.clone().map(|claim| {
             let Claim { cpus, needs, optional, quick, scale, .. } = (*claim).clone();

@@ -1,4 +1,4 @@
-//! How a claim names a cell of its trial: `ARM [@ LEVEL] [in WORKLOAD] [: RESULT]`.
+//! Name of a cell of a claim's trial: `ARM [@ LEVEL] [in WORKLOAD] [: RESULT]`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A cell of a trial and one of its results, by names. What is left out must be the only one there is.
+/// A cell of a trial and one of its results, by names. An omitted part must be unique.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -87,7 +87,7 @@ impl FromStr for CellName {
     }
 }
 
-/// What comes before the last of these marks, and after it. A mark may be the last thing there is.
+/// Splits at the last of these marks. A mark may end the text.
 fn cut<'a>(text: &'a str, mark: &str) -> (&'a str, Option<&'a str>) {
     let at_end = text.strip_suffix(mark.trim_end()).map(|before| (before, ""));
     match text.rsplit_once(mark).or(at_end) {

@@ -1,4 +1,4 @@
-//! What kernels and tools no longer have, and what stands in for it: rules, as data (`claims/eras.toml`).
+//! Options removed from kernels and tools, and their replacements: rules, as data (`claims/eras.toml`).
 
 use crate::{
     arm::{Arm, CacheMode},
@@ -59,15 +59,15 @@ struct Rule {
     mount: Option<String>,
     mkfs: Option<Vec<String>>,
     filesystem: Option<String>,
-    /// For options: the filesystem whose they are; all if left out.
+    /// For options: their filesystem; default: all.
     on: Option<String>,
     /// The first kernel without it.
     gone: Option<Version>,
-    /// What stands in for it; nothing if left out.
+    /// The replacement; default: none.
     instead: Option<Instead>,
-    /// Why, in words.
+    /// The reason, as text.
     why: String,
-    /// What a check would take where there is no replacement.
+    /// The requirement of a check without a replacement.
     needs: Option<String>,
 }
 
@@ -103,18 +103,18 @@ impl Rules {
     /// Reads rules.
     ///
     /// # Errors
-    /// The place of what is wrong.
+    /// The place of the problem.
     pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         read_toml(name, text, MAX_FILE_BYTES)
     }
 
-    /// Puts the replacements into the arms of a trial; says what was put in for what.
+    /// Puts the replacements into the arms of a trial; returns them.
     ///
     /// # Errors
-    /// What nothing can stand in for, and what a check would take.
+    /// The removed feature without a replacement, and the requirement of a check.
     pub fn apply(&self, trial: &mut Trial, kernel: Version) -> Result<Vec<String>, String> {
-        // What was put in, with the arms into which it was.
-        let mut said: Vec<(Vec<String>, String)> = Vec::new();
+        // The replacements, each with its arms.
+        let mut message: Vec<(Vec<String>, String)> = Vec::new();
         for arm in &mut trial.arms {
             let name = arm.name.clone();
             for rule in self.rules.iter().filter(|rule| rule.gone.is_none_or(|gone| kernel >= gone)) {
@@ -125,22 +125,20 @@ impl Rules {
                 let what = rule.what();
                 let Some(instead) = &rule.instead else {
                     let needs = rule.needs.as_deref().unwrap_or("an older kernel");
-                    return Err(format!(
-                        "{what} is gone{since}, and nothing stands in for it; it takes {needs}"
-                    ));
+                    return Err(format!("{what} was removed{since} and has no successor; it takes {needs}"));
                 };
                 rule.replace(arm, instead);
                 let put_in = match &rule.filesystem {
-                    Some(_) => format!("{what}: by another driver{since} ({})", rule.why),
+                    Some(_) => format!("{what}: another driver{since} ({})", rule.why),
                     None => format!("{what}: {instead}{since} ({})", rule.why),
                 };
-                match said.iter_mut().find(|(_, known)| *known == put_in) {
+                match message.iter_mut().find(|(_, known)| *known == put_in) {
                     Some((arms, _)) => arms.push(name.clone()),
-                    None => said.push((vec![name.clone()], put_in)),
+                    None => message.push((vec![name.clone()], put_in)),
                 }
             }
         }
-        Ok(said.into_iter().map(|(arms, put_in)| format!("{}: {put_in}", arms.join(", "))).collect())
+        Ok(message.into_iter().map(|(arms, put_in)| format!("{}: {put_in}", arms.join(", "))).collect())
     }
 }
 
@@ -186,7 +184,7 @@ impl Rule {
     }
 }
 
-/// Where words occur in others, next to each other.
+/// Position of a sequence of words in another.
 fn place_of(words: &[String], wanted: &[String]) -> Option<usize> {
     words.windows(wanted.len().max(1)).position(|window| window == wanted)
 }
@@ -211,16 +209,16 @@ mod tests {
         let tuned =
             arm("xfs", "deadline", &["nobarrier", "noatime"], &["-l", "lazy-count=1", "-d", "agcount=4"]);
         let mut now = trial(&[arm("xfs", "cfq", &[], &[]), tuned.clone()]);
-        let said = rules.apply(&mut now, Version(6, 18, 0)).unwrap();
+        let message = rules.apply(&mut now, Version(6, 18, 0)).unwrap();
         assert_eq!(now.arms[0].scheduler.as_deref(), Some("bfq"));
         assert_eq!(now.arms[1].scheduler.as_deref(), Some("mq-deadline"));
-        assert_eq!(now.arms[1].cache, Some(CacheMode::WriteThrough), "{said:?}");
+        assert_eq!(now.arms[1].cache, Some(CacheMode::WriteThrough), "{message:?}");
         assert_eq!(
             (now.arms[1].mount.as_slice(), now.arms[1].mkfs.join(" ").as_str()),
             (&["noatime".to_owned()][..], "-d agcount=4")
         );
-        assert_eq!(said.len(), 4, "{said:?}");
-        assert!(said[0].contains("cfq: bfq since Linux 5.0"), "{said:?}");
+        assert_eq!(message.len(), 4, "{message:?}");
+        assert!(message[0].contains("cfq: bfq since Linux 5.0"), "{message:?}");
         // A kernel of then had them.
         let mut then = trial(std::slice::from_ref(&tuned));
         rules.apply(&mut then, Version(3, 2, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! What a claim expects of its trial, as people write it: one kind of expectation in each table.
+//! Expectations of a claim, as users write them: one kind in each table.
 
 use super::{CellName, Level};
 use crate::{
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expectation {
-    /// The part of the statement that this is, in words.
+    /// This part of the statement, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
-    /// How the source's words became what is expected: what "much" or "the same" is taken for, and why.
+    /// The interpretation of the source's words: the reading of "much" or "the same", and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<String>,
-    /// It is about a cause that the trial itself has planted (`serialise`, a handicap): where it is not so, the claim cannot
-    /// be told here, as the cause that it speaks of would not be seen either.
+    /// It is about a cause that the trial itself plants (`serialise`, a handicap): if it fails, the claim cannot be
+    /// assessed here, as its own cause would go undetected too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub planted: bool,
     /// Two cells: the first over the second, of the figure itself.
@@ -56,16 +56,16 @@ pub struct Expectation {
     /// No arm is the best, or as good as the best, under every workload at every level.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_single_winner: bool,
-    /// It lies above this.
+    /// Lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above: Option<Number>,
-    /// It lies below this.
+    /// Upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub below: Option<Number>,
     /// It differs by no more than this from being the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Percent>,
-    /// Of what; throughput (the figure of a result) if left out.
+    /// The metric; default: throughput (the figure of a result).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// The original figure: the same ratio, slope or amount as it was measured then.

@@ -1,20 +1,21 @@
 //! Claims: a statement about speed with its source, and the expectations on a trial that decide it.
 //!
-//! A claim file is a trial file with a `[claim]` table. What the statement's author had and this kernel no longer has is
-//! replaced by rule ([`era`]), sizes and levels are scaled to the machine ([`Scale`]), and both are told with the answer.
+//! A claim file is a trial file with a `[claim]` table. Features of the author's system that this kernel lacks are
+//! replaced by rule ([`era`]), sizes and levels are scaled to the machine ([`Scale`]), and both are printed with the
+//! answer.
 
-mod asked;
 mod catalogue;
 mod cell;
 pub mod era;
 mod expectation;
+mod question;
 mod scale;
 mod shipped;
 
-pub use asked::{Bound, ClaimQuestion, Part, Spot};
 pub use catalogue::CATALOGUE;
 pub use cell::{CellName, Level};
 pub use expectation::{Expectation, Number};
+pub use question::{Bound, ClaimQuestion, Part, Spot};
 pub use scale::{Machine, Scale, SizeRule};
 pub use shipped::CLAIMS;
 
@@ -35,29 +36,29 @@ const MAX_TEXT: usize = 2000;
 /// Expectations of a claim, at most.
 const MAX_EXPECTATIONS: usize = 64;
 
-/// A statement with its source, and what it expects of the trial it is in.
+/// A statement with its source, and its expectations of the trial it is in.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claim {
-    /// What it is called: small letters, digits and hyphens, such as `chinner-2012-xfs-scales`.
+    /// Name: small letters, digits and hyphens, such as `chinner-2012-xfs-scales`.
     pub id: String,
-    /// What is claimed, in one sentence.
+    /// The claim, in one sentence.
     pub statement: String,
-    /// Who says so.
+    /// Its author.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub author: String,
     /// When: a year, a month (`2012-03`) or a day.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub date: String,
-    /// Where it was said.
+    /// Its publication.
     #[serde(rename = "where", skip_serializing_if = "String::is_empty")]
     pub place: String,
-    /// The day on which what is expected, and the trial that decides it, were last changed (`2026-11-23`). What is
-    /// measured from then on is a test; what was measured before may have shaped it.
+    /// The day of the last change of the expectations, or of the trial that decides it (`2026-11-23`). Measurements
+    /// from then on are a test; earlier ones may have shaped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub fixed: Option<Date>,
-    /// What it was measured on.
+    /// Original hardware and software.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setup: String,
     /// The original figures in a few words.
@@ -66,16 +67,16 @@ pub struct Claim {
     /// Words to find it by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// What a result cannot speak for.
+    /// Limits of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// A question that states nothing: its answer is what is measured.
+    /// A question without a statement: its answer is the measured figure.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
     /// With fewer processors only a verdict that it holds counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u16>,
-    /// What must be there in addition to what the trial itself asks for.
+    /// Requirements in addition to those of the trial itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
     /// Arms that are left out, with the expectations that name them, where their filesystem is not available.
@@ -87,46 +88,46 @@ pub struct Claim {
     /// Other words for its verdicts.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub answers: Answers,
-    /// How it is scaled to the machine.
+    /// Scaling to the machine.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub scale: Scale,
-    /// What was put in the place of what this kernel no longer has; written by the check, not by people.
+    /// Replacements of features that this kernel lacks; written by the check, not by users.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub substituted: Vec<String>,
-    /// How it was scaled to the machine; written by the check, not by people.
+    /// Scaling applied for the machine; written by the check, not by users.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scaled: Vec<String>,
     /// Tables and curves of the source.
     #[serde(rename = "table", skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<OriginalTable>,
-    /// What is expected; it holds only if all of it holds.
+    /// Expectations; the claim holds only if all of them hold.
     #[serde(rename = "expect", skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
 }
 
-/// Other words for verdicts, where a claim is a question in disguise: `patched` for holds.
+/// Other words for verdicts, for a claim that is a question in disguise: `patched` for confirmed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answers {
-    /// For holds.
+    /// For confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub holds: Option<String>,
+    pub confirmed: Option<String>,
     /// For reversed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reversed: Option<String>,
     /// For no difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_difference: Option<String>,
-    /// For less than claimed.
+    /// For smaller than claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub less: Option<String>,
+    pub smaller: Option<String>,
 }
 
 /// A table or curve of the source, as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginalTable {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
     /// Unit of its figures.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -146,13 +147,13 @@ pub enum Need {
     Workload(String),
     /// Evidence from the kernel of this name.
     Evidence(String),
-    /// Another kernel, in words.
+    /// Another kernel, as text.
     Kernel(String),
     /// A kernel before this version.
     KernelBefore(era::Version),
     /// A program on the path.
     Program(String),
-    /// A device, in words.
+    /// A device, as text.
     Device(String),
 }
 
@@ -164,14 +165,14 @@ impl FromStr for Need {
         let what = what.trim().to_owned();
         let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME, device:WORDS or kernel-before:VERSION";
         match kind {
-            _ if what.is_empty() => Err(format!("`{text}` says of nothing that it is needed; write {kinds}")),
+            _ if what.is_empty() => Err(format!("`{text}` names no kind of requirement; write {kinds}")),
             "workload" => Ok(Self::Workload(what)),
             "evidence" => Ok(Self::Evidence(what)),
             "kernel" => Ok(Self::Kernel(what)),
             "kernel-before" => what.parse().map(Self::KernelBefore),
             "program" => Ok(Self::Program(what)),
             "device" => Ok(Self::Device(what)),
-            _ => Err(format!("nobody knows what `{kind}` needs; write {kinds}")),
+            _ => Err(format!("unknown requirement `{kind}`; use one of {kinds}")),
         }
     }
 }
@@ -193,11 +194,11 @@ impl fmt::Display for Need {
 strings_in_files!(Need);
 
 impl Trial {
-    /// Fits the trial of a claim to a machine: what its kernel no longer has is replaced, sizes and levels are scaled, and
-    /// both are noted in the claim. Nothing happens to a trial without one.
+    /// Fits the trial of a claim to a machine: features that its kernel lacks are replaced, sizes and levels are
+    /// scaled, and both are noted in the claim. A trial without a claim stays as it is.
     ///
     /// # Errors
-    /// What nothing can stand in for, and what a check would take.
+    /// The feature without a replacement, and the requirement of a check.
     pub fn fit(&mut self, machine: &Machine, rules: &Rules) -> Result<(), String> {
         let Some(claim) = self.claim.take() else { return Ok(()) };
         self.normalise();
@@ -205,7 +206,9 @@ impl Trial {
         let substituted = rules.apply(self, machine.kernel)?;
         let scaled = claim.scale.apply(self, machine);
         if let Some((one, other)) = made_alike(&before, &self.arms) {
-            return Err(format!("{one} and {other} are the same today, as what told them apart is gone"));
+            return Err(format!(
+                "{one} and {other} are identical today: the option that distinguished them was removed"
+            ));
         }
         // Default levels follow from the processors: written out, as the claim's own are.
         for entry in &mut self.workloads {
@@ -225,7 +228,7 @@ impl Trial {
         if let Some(claim) = &mut self.claim {
             claim.optional.retain(|name| !arms.contains(name));
             claim.expectations.retain(|expected| !expected.cells().any(|cell| arms.contains(&cell.arm)));
-            // Where one arm is left there is nobody to win against.
+            // A single remaining arm has no opponent.
             if self.arms.len() < 2 {
                 claim.expectations.retain(|expected| !expected.no_single_winner);
             }
@@ -243,7 +246,7 @@ fn made_alike<'a>(before: &[Arm], after: &'a [Arm]) -> Option<(&'a str, &'a str)
 }
 
 impl Claim {
-    /// Only what decides it, without what is told about it.
+    /// Only the deciding parts, without descriptions.
     #[must_use]
     pub fn without_words(self) -> Self {
         let bare = |expected: Expectation| Expectation { says: None, reading: None, then: None, ..expected };
@@ -269,7 +272,7 @@ impl Claim {
             return Some(problem(
                 &["claim", "statement"],
                 "the claim has no statement",
-                "write in one sentence what is claimed: statement = \"…\"",
+                "state the claim in one sentence: statement = \"…\"",
             ));
         }
         self.texts_problem().or_else(|| self.tables_problem()).or_else(|| self.expectations_problem())
@@ -287,7 +290,7 @@ impl Claim {
         let caveat = self.caveat.iter().map(|text| ("caveat", text));
         let (key, _) = texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > MAX_TEXT)?;
         let hint = format!("keep it below {MAX_TEXT} characters");
-        Some(problem(&["claim", key], "a text that nobody reads to its end", hint))
+        Some(problem(&["claim", key], "the text is longer than anyone reads", hint))
     }
 
     fn tables_problem(&self) -> Option<Problem> {
@@ -309,8 +312,9 @@ impl Claim {
         match (self.question, self.expectations.is_empty()) {
             (false, true) => Some(problem(
                 &["claim", "statement"],
-                "nothing says what the statement expects",
-                "add [[claim.expect]], such as ratio = [\"xfs @ 4\", \"ext4 @ 4\"] with above = 1, or say question = true",
+                "the statement has no expectation",
+                "add [[claim.expect]], such as ratio = [\"xfs @ 4\", \"ext4 @ 4\"] with above = 1, or \
+                     set question = true",
             )),
             (true, false) => Some(problem(
                 &["claim", "question"],

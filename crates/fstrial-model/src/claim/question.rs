@@ -1,4 +1,4 @@
-//! Expectations with their cells found: what exactly is asked of a trial.
+//! Expectations with their cells resolved: the exact questions to a trial.
 
 use super::{CellName, Claim, Expectation, Level, Number};
 use crate::{
@@ -16,17 +16,17 @@ const MAX_QUESTIONS: usize = 512;
 /// A result of a cell, by indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
-    /// Of the arm.
+    /// Index of the arm.
     pub arm: usize,
-    /// Of the workload.
+    /// Index of the workload.
     pub workload: usize,
     /// The level.
     pub threads: u16,
-    /// Of the result, in those of the workload.
+    /// Index of the result, among those of the workload.
     pub result: usize,
 }
 
-/// Where a ratio, a slope or an amount is expected.
+/// The expected range of a ratio, a slope or an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -43,16 +43,16 @@ pub enum Bound {
 pub enum ClaimQuestion {
     /// The ratio of two figures.
     Ratio {
-        /// The one that is divided.
+        /// The numerator.
         a: Spot,
         /// The one that it is divided by.
         b: Spot,
-        /// What is expected of it.
+        /// The expected range.
         bound: Bound,
     },
     /// One is better than another.
     Better {
-        /// The one that is to be better.
+        /// The better one.
         a: Spot,
         /// The other.
         b: Spot,
@@ -61,14 +61,14 @@ pub enum ClaimQuestion {
     Slope {
         /// The cells.
         cells: Vec<Spot>,
-        /// What is expected of it.
+        /// The expected range.
         bound: Bound,
     },
     /// A figure itself.
     Amount {
         /// The cell.
         cell: Spot,
-        /// What is expected of it.
+        /// The expected range.
         bound: Bound,
     },
     /// It is done, every time.
@@ -86,25 +86,25 @@ pub struct Part {
     pub expectation: usize,
     /// The expectation in its author's words.
     pub says: Option<String>,
-    /// How the source's words were read.
+    /// Interpretation of the source's words.
     pub reading: Option<String>,
-    /// Whether it is about a planted cause.
+    /// True if it is about a planted cause.
     pub planted: bool,
-    /// Of what.
+    /// Its metric.
     pub metric: Metric,
     /// The original figure.
     pub then: Option<Number>,
-    /// What is asked.
-    pub asked: ClaimQuestion,
+    /// The question.
+    pub requested: ClaimQuestion,
 }
 
 impl ClaimQuestion {
-    /// Whether it compares a cell with itself: on a machine of one processor `1` and `cpus` are one level.
+    /// True if it compares a cell with itself: on a machine of one processor `1` and `cpus` are one level.
     fn is_of_one_cell(&self) -> bool {
         matches!(self, Self::Ratio { a, b, .. } | Self::Better { a, b } if a == b)
     }
 
-    /// How many comparisons it takes.
+    /// Number of comparisons it takes.
     fn questions(&self) -> usize {
         match self {
             Self::NoSingleWinner(groups) => {
@@ -115,7 +115,7 @@ impl ClaimQuestion {
     }
 }
 
-/// A problem in an expectation: its key, what is wrong, what to try.
+/// A problem in an expectation: its key, the problem, the remedy.
 type Wrong = (&'static str, String, String);
 
 impl Claim {
@@ -128,18 +128,18 @@ impl Claim {
         for (index, expected) in self.expectations.iter().enumerate() {
             let metric = expected.metric.unwrap_or(Metric::Throughput);
             let finder = Finder { arms, workloads, cpus, metric };
-            let asked = finder.asked(expected).map_err(|(key, message, hint)| {
+            let requested = finder.requested(expected).map_err(|(key, message, hint)| {
                 problem(&["claim", "expect", &index.to_string(), key], message, hint)
             })?;
-            for asked in asked.into_iter().filter(|asked| !asked.is_of_one_cell()) {
+            for requested in requested.into_iter().filter(|requested| !requested.is_of_one_cell()) {
                 // With two processors `2` and `cpus` are one level, and one question.
-                let is_same = |part: &Part| part.asked == asked && part.metric == metric;
+                let is_same = |part: &Part| part.requested == requested && part.metric == metric;
                 if !parts.iter().any(is_same) {
                     let Expectation { says, reading, planted, then, .. } = expected.clone();
-                    parts.push(Part { expectation: index, says, reading, planted, metric, then, asked });
+                    parts.push(Part { expectation: index, says, reading, planted, metric, then, requested });
                 }
             }
-            let questions: usize = parts.iter().map(|part| part.asked.questions()).sum();
+            let questions: usize = parts.iter().map(|part| part.requested.questions()).sum();
             if questions > MAX_QUESTIONS {
                 let message = format!("the claim asks more than {MAX_QUESTIONS} questions");
                 let hint = "expect less: each pair of cells is a question";
@@ -177,12 +177,12 @@ struct Finder<'a> {
     arms: &'a [Arm],
     workloads: &'a [Workload],
     cpus: u16,
-    /// What is asked about them.
+    /// The metric in question.
     metric: Metric,
 }
 
 impl Finder<'_> {
-    fn asked(&self, expected: &Expectation) -> Result<Vec<ClaimQuestion>, Wrong> {
+    fn requested(&self, expected: &Expectation) -> Result<Vec<ClaimQuestion>, Wrong> {
         let kinds = [
             ("ratio", expected.ratio.is_some()),
             ("flat", expected.flat.is_some()),
@@ -225,12 +225,12 @@ impl Finder<'_> {
             (takes, [one]) if takes.contains(one) => {}
             (takes, _) => {
                 let hint = format!("write exactly one of {}", takes.join(", "));
-                return Err((key, format!("`{key}` does not say what is expected"), hint));
+                return Err((key, format!("`{key}` has no expectation"), hint));
             }
         }
         let has_levels = !expected.leads_at.is_empty() || !expected.trails_at.is_empty();
         if has_levels && key != "flips" {
-            return Err(("leads_at", "only `flips` has levels of its own".into(), "leave them out".into()));
+            return Err(("leads_at", "only `flips` takes levels".into(), "leave them out".into()));
         }
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Finder<'_> {
         let groups = self.groups();
         if groups.iter().all(|group| group.len() < 2) {
             let hint = "name two arms at least, and workloads that they can run".into();
-            return Err((key, "nobody can win against nobody".into(), hint));
+            return Err((key, "`no_single_winner` needs at least two arms".into(), hint));
         }
         Ok(vec![ClaimQuestion::NoSingleWinner(groups)])
     }
@@ -299,7 +299,7 @@ impl Finder<'_> {
     ) -> Result<Vec<ClaimQuestion>, Wrong> {
         if expected.leads_at.is_empty() || expected.trails_at.is_empty() {
             let hint = "write leads_at = [\"1\"] and trails_at = [\"32\"]".into();
-            return Err(("flips", "`flips` does not say where".into(), hint));
+            return Err(("flips", "`flips` has no place for the flip".into(), hint));
         }
         let threads =
             |levels: &[Level]| -> Vec<u16> { levels.iter().map(|level| level.threads(self.cpus)).collect() };
@@ -340,7 +340,7 @@ impl Finder<'_> {
         levels.into_iter().map(at).collect()
     }
 
-    /// All cells whose arms can be compared: by workload, level and result. A control wins nothing.
+    /// All cells whose arms can be compared: by workload, level and result. Controls are left out.
     fn groups(&self) -> Vec<Vec<Spot>> {
         let mut groups = Vec::new();
         for (workload, described) in self.workloads.iter().enumerate() {
@@ -360,7 +360,7 @@ impl Finder<'_> {
     }
 
     fn kind(&self, spot: Spot) -> ResultKind {
-        self.workloads[spot.workload].results().nth(spot.result).expect("it was found there")
+        self.workloads[spot.workload].results().nth(spot.result).expect("the effect was there")
     }
 
     /// Figures of different units have no ratio that means anything.
@@ -409,7 +409,7 @@ impl Finder<'_> {
         }
         if !self.metric.is_of(&kinds[result]) {
             let message = format!("`{}` has no {}", described.name, self.metric.name());
-            return Err((message, "leave out metric, or name the result of a load of our own".into()));
+            return Err((message, "leave out metric, or name a result of a built-in load".into()));
         }
         Ok(Spot { arm, workload, threads, result })
     }
@@ -426,7 +426,7 @@ fn pick<'a, I: Iterator<Item = &'a str>>(
     let Some(name) = name else {
         return match names().count() {
             1 => Ok(0),
-            _ => Err((format!("there are several {what}s; which?"), format!("add `{form}`: {}", list()))),
+            _ => Err((format!("there are several {what}s; name one"), format!("add `{form}`: {}", list()))),
         };
     };
     names().position(|known| known == name).ok_or_else(|| {

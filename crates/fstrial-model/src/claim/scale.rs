@@ -8,7 +8,7 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a claim is scaled.
+/// Scaling of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scale {
@@ -20,7 +20,7 @@ pub struct Scale {
     pub threads: Option<Vec<Level>>,
 }
 
-/// A size between bounds, by what the machine has.
+/// A size between bounds, depending on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SizeRule {
@@ -40,7 +40,7 @@ pub struct SizeRule {
     pub quick: Option<Bytes>,
 }
 
-/// What a claim is scaled to.
+/// Target machine of a scaling.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// Processors.
@@ -49,14 +49,14 @@ pub struct Machine {
     pub memory: Bytes,
     /// The kernel's version.
     pub kernel: super::era::Version,
-    /// Whether the check is a quick one.
+    /// True for a quick check.
     pub quick: bool,
 }
 
 impl Scale {
-    /// Scales the workloads of a trial; says how.
+    /// Scales the workloads of a trial; returns a description.
     pub fn apply(&self, trial: &mut Trial, machine: &Machine) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut message = Vec::new();
         for arm in &mut trial.arms {
             let words = arm.mkfs.iter_mut().chain(&mut arm.mount);
             words.for_each(|word| *word = filled_in(word, machine.cpus));
@@ -67,7 +67,7 @@ impl Scale {
                 (limit.unwrap_or(machine.memory), if limit.is_some() { "memory limit" } else { "memory" });
             let (size, why) = rule.size(machine, memory, trial.device.size);
             trial.workloads.iter_mut().for_each(|entry| entry.file_size = Some(size));
-            said.push(format!("files of {} ({why})", size.human()));
+            message.push(format!("files of {} ({why})", size.human()));
         }
         if let Some(levels) = &self.threads {
             let mut threads: Vec<u16> = levels.iter().map(|level| level.threads(machine.cpus)).collect();
@@ -77,13 +77,13 @@ impl Scale {
             open.for_each(|entry| entry.threads = Some(threads.clone()));
             let list = |items: Vec<String>| items.join(", ");
             let levels = list(levels.iter().map(ToString::to_string).collect());
-            said.push(format!(
+            message.push(format!(
                 "{} threads ({levels} on {} processors)",
                 list(threads.iter().map(ToString::to_string).collect()),
                 machine.cpus
             ));
         }
-        said
+        message
     }
 }
 
@@ -190,9 +190,9 @@ mod tests {
         let levels = ["1", "2", "cpus", "4×cpus"].map(|text| text.parse().unwrap()).to_vec();
         let mut trial = Trial { workloads: vec![Entry::of_preset("random-write"); 2], ..Trial::default() };
         trial.workloads[1].threads = Some(vec![7]);
-        let said = Scale { threads: Some(levels), file_size: None }.apply(&mut trial, &MACHINE);
+        let message = Scale { threads: Some(levels), file_size: None }.apply(&mut trial, &MACHINE);
         assert_eq!(trial.workloads[0].threads, Some(vec![1, 2, 8]));
         assert_eq!(trial.workloads[1].threads, Some(vec![7]));
-        assert_eq!(said, ["1, 2, 8 threads (1, 2, cpus, 4×cpus on 2 processors)"]);
+        assert_eq!(message, ["1, 2, 8 threads (1, 2, cpus, 4×cpus on 2 processors)"]);
     }
 }

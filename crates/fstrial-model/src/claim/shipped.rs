@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a claim loses, it is refused with words or can still be planned.
+        /// For any lost line a claim is refused with a message or can still be planned.
         #[test]
         fn a_claim_with_lines_missing_never_panics(
             which in 0..CLAIMS.len(),

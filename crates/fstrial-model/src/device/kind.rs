@@ -1,4 +1,4 @@
-//! The kinds of device: each is a row in a file of its own, and is asked what sets it apart.
+//! The kinds of device: each is a row in a separate file with its distinguishing properties.
 
 mod directory;
 mod disk;
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 rows! {
     /// The kinds of device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-    pub enum DeviceKind of Row {
-        /// A loop device with direct I/O on a file of our own, allocated and written in full.
+    pub enum DeviceKind of KindRow {
+        /// A loop device with direct I/O on a file made by fstrial, allocated and written in full.
         #[default]
         "image" Image is image::ROW,
-        /// Memory: brd, a zram device of our own, or a loop device on a file in memory.
+        /// Memory: brd, a zram device made by fstrial, or a loop device on a file in memory.
         "ramdisk" Ramdisk is ramdisk::ROW,
-        /// A device that behaves as a model says, with data in memory.
+        /// A device that follows a model, with data in memory.
         "model" Model is model::ROW,
         /// A whole real device, which is erased.
         "disk" Disk is disk::ROW,
@@ -34,45 +34,44 @@ rows! {
     }
 }
 
-/// What there is to know of a kind.
-struct Row {
+/// Properties of a kind.
+struct KindRow {
     origin: Origin,
     looped: Looped,
-    /// Whether a path means something.
     takes_path: bool,
-    /// Refuses what cannot be such a device.
+    /// Refuses invalid settings.
     check: fn(&Device) -> Option<Problem>,
-    /// What its members are, if there can be several.
+    /// Description of its members, if there can be several.
     members: Option<fn(&Device) -> String>,
-    /// What is done to have it, of this size, and how that is undone.
+    /// Steps to make one of this size, and to undo that.
     making: fn(&Device, Bytes) -> Making,
 }
 
-/// Where a device comes from.
+/// Origin of a device.
 enum Origin {
     /// We make it, of a size to be chosen.
     Made,
-    /// It is a device of the host's, and filesystems are made over what is on it.
+    /// It is a device of the host's, and filesystems overwrite its content.
     Erased,
     /// Nothing is made: arms are directories that others use, too.
     Existing,
 }
 
-/// What a worker puts a loop device on, in each run.
+/// The backing of the loop device that a worker makes in each run.
 enum Looped {
     /// Nothing: it is a block device already, or none is needed.
     Nothing,
     /// A file among others in a folder of the host, allocated in full.
     File,
-    /// What a process of ours serves that follows a model.
+    /// A modelled device served by a process of fstrial.
     Model,
 }
 
-/// What is done to have a device, and how that is undone, if it has to be; for people.
+/// Steps to make a device, and to undo that if necessary; as text.
 type Making = (String, Option<&'static str>);
 
 /// One that we make, for filesystems, out of nothing that is there.
-const MADE: Row = Row {
+const MADE: KindRow = KindRow {
     origin: Origin::Made,
     looped: Looped::Nothing,
     takes_path: false,
@@ -82,46 +81,46 @@ const MADE: Row = Row {
 };
 
 impl DeviceKind {
-    /// Whether we make it, of a size to be chosen; else it is there, on this host only.
+    /// True if fstrial makes it, with a choice of size; otherwise it exists, on this host only.
     pub const fn is_made(self) -> bool {
         matches!(self.row().origin, Origin::Made)
     }
 
-    /// Whether arms are filesystems that are made on it, which takes root; else they are directories that others use, too.
+    /// True if arms are filesystems made on it, which takes root; otherwise they are shared directories.
     pub const fn holds_filesystems(self) -> bool {
         !matches!(self.row().origin, Origin::Existing)
     }
 
-    /// Whether it is a device of the host's that is erased: somebody has to name it for that, and its name may be another
-    /// one's tomorrow.
+    /// True for a host's device that is erased: it has to be named for that, and its name may be another one's
+    /// tomorrow.
     pub const fn is_erased(self) -> bool {
         matches!(self.row().origin, Origin::Erased)
     }
 
-    /// Whether it follows a model, which has to be named.
+    /// True if it follows a model, which has to be named.
     pub const fn is_modelled(self) -> bool {
         matches!(self.row().looped, Looped::Model)
     }
 
-    /// Whether it is a file among others in a folder of the host, allocated in full: what else the host's disk does shows on
-    /// it, states can share its blocks, and discards would take them away.
+    /// True for a file among others in a folder of the host, allocated in full: other work of the host's disk affects
+    /// it, states can share its blocks, and discards would free them.
     pub const fn is_file(self) -> bool {
         matches!(self.row().looped, Looped::File)
     }
 
-    /// Whether it becomes a block device in each run only, by a loop device.
+    /// True if it becomes a block device only within each run, by a loop device.
     pub const fn is_looped(self) -> bool {
         !matches!(self.row().looped, Looped::Nothing)
     }
 
-    /// What it is called in a command where it has no name yet.
+    /// Placeholder for it in a command before it has a name.
     pub fn node(self) -> String {
         if self.is_looped() { "/dev/loopN".into() } else { format!("the {}", self.name()) }
     }
 }
 
 impl Device {
-    /// What is done to have it, of this size, and how that is undone, if it has to be; for people.
+    /// Steps to make one of this size, and to undo that if necessary; as text.
     pub fn making(&self, size: Bytes) -> Making {
         let row = self.kind.row();
         match self.members.zip(row.members) {
@@ -151,7 +150,7 @@ impl Device {
         None
     }
 
-    /// What is impossible for its kind.
+    /// Impossible settings of its kind.
     pub(crate) fn kind_problem(&self) -> Option<Problem> {
         let row = self.kind.row();
         let beside = || {
@@ -161,12 +160,12 @@ impl Device {
         (row.check)(self).or_else(|| (self.model.is_some() && !self.kind.is_modelled()).then(beside))
     }
 
-    /// Whether there can be several of its kind.
+    /// True if there can be several of its kind.
     pub(super) fn can_be_several(&self) -> bool {
         self.kind.row().members.is_some()
     }
 
-    /// The folder of its file, in words.
+    /// The folder of its file, as text.
     fn folder_in_words(&self) -> String {
         self.path.as_ref().map_or_else(|| "the current folder".into(), |path| path.display().to_string())
     }

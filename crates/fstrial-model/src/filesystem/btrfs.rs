@@ -30,7 +30,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
         data: ["-d", "--data"],
         metadata: ["-m", "--metadata"],
     }),
-    // What its log tree takes is not counted.
+    // Its log tree is not counted.
     log: Some(LogReader {
         file: "/sys/fs/btrfs/{filesystem}/commit_stats",
         external: "",
@@ -49,7 +49,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     ..PLAIN
 };
 
-/// Of mkfs.btrfs.
+/// Options of mkfs.btrfs.
 const OPTIONS: MkfsOptions = MkfsOptions {
     alone: "KMqv",
     valued: "bdlmnORs",
@@ -72,7 +72,7 @@ const OPTIONS: MkfsOptions = MkfsOptions {
     lists: &[],
 };
 
-/// What btrfs can. `--force` leaves out a wait of ten seconds before a repair, for second thoughts.
+/// Operations of btrfs. `--force` skips the ten-second pause before a repair.
 const ABILITIES: Abilities = Abilities {
     sized: &["-b", "{bytes}", "{device}"],
     repair: Ability::Program("btrfs", &["check", "--repair", "--force", "{device}"]),
@@ -106,7 +106,7 @@ fn correct(observed: &Observation<'_>, character: &mut Character) {
     }
 }
 
-/// Whether metadata is written twice to one device, by what mkfs printed; false where it was told to print nothing.
+/// True if metadata is written twice to one device, by the output of mkfs; false if mkfs was quiet.
 fn has_two_copies_of_metadata(mkfs_output: &str) -> bool {
     mkfs_output.lines().any(|line| {
         let profile = line.trim().strip_prefix("Metadata:").or(line.trim().strip_prefix("Data+Metadata:"));
@@ -127,7 +127,7 @@ fn complaint(message: &str) -> Option<Option<&str>> {
 mod tests {
     use super::*;
 
-    /// Of btrfs-progs 6.2 and 5.4.
+    /// Output of btrfs-progs 6.2 and 5.4.
     #[test]
     fn metadata_that_is_written_twice_is_seen() {
         let printed = |profile: &str| {
@@ -141,7 +141,7 @@ mod tests {
         assert!(!has_two_copies_of_metadata(""));
     }
 
-    /// Of Linux 6.18.
+    /// From Linux 6.18.
     #[test]
     fn commits_are_counted() {
         let stats = "commits 2\ncur_commit_ms 0\nlast_commit_ms 2\nmax_commit_ms 7\ntotal_commit_ms 10\n";
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn the_mount_corrects_the_defaults() {
         let judged = |option: &str| {
-            let found =
+            let result =
                 BTRFS.character(&Observation { options: &[option.to_owned()], mkfs_output: "", header: "" });
-            (found.durability.data, found.checksums)
+            (result.durability.data, result.checksums)
         };
         assert_eq!(judged("noatime"), (DataUpdate::CopyOnWrite, "metadata and data".into()));
         assert_eq!(judged("nodatasum"), (DataUpdate::CopyOnWrite, "metadata".into()));

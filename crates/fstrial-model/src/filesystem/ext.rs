@@ -43,7 +43,8 @@ pub(super) const EXT4: Filesystem = Filesystem {
     }),
     fsck: Some(("e2fsck", &["-f", "-n"])),
     abilities: &ABILITIES,
-    // What its superblock asks for (`tune2fs -o`, mke2fs.conf) is not in mountinfo, because it is its default.
+    // Options set in its superblock (`tune2fs -o`, mke2fs.conf) are missing from mountinfo, because they are its
+    // defaults.
     all_options: Some("/proc/fs/ext4/{device}/options"),
     header: Some(("dumpe2fs", &["-h"])),
     correct,
@@ -86,7 +87,7 @@ pub(super) const EXT2: Filesystem = Filesystem {
     ..EXT4
 };
 
-/// Of mkfs.ext2, mkfs.ext3 and mkfs.ext4.
+/// Options of mkfs.ext2, mkfs.ext3 and mkfs.ext4.
 const OPTIONS: MkfsOptions = MkfsOptions {
     alone: "DjKqv",
     valued: "bCEgGiIJmNOtT",
@@ -121,56 +122,56 @@ const OPTIONS: MkfsOptions = MkfsOptions {
     ],
 };
 
-/// What ext4 can.
+/// Operations of ext4.
 const ABILITIES: Abilities = Abilities {
     sized: &["{device}", "{kib}k"],
     repair: Ability::Program("e2fsck", &["-f", "-y", "{device}"]),
     unclean: Ok(Unclean::Shutdown("EXT4_IOC_SHUTDOWN")),
-    snapshot: Ability::Cannot("ext4 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext4 has no snapshots"),
+    snapshot: Ability::Unsupported("ext4 has no snapshots"),
+    delete_snapshot: Ability::Unsupported("ext4 has no snapshots"),
     defragment: Ability::Program("e4defrag", &["{tree}"]),
-    reflink: Ability::Cannot("ext4 has no reflink: files do not share blocks"),
+    reflink: Ability::Unsupported("ext4 has no reflink: files do not share blocks"),
     grow: Ability::Program("resize2fs", &["{device}"]),
-    shrink: Ability::Cannot(
+    shrink: Ability::Unsupported(
         "ext4 has no online shrink: resize2fs makes it smaller only while it is not mounted",
     ),
 };
 
-/// What ext3 can: files without extents.
+/// Operations of ext3: files without extents.
 const ABILITIES_EXT3: Abilities = Abilities {
-    snapshot: Ability::Cannot("ext3 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext3 has no snapshots"),
-    defragment: Ability::Cannot("e4defrag takes files with extents, which ext3 has not"),
-    reflink: Ability::Cannot("ext3 has no reflink: files do not share blocks"),
-    shrink: Ability::Cannot(
+    snapshot: Ability::Unsupported("ext3 has no snapshots"),
+    delete_snapshot: Ability::Unsupported("ext3 has no snapshots"),
+    defragment: Ability::Unsupported("e4defrag takes files with extents, which ext3 has not"),
+    reflink: Ability::Unsupported("ext3 has no reflink: files do not share blocks"),
+    shrink: Ability::Unsupported(
         "ext3 has no online shrink: resize2fs makes it smaller only while it is not mounted",
     ),
     ..ABILITIES
 };
 
-/// What ext2 can: no journal either.
+/// Operations of ext2: without a journal too.
 const ABILITIES_EXT2: Abilities = Abilities {
     unclean: Err(
         "ext2 has no journal to recover from: it mounts as it is, and needs a full check (op-repair)",
     ),
-    snapshot: Ability::Cannot("ext2 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext2 has no snapshots"),
-    defragment: Ability::Cannot("e4defrag takes files with extents, which ext2 has not"),
-    reflink: Ability::Cannot("ext2 has no reflink: files do not share blocks"),
-    shrink: Ability::Cannot(
+    snapshot: Ability::Unsupported("ext2 has no snapshots"),
+    delete_snapshot: Ability::Unsupported("ext2 has no snapshots"),
+    defragment: Ability::Unsupported("e4defrag takes files with extents, which ext2 has not"),
+    reflink: Ability::Unsupported("ext2 has no reflink: files do not share blocks"),
+    shrink: Ability::Unsupported(
         "ext2 has no online shrink: resize2fs makes it smaller only while it is not mounted",
     ),
     ..ABILITIES
 };
 
-/// Bytes of a block, in what mke2fs says it would make: `Creating filesystem with 153600 4k blocks and …`.
+/// Bytes of a block, in the dry-run output of mke2fs: `Creating filesystem with 153600 4k blocks and …`.
 fn block_size(printed: &str) -> Option<u64> {
     let mut words = printed.split_once("Creating filesystem with ")?.1.split_whitespace();
     let kib: u64 = words.nth(1)?.strip_suffix('k')?.parse().ok()?;
     (words.next()? == "blocks").then_some(kib << 10)
 }
 
-/// It says what it is in its superblock, where that may be read.
+/// Its superblock lists its features, if that is readable.
 fn correct(observed: &Observation<'_>, character: &mut Character) {
     let printed = observed.header;
     let features = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
@@ -199,15 +200,15 @@ fn correct(observed: &Observation<'_>, character: &mut Character) {
     }
 }
 
-/// `EXT4-fs error (device loop0): …`, `EXT4-fs error (device loop0) in …`; ext2 says `EXT2-fs (loop0): error: …`.
+/// `EXT4-fs error (device loop0): …`, `EXT4-fs error (device loop0) in …`; for ext2 `EXT2-fs (loop0): error: …`.
 fn complaint(message: &str) -> Option<Option<&str>> {
     let Some(rest) = message.strip_prefix("EXT") else { return journal_complaint(message) };
     let rest = rest.get(1..)?.strip_prefix("-fs")?;
     if let Some(device) = rest.strip_prefix(" error (device ") {
         return Some(device.split(')').next());
     }
-    let (device, said) = rest.strip_prefix(" (")?.split_once("): ")?;
-    said.starts_with("error: ").then_some(Some(device))
+    let (device, output) = rest.strip_prefix(" (")?.split_once("): ")?;
+    output.starts_with("error: ").then_some(Some(device))
 }
 
 /// `JBD2: I/O error when updating journal superblock for loop0-8.`, `Aborting journal on device loop0-8.`
@@ -215,11 +216,11 @@ fn journal_complaint(message: &str) -> Option<Option<&str>> {
     if let Some(device) = message.strip_prefix("Aborting journal on device ") {
         return Some(Some(device.trim_end_matches('.')));
     }
-    let said = message.strip_prefix("JBD2: ")?;
-    if !said.to_ascii_lowercase().contains("error") {
+    let output = message.strip_prefix("JBD2: ")?;
+    if !output.to_ascii_lowercase().contains("error") {
         return None;
     }
-    let named = [" for ", " on "].iter().find_map(|before| said.rsplit_once(before));
+    let named = [" for ", " on "].iter().find_map(|before| output.rsplit_once(before));
     Some(
         named.and_then(|(_, device)| device.split_whitespace().next()).map(|word| word.trim_end_matches('.')),
     )
@@ -228,16 +229,16 @@ fn journal_complaint(message: &str) -> Option<Option<&str>> {
 /// `s_magic`, `s_log_block_size`, and in `s_jnl_blocks` the size of the journal's inode, high half first
 /// (Documentation/filesystems/ext4/super.rst). It is 0 if the journal is a device.
 fn log_shape(device: &[u8]) -> Option<LogShape> {
-    let superblock = device.get(1024..).filter(|found| found.get(0x38..0x3a) == Some(&[0x53, 0xef]))?;
+    let superblock = device.get(1024..).filter(|result| result.get(0x38..0x3a) == Some(&[0x53, 0xef]))?;
     let block = 1024_u64.checked_shl(little(superblock, 0x18)?.try_into().ok()?)?;
     let size = little(superblock, 0x148)? << 32 | little(superblock, 0x14c)?;
     Some(LogShape { size: (size > 0).then_some(Bytes(size)), block: Bytes(block) })
 }
 
-/// `4620 transactions (4620 requested), each up to 341 blocks`, and when there was one, what they had on average:
-/// `5 logged blocks per transaction`. The kernel cuts the average to whole blocks.
+/// `4620 transactions (4620 requested), each up to 341 blocks`, and if there was one, their average: `5 logged blocks
+/// per transaction`. The kernel truncates the average to whole blocks.
 ///
-/// It does not say which commits were periodic: one that is due is also requested, by the next call that ends after it.
+/// Periodic commits are not distinguishable: one that is due is also requested, by the next call that ends after it.
 fn log_count(info: &str, shape: LogShape) -> Option<LogCount> {
     let commits: u64 = info.split_once(" transactions (")?.0.parse().ok()?;
     let each = match info.lines().find_map(|line| line.trim().strip_suffix(" logged blocks per transaction"))
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(free_space("tool", "no such file"), None);
     }
 
-    /// Of Linux 6.18, after synced appends to a journal of 4 MiB.
+    /// From Linux 6.18, after synced appends to a journal of 4 MiB.
     #[test]
     fn what_was_logged_is_transactions_by_their_average_and_the_size_that_of_the_inode() {
         let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };

@@ -1,11 +1,11 @@
-//! How far a journal or log has gone: what a row says of it, and what is counted.
+//! Progress of a journal or log: its description in a row, and the counts.
 //!
 //! A filesystem that has just been made has an empty log. Until it is full for the first time nothing has to be written
 //! to its home place to make room: a run that ends before has not paid for that.
 
 use crate::units::Bytes;
 
-/// How it is read how far a journal or log has gone.
+/// Reader of the progress of a journal or log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogReader {
     /// The kernel's file with its counters. `{device}` is the device's name in the kernel, `{filesystem}` the folder in
@@ -13,30 +13,30 @@ pub struct LogReader {
     pub file: &'static str,
     /// The same of a log on another device, with `{log}` for that one's name, if it is elsewhere.
     pub external: &'static str,
-    /// What the beginning of the device says of the log ([`SUPERBLOCK_BYTES`]).
+    /// Parses the log's shape from the beginning of the device ([`SUPERBLOCK_BYTES`]).
     pub shape: fn(&[u8]) -> Option<LogShape>,
-    /// What the counters say.
+    /// Parses the counters.
     pub count: fn(&str, LogShape) -> Option<LogCount>,
 }
 
 /// Bytes at the beginning of a device in which [`LogReader::shape`] looks.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 
-/// A journal or log by what the superblock says of it.
+/// A journal or log as described by the superblock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogShape {
-    /// Bytes of it; none if it fills a device of its own, or if there is none.
+    /// Its bytes; none if it fills a separate device, or if there is none.
     pub size: Option<Bytes>,
     /// Bytes of a block.
     pub block: Bytes,
 }
 
-/// What was counted since the mount.
+/// Counts since the mount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCount {
     /// Bytes written to the log.
     pub written: Option<Bytes>,
-    /// Commits of whatever cause; none where they are not counted.
+    /// Commits of any cause; none if they are not counted.
     pub commits: Option<u64>,
 }
 

@@ -1,7 +1,8 @@
-//! Filesystems: one row each, with everything that fstrial knows of one. Nothing else knows a filesystem by its name.
+//! Filesystems: one row each, with all of fstrial's knowledge of it. No other module refers to a filesystem by its
+//! name.
 //!
-//! A row is data and pure functions. `fstrial-stack` asks it what to run, and lets it read what was printed. A family of
-//! filesystems is a file: `ext.rs` is the fullest example, those in `others.rs` have rows of data only.
+//! A row is data and pure functions. `fstrial-stack` takes commands from it, and passes it their output to parse. A
+//! family of filesystems is a file: `ext.rs` is the fullest example, those in `others.rs` have rows of data only.
 //!
 //! ```text
 //! row ─► mkfs, mount, check …   what to run
@@ -49,46 +50,45 @@ pub struct Filesystem {
     pub mkfs_version: &'static str,
     /// Its other programs that print their version under `-V`: they know no `--version`.
     pub version_by_v: &'static [&'static str],
-    /// How mkfs tells the size of a block that it would choose; for filesystems with a journal in blocks.
+    /// Query for mkfs's default block size; for filesystems with a journal in blocks.
     pub mkfs_block: Option<MkfsBlock>,
     /// Mount options always given, before the user's.
     pub mount_base: &'static [&'static str],
-    /// The mount option that keeps it from discarding, where it does so unasked.
+    /// The mount option that disables default discards.
     pub nodiscard: Option<&'static str>,
     /// The option that it does without on a device that is marked as rotating.
     pub on_rotating: Option<OnRotating>,
-    /// How its journal or log is put on another device, or why not: a clause that can follow its name.
+    /// Options for an external journal or log, or the reason against it: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
-    /// The full check, read-only where there is such a thing: program and arguments before the device.
+    /// The full check, read-only if possible: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
-    /// How it lies on several devices, if it spreads itself over them.
+    /// Its layout on several devices, if it supports them.
     pub several: Option<Several>,
-    /// It copies what is overwritten, but overwrites a file in place that is told so (`FS_NOCOW_FL`).
+    /// True if it is copy-on-write but overwrites marked files in place (`FS_NOCOW_FL`).
     pub is_told_to_overwrite: bool,
     /// The kernel's file of all options in effect, with `{device}` for the device's name in the kernel.
     pub all_options: Option<&'static str>,
-    /// A program that prints what the superblock says, with its arguments before the device.
+    /// A program that prints the superblock, with its arguments before the device.
     pub header: Option<(&'static str, &'static [&'static str])>,
-    /// Corrects the defaults below by what was read of a mounted one.
+    /// Corrects the defaults below by the facts of a mounted one.
     pub correct: fn(&Observation<'_>, &mut Character),
-    /// What a message of the kernel complains of, if it is a complaint of this filesystem: the device that it names, if
-    /// it names one.
+    /// The subject of a kernel message, if it is a complaint of this filesystem: its device, if it names one.
     pub complaint: fn(&str) -> Option<Option<&str>>,
-    /// The program that tells how its free space is split.
+    /// The program that reports the fragmentation of its free space.
     pub free_space: Option<FreeSpaceReader>,
-    /// How far its journal or log has gone, where the kernel counts that.
+    /// Progress of its journal or log, if the kernel counts it.
     pub log: Option<LogReader>,
-    /// What it does operations with that are not the same everywhere, or why it cannot.
+    /// Its means of operations that differ between filesystems, or reasons why they are missing.
     pub abilities: &'static Abilities,
     /// The least device it can be made on, in MiB.
     pub min_size_mib: u64,
     /// Distribution packages with its programs: apt, dnf, zypper, pacman.
     pub packages: [&'static str; 4],
-    /// What is journalled by default.
+    /// Default scope of journalling.
     pub journal: &'static str,
-    /// What carries checksums by default.
+    /// Default scope of checksums.
     pub checksums: &'static str,
-    /// How data blocks are updated by default.
+    /// Default update policy of data blocks.
     pub data: DataUpdate,
     /// A sync call flushes the device's cache by default.
     pub flushes: bool,
@@ -96,31 +96,31 @@ pub struct Filesystem {
     pub crash_consistent: bool,
     /// No file shows another's old data after a crash by default.
     pub no_stale_data: bool,
-    /// What mkfs would leave for later, and what is done about it.
+    /// Work that mkfs would defer, and the measure taken against it.
     pub lazy: &'static str,
 }
 
 /// An option that a filesystem does without on a device that is marked as rotating.
 #[derive(Debug, Clone, Copy)]
 pub struct OnRotating {
-    /// The mount option; as an item of an arm it shows what it is worth.
+    /// The mount option; as an item of an arm it shows its effect.
     pub option: &'static str,
-    /// What doing without costs, for loads that sync from several threads, as a sentence that the length of a tick ends.
+    /// Cost of its absence, for loads that sync from several threads, as a sentence completed by the length of a tick.
     pub cost: &'static str,
 }
 
-/// How mkfs tells the size of a block that it would choose.
+/// Query for mkfs's default block size.
 #[derive(Debug, Clone, Copy)]
 pub struct MkfsBlock {
-    /// The word to leave out, with which it would say nothing.
+    /// The word to leave out, which would silence it.
     pub quiet: &'static str,
     /// The word with which it makes nothing.
     pub try_only: &'static str,
-    /// Bytes of a block in what it prints.
+    /// Parses the bytes of a block from its output.
     pub read: fn(&str) -> Option<u64>,
 }
 
-/// How a journal or log is put on another device.
+/// Options for an external journal or log.
 #[derive(Debug, Clone, Copy)]
 pub struct ExternalLog {
     /// The program that makes the device a journal first, if mkfs does not, with its words before the size of a block
@@ -132,12 +132,12 @@ pub struct ExternalLog {
     pub mount: &'static str,
     /// The flag of the full check.
     pub check: &'static str,
-    /// Whether a word of the arm's own for mkfs says otherwise.
+    /// True if a word of the arm for mkfs contradicts it.
     pub contradicts: fn(&str) -> bool,
 }
 
 impl ExternalLog {
-    /// What mkfs is told, for a log on this device.
+    /// The words for mkfs, with a log on this device.
     pub fn mkfs_words(self, log: &str) -> [String; 2] {
         let [flag, value] = self.mkfs;
         [flag.into(), format!("{value}{log}")]
@@ -148,19 +148,19 @@ impl ExternalLog {
         format!("{}{log}", self.mount)
     }
 
-    /// What the full check is told.
+    /// The words for the full check.
     pub fn check_words(self, log: &str) -> [String; 2] {
         [self.check.into(), log.into()]
     }
 }
 
-/// How a filesystem lies on several devices on its own.
+/// Native layout of a filesystem on several devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Several {
     /// Folder with a folder for each that is mounted, in which `devices` lists its devices, and `allocation/KIND` has
     /// a folder named after each profile of a kind of space.
     pub sysfs: &'static str,
-    /// The program, and its words before the devices, with which the kernel forgets what it has seen on them.
+    /// The program, and its words before the devices, that make the kernel forget them.
     pub forget: (&'static str, &'static [&'static str]),
     /// The flags of mkfs for the profile of data, short and long.
     pub data: [&'static str; 2],
@@ -169,72 +169,72 @@ pub struct Several {
 }
 
 impl Several {
-    /// What mkfs is told about a profile.
+    /// The words for mkfs for a profile.
     pub fn mkfs_words(self, profile: Profile) -> [String; 4] {
         [self.data[0], profile.data.name(), self.metadata[0], profile.metadata.name()].map(str::to_owned)
     }
 
-    /// Whether a word for mkfs sets a profile.
+    /// True if a word for mkfs sets a profile.
     pub fn sets_profile(self, word: &str) -> bool {
         self.data.iter().chain(&self.metadata).any(|flag| word.starts_with(flag))
     }
 }
 
-/// A program that tells how the free space of an unmounted filesystem is split.
+/// A program that reports the fragmentation of an unmounted filesystem's free space.
 #[derive(Debug, Clone, Copy)]
 pub struct FreeSpaceReader {
     /// Its name.
     pub program: &'static str,
     /// Its words before the device.
     pub words: &'static [&'static str],
-    /// What its output says, with the command line; none if it is not understood.
+    /// Parses its command line and output; none if they are not understood.
     pub read: fn(&str, &str) -> Option<FreeSpace>,
 }
 
-/// What is read of a mounted filesystem.
+/// Data read from a mounted filesystem.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
     /// All options in effect, as far as they are known.
     pub options: &'a [String],
-    /// What mkfs printed; empty if it was made by others.
+    /// Output of mkfs; empty if others made it.
     pub mkfs_output: &'a str,
-    /// What [`Filesystem::header`] printed; empty if it may not read the device.
+    /// Output of [`Filesystem::header`]; empty if it may not read the device.
     pub header: &'a str,
 }
 
 impl Observation<'_> {
-    /// Whether an option is in effect.
+    /// True if an option is in effect.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
     }
 
-    /// What follows the beginning of an option (`logdev=`) in the first one that begins so.
+    /// The rest of the first option with this prefix (`logdev=`).
     pub fn value(&self, name: &str) -> Option<&str> {
         self.options.iter().find_map(|option| option.strip_prefix(name))
     }
 }
 
-/// What a mounted filesystem is.
+/// Properties of a mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Character {
-    /// What is journalled.
+    /// Scope of journalling.
     pub journal: String,
-    /// What carries checksums.
+    /// Scope of checksums.
     pub checksums: String,
-    /// The stripe it knows of.
+    /// Its stripe.
     pub stripe: Option<String>,
-    /// What it promises. Whether the device's cache is volatile is not its to say: false.
+    /// Its guarantees. Volatility of the device's cache is unknown here: false.
     pub durability: Durability,
 }
 
 impl Character {
-    /// Notes that the journal or log does not lie on the device itself.
+    /// Notes that the journal or log is not on the device itself.
     fn journal_on_another_device(&mut self) {
         self.journal.push_str(", on the log device");
     }
 }
 
-/// The number behind a word at the beginning of a line, whatever follows it.
+/// The number after a word at the beginning of a line, ignoring the rest.
 fn number(text: &str, word: &str) -> Option<f64> {
     let rest = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
     rest.trim_start_matches([':', '=', ' ']).split_whitespace().next()?.parse().ok()
@@ -283,7 +283,7 @@ const PLAIN: Filesystem = Filesystem {
     lazy: "none",
 };
 
-/// What people ask for and no row makes: it can be compared by a directory on one that is mounted.
+/// Filesystems that users request and no row makes: they can be compared as directories on a mounted one.
 pub const NOT_MADE: &[&str] = &[
     "zfs",
     "ntfs",
@@ -348,7 +348,7 @@ impl Filesystem {
         }
     }
 
-    /// What a mounted one is: its defaults, corrected by what was read of it.
+    /// Properties of a mounted one: its defaults, corrected by the data read from it.
     pub fn character(&self, observed: &Observation<'_>) -> Character {
         let no_flushes = observed.has("nobarrier") || observed.has("barrier=0");
         let mut character = Character {

@@ -1,4 +1,4 @@
-//! The filesystems of which fstrial knows how they are made, mounted and checked, and what they promise, but no more.
+//! Filesystems whose rows cover making, mounting, checking and guarantees only.
 
 use super::{ExternalLog, Filesystem, PLAIN};
 use crate::{facts::DataUpdate, mkfs_options::MkfsOptions};
@@ -79,7 +79,7 @@ pub(super) const BCACHEFS: Filesystem = Filesystem {
     kernel: "bcachefs",
     module: "bcachefs",
     mkfs: "mkfs.bcachefs",
-    // Of mkfs.bcachefs, whose `--source` copies a folder.
+    // From mkfs.bcachefs, whose `--source` copies a folder.
     mkfs_options: &MkfsOptions {
         alone: "qv",
         valued: "",
@@ -201,7 +201,7 @@ pub(super) const UDF: Filesystem = Filesystem {
     kernel: "udf",
     module: "udf",
     mkfs: "mkfs.udf",
-    // Of mkfs.udf, whose `--new-file` makes a file.
+    // From mkfs.udf, whose `--new-file` makes a file.
     mkfs_options: &MkfsOptions {
         alone: "",
         valued: "bmr",

@@ -58,7 +58,7 @@ pub(super) const XFS: Filesystem = Filesystem {
     ..PLAIN
 };
 
-/// Of mkfs.xfs.
+/// Options of mkfs.xfs.
 const OPTIONS: MkfsOptions = MkfsOptions {
     alone: "Kq",
     valued: "bdilmnrs",
@@ -103,20 +103,20 @@ const OPTIONS: MkfsOptions = MkfsOptions {
     ],
 };
 
-/// What XFS can.
+/// Operations of XFS.
 const ABILITIES: Abilities = Abilities {
     sized: &["-d", "size={bytes}", "{device}"],
     repair: Ability::Program("xfs_repair", &["{device}"]),
     unclean: Ok(Unclean::Shutdown("XFS_IOC_GOINGDOWN")),
-    snapshot: Ability::Cannot("XFS has no snapshots"),
-    delete_snapshot: Ability::Cannot("XFS has no snapshots"),
+    snapshot: Ability::Unsupported("XFS has no snapshots"),
+    delete_snapshot: Ability::Unsupported("XFS has no snapshots"),
     defragment: Ability::Program("xfs_fsr", &["{files}"]),
     reflink: CLONE,
     grow: Ability::Program("xfs_growfs", &["-d", "{directory}"]),
-    shrink: Ability::Cannot("XFS has no online shrink, save of unused space at its very end"),
+    shrink: Ability::Unsupported("XFS has no online shrink, save of unused space at its very end"),
 };
 
-/// mkfs says whether it made checksums, the mount where the log lies and what the stripe is, in sectors.
+/// mkfs reports whether it made checksums, the mount the log's device and the stripe, in sectors.
 fn correct(observed: &Observation<'_>, character: &mut Character) {
     if observed.mkfs_output.contains("crc=0") {
         character.checksums = "none".into();
@@ -133,7 +133,7 @@ fn correct(observed: &Observation<'_>, character: &mut Character) {
 
 /// `XFS (loop0): Internal error …`. XFS has no word that is in all of them.
 fn complaint(message: &str) -> Option<Option<&str>> {
-    let (device, said) = message.strip_prefix("XFS (")?.split_once("): ")?;
+    let (device, output) = message.strip_prefix("XFS (")?.split_once("): ")?;
     let words = [
         "internal error",
         "corruption",
@@ -145,8 +145,8 @@ fn complaint(message: &str) -> Option<Option<&str>> {
         "writeback error",
         "failing async write",
     ];
-    let said = said.to_ascii_lowercase();
-    words.iter().any(|word| said.contains(word)).then_some(Some(device))
+    let output = output.to_ascii_lowercase();
+    words.iter().any(|word| output.contains(word)).then_some(Some(device))
 }
 
 /// `sb_magicnum`, `sb_blocksize` and `sb_logblocks` (fs/xfs/libxfs/xfs_format.h).
@@ -162,8 +162,8 @@ fn log_count(stats: &str, _: LogShape) -> Option<LogCount> {
     Some(LogCount { written: Some(Bytes(sectors.checked_mul(512)?)), commits: None })
 }
 
-/// A histogram (`from to extents blocks pct`) whose last row begins with the least that the largest extent can have,
-/// then `total free extents 4`, `average free extent size 63000`.
+/// A histogram (`from to extents blocks pct`) whose last row begins with a lower bound of the largest extent, then
+/// `total free extents 4`, `average free extent size 63000`.
 fn free_space(tool: &str, printed: &str) -> Option<FreeSpace> {
     let block = number(printed, "blocksize")?;
     let row = |line: &str| {
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(free_space("tool", "xfs_db: not an XFS filesystem"), None);
     }
 
-    /// Of Linux 6.18, after synced appends to a log of 64 MiB.
+    /// From Linux 6.18, after synced appends to a log of 64 MiB.
     #[test]
     fn what_was_logged_is_in_the_statistics_and_the_log_s_size_in_the_superblock() {
         let stats = "extent_alloc 1 513 0 0\ntrans 0 2055 0\nlog 2054 4135 0 2058 2063\npush_ail 4112 0 0 0 0 0 0 0 0 0\n";
@@ -220,13 +220,13 @@ mod tests {
     #[test]
     fn mkfs_and_the_mount_correct_the_defaults() {
         let options = ["logdev=/dev/loop1", "sunit=128", "swidth=512"].map(str::to_owned);
-        let found =
+        let result =
             XFS.character(&Observation { options: &options, mkfs_output: "crc=0  finobt=0", header: "" });
         assert_eq!(
-            (found.journal.as_str(), found.checksums.as_str()),
+            (result.journal.as_str(), result.checksums.as_str()),
             ("metadata, on the log device", "none")
         );
-        assert_eq!(found.stripe.as_deref(), Some("64 KiB, 256 KiB in all"));
+        assert_eq!(result.stripe.as_deref(), Some("64 KiB, 256 KiB in all"));
         let plain = XFS.character(&Observation { options: &[], mkfs_output: "crc=1", header: "" });
         assert_eq!((plain.journal.as_str(), plain.checksums.as_str()), ("metadata", "metadata"));
     }

@@ -1,7 +1,7 @@
-//! What must hold before a job file is run in any way: words that fio knows, and nothing that reaches beyond the arm.
+//! Conditions for running a job file at all: keys that fio knows, and nothing that reaches beyond the arm.
 //!
-//! A job file runs as root on a host whose disks are somebody's. So no value may name a path, a device, a command, a
-//! library or a setting of the machine; what is not on a list of harmless words is refused. Only the names of files may
+//! A job file runs as root on a host with other people's disks. So no value may name a path, a device, a command, a
+//! library or a setting of the machine; words not on a list of harmless ones are refused. Only the names of files may
 //! be paths: they are never used, files of the arm take their places.
 
 use super::{
@@ -14,10 +14,10 @@ use super::{
 use crate::{problem::closest, units::Nanos};
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-/// Clones of one job, and threads of all jobs that run at once, at most.
+/// Limit of the clones of one job, and of the concurrent threads of all jobs.
 pub(crate) const MAX_CLONES: u64 = 1024;
 
-/// Words that a key takes; what follows a colon is the key's own.
+/// Accepted words of a key; text after a colon is specific to the key.
 const WORDS: &[(&str, &[&str])] = &[
     (
         "rw",
@@ -67,7 +67,7 @@ const RANGES: &[(&str, RangeInclusive<u64>)] = &[
 /// Keys that may be a share of the job's size.
 const SHARES: [&str; 4] = ["size", "io_size", "offset", "offset_increment"];
 
-/// Adds what cannot be run or must not be to the faults of a file.
+/// Adds unsupported and forbidden settings to the faults of a file.
 pub(crate) fn check(file: &mut JobFile, surroundings: &Surroundings) {
     let mut faults = Vec::new();
     let wrong: BTreeSet<usize> = file.faults.iter().map(|fault| fault.line).collect();
@@ -106,7 +106,7 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
         "ioengine" if !ENGINES.contains(&text) => {
             let name = text.split(':').next().unwrap_or_default();
             let known = OUTSIDE.iter().find(|(_, engines)| engines.contains(&name));
-            let why = known.map_or("it is not one that stays inside the files of a job", |(why, _)| why);
+            let why = known.map_or("it may leave the files of a job", |(why, _)| why);
             let near = if known.is_none() { closest(text, ENGINES) } else { None };
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -182,7 +182,7 @@ fn check_job(job: &Job) -> Vec<Fault> {
     }
     if !names::is_sized(job) && names::outside(job).is_empty() {
         let message = format!(
-            "the job `{}` has no size, and an arm has no files whose size fio could take",
+            "job `{}` has no size, and an arm has no files from which fio could take one",
             cut(&job.name)
         );
         faults.push(job.fault(message, "add size= with the bytes of each clone, such as size=1g"));

@@ -1,5 +1,5 @@
-//! A job file as a workload entry, which settles, saves and repeats without it: a `kind = "program"` whose input is the job
-//! file as it was rewritten.
+//! A job file as a workload entry, which settles, saves and repeats without it: a `kind = "program"` whose input is the
+//! rewritten job file.
 
 use super::{
     Understanding,
@@ -16,7 +16,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What fio may take in addition to the times of its jobs, and how fast it lays out files at least, in bytes a second.
+/// Allowance for fio in addition to the times of its jobs, and its minimum rate of laying out files, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 20 << 20;
 /// Longest names of workloads, and of phases, groups and metrics, in bytes.
@@ -24,7 +24,7 @@ const NAME_BYTES: usize = 60;
 const PART_BYTES: usize = 40;
 
 impl Understanding {
-    /// The workload entry that does it. Its only level is what the job file says; `name` is what it is called.
+    /// The equivalent workload entry. Its only level is that of the job file; `name` becomes its name.
     pub fn entry(&self, name: &str) -> Entry {
         let name = plain(name, NAME_BYTES);
         let name = if name.is_empty() { "fio".to_owned() } else { name };
@@ -32,7 +32,7 @@ impl Understanding {
     }
 }
 
-/// A name without what names of workloads, phases and groups must not have, cut to this many bytes.
+/// A name without characters forbidden for workloads, phases and groups, cut to this many bytes.
 fn plain(name: &str, bytes: usize) -> String {
     let clean = |c: char| if c.is_control() || c == '@' || c == '/' { '-' } else { c };
     let mut out = String::new();
@@ -86,8 +86,8 @@ fn program(jobs: &Jobs) -> Entry {
     }
 }
 
-/// What is read from fio's answer: of each job if they are not too many and each has a place of its own in it, else of
-/// all together.
+/// The metrics in fio's answer: those of each job if they are few and each has a separate place in it, otherwise of all
+/// together.
 fn metrics(jobs: &Jobs) -> Vec<MetricEntry> {
     let mut names = Names::default();
     let (mut syncs, mut all) = (Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ fn metrics(jobs: &Jobs) -> Vec<MetricEntry> {
             }
         }
     }
-    // A job that syncs is there for what that takes.
+    // The figure of interest of a job that syncs is the time of a sync.
     syncs.extend(all);
     if jobs.has_places && syncs.len() <= MAX_METRICS { syncs } else { together(&jobs.reported) }
 }

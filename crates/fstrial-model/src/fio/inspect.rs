@@ -1,18 +1,18 @@
-//! What becomes of each line of a job file, for people who wrote it: all of it at once, whether it is run or refused.
+//! The treatment of each line of a job file, for its author: all together, whether it is run or refused.
 
 use super::{JobFile, Remark};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of a line, or of a job.
+/// Treatment of a line, or of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// No job takes it: a later line says the same key, or there is no job below it.
+    /// No job uses it: a later line sets the same key, or there is no job below it.
     Unused,
     /// fio gets it.
     Fio,
-    /// fio gets it, or does not, and there is something to say.
+    /// fio gets it, or does not, with a note.
     Note,
     /// It is not run.
     Refused,
@@ -30,36 +30,36 @@ impl Fate {
     }
 }
 
-/// A section of a job file with what becomes of it.
+/// A section of a job file with its treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionFate {
     /// Its name.
     pub name: String,
     /// Its line, from 1.
     pub line: usize,
-    /// What becomes of the job; none for a global section.
+    /// Treatment of the job; none for a global section.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fate: Option<Fate>,
-    /// What is wrong with the section as a whole.
+    /// Problems of the section as a whole.
     pub problems: Vec<String>,
     /// Its keys.
     pub keys: Vec<KeyFate>,
 }
 
-/// A key with what becomes of it.
+/// A key with its treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeyFate {
     /// Its line, from 1; none if it is not written and fio's default is meant.
     pub line: Option<usize>,
     /// The key and its value as they are written.
     pub written: String,
-    /// What becomes of it.
+    /// Its treatment.
     pub fate: Fate,
-    /// Why, and what to try.
+    /// The reason, and the remedy.
     pub why: Vec<String>,
 }
 
-/// What there is to say, by line; notes also by whether the key is written.
+/// Messages by line; notes also by whether the key is written.
 pub(super) struct Lists<'a> {
     faults: BTreeMap<usize, Vec<String>>,
     notes: BTreeMap<(bool, usize), Vec<&'a Remark>>,
@@ -87,7 +87,7 @@ impl<'a> Lists<'a> {
             let is_job = file.jobs.iter().any(|job| job.line == section.line);
             let runs = is_job && !is_refused && !is_refused_above;
             let fate = (!section.is_global()).then_some(if runs { Fate::Fio } else { Fate::Refused });
-            // What was left out because it is wrong has no default.
+            // A key left out as invalid has no default.
             if fate != Some(Fate::Refused) {
                 keys.extend(self.defaults(section.line));
             }
@@ -108,7 +108,7 @@ impl<'a> Lists<'a> {
         let (fate, why) = if !faults.is_empty() {
             (Fate::Refused, faults)
         } else if !effective.contains(&line) {
-            (Fate::Unused, vec!["a later line says it, or no job is below it".to_owned()])
+            (Fate::Unused, vec!["set it on a later line, or define a job below it".to_owned()])
         } else if !notes.is_empty() {
             (Fate::Note, notes)
         } else {
@@ -117,7 +117,7 @@ impl<'a> Lists<'a> {
         KeyFate { line: Some(line), written: text.to_owned(), fate, why }
     }
 
-    /// What is said about the keys that are written in a line, each thing once.
+    /// Messages on the keys written in a line, without duplicates.
     fn said(&self, line: usize, with_key: bool) -> Vec<String> {
         let one = |remark: &&Remark| match with_key {
             true => format!("`{}`: {}", remark.key, remark.text),
@@ -127,7 +127,7 @@ impl<'a> Lists<'a> {
         said.into_iter().collect()
     }
 
-    /// Keys that a job does not write and that have something to say.
+    /// Keys that a job leaves out and that have messages.
     fn defaults(&self, line: usize) -> Vec<KeyFate> {
         let one = |remark: &&Remark| KeyFate {
             line: None,

@@ -1,7 +1,7 @@
 //! The job file that fio itself is given.
 //!
-//! It is rewritten from what was read: no line of the user's file is passed on. Every job stands for itself (there
-//! are no global sections), its files lie in the arm's own directory, and the seed is the round's.
+//! It is rewritten from its parsed form: no line of the user's file is passed on. Every job is self-contained (there
+//! are no global sections), its files are in the arm's own directory, and the seed is the round's.
 
 use super::{
     keys::{Key, Treatment, ValueKind},
@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 /// Requests of this size and larger are reported in bytes per second, smaller ones in requests per second.
 const LARGE: u64 = 64 << 10;
-/// The time of a job that does not say.
+/// Assumed time of a job without one.
 const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// fio reads no larger seeds.
 const SEEDS: u64 = (1 << 62) - 1;
@@ -24,24 +24,24 @@ const SEEDS: u64 = (1 << 62) - 1;
 /// A job file for fio, but for the directory and the seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jobs {
-    /// Bytes of all files together, if the sizes say; at most this much is needed.
+    /// Upper bound of the bytes of all files together, if the sizes are known.
     pub space: Option<Bytes>,
     /// The time that all jobs take together, if it is given for each; layout not counted.
     pub time: Option<Nanos>,
-    /// What they take at most; those that do not say count for an hour.
+    /// Upper bound of their time; those without one count for an hour.
     pub longest: Nanos,
     /// The runtime that all jobs share, if it can be replaced: they run concurrently, and it begins with the run.
     pub runtime: Option<Nanos>,
-    /// The most clones that run at once, 1 to 1024.
+    /// Maximum of concurrent clones, 1 to 1024.
     pub threads: u16,
-    /// What fio's answer has of each job.
+    /// Contents of fio's answer for each job.
     pub(super) reported: Vec<JobResults>,
-    /// Whether each job has one place of its own in fio's answer, in the order of the file.
+    /// True if each job has exactly one place in fio's answer, in the order of the file.
     pub(super) has_places: bool,
     sections: Vec<Section>,
 }
 
-/// What a job yields.
+/// Results of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobResults {
     pub(super) name: String,
@@ -49,7 +49,8 @@ pub(super) struct JobResults {
     pub(super) writes: bool,
     pub(super) trims: bool,
     pub(super) syncs: bool,
-    /// Whether requests per second are reported, and bytes per second: one of them will do where all requests have one size.
+    /// True if requests per second are reported, and bytes per second: one of them suffices if all requests have one
+    /// size.
     pub(super) counts: bool,
     pub(super) bytes: bool,
 }
@@ -59,7 +60,7 @@ pub(super) struct JobResults {
 struct Section {
     /// Number of the first job whose section has the same name and directory: they use the same files.
     label: usize,
-    /// Without `runtime` where that of all jobs can be set.
+    /// Without `runtime` if that of all jobs can be set.
     lines: String,
 }
 
@@ -89,14 +90,15 @@ impl Jobs {
         }
     }
 
-    /// Gives all jobs another runtime, and returns the one before; none where it cannot be replaced: see [`Jobs::runtime`].
+    /// Gives all jobs another runtime, and returns the one before; none if it cannot be replaced: see
+    /// [`Jobs::runtime`].
     pub fn replace_runtime(&mut self, runtime: Nanos) -> Option<Nanos> {
         let before = self.runtime?;
         (self.runtime, self.time, self.longest) = (Some(runtime), Some(runtime), runtime);
         Some(before)
     }
 
-    /// How many jobs there are.
+    /// Number of jobs.
     pub fn count(&self) -> usize {
         self.sections.len()
     }
@@ -135,12 +137,12 @@ impl Jobs {
         out
     }
 
-    /// What fio is started with, in `directory`; the job file comes on standard input.
+    /// fio's arguments, in `directory`; the job file comes on standard input.
     pub fn arguments(directory: &str) -> Vec<String> {
         Self::options(directory).into_iter().chain(["-".to_owned()]).collect()
     }
 
-    /// What comes before the job file.
+    /// The arguments before the job file.
     pub(super) fn options(directory: &str) -> Vec<String> {
         let fixed = ["--output-format=json", "--eta=never", "--max-jobs=1024"].map(str::to_owned);
         fixed.into_iter().chain([format!("--aux-path={directory}")]).collect()
@@ -158,7 +160,7 @@ fn section(file: &JobFile, job: &Job, has_place: bool, is_uniform: bool) -> Sect
     }
     let groups = |name| has_place && ["new_group", "group_reporting"].contains(&name);
     let is_set = |name: &str| name == "name" || name == "runtime" && is_uniform;
-    // What is refused and still here has a value that does nothing.
+    // A refused key that remains has a neutral value.
     let is_kept = |key: &Key| key.treatment == Treatment::Passed && !is_set(key.name) && !groups(key.name);
     for setting in job.settings.iter().filter(|setting| is_kept(setting.key)) {
         out.push_str(&line(setting));
@@ -184,7 +186,7 @@ fn runtime(file: &JobFile) -> Option<Nanos> {
     (is_shared && !file.jobs.iter().enumerate().any(takes_turns)).then_some(first)
 }
 
-/// The most clones at once, as far as `stonewall` says.
+/// The maximum of concurrent clones, as far as `stonewall` determines it.
 fn threads(file: &JobFile) -> u16 {
     let (mut now, mut most) = (0_u64, 1_u64);
     for job in &file.jobs {
@@ -197,7 +199,7 @@ fn threads(file: &JobFile) -> u16 {
     u16::try_from(most.min(1024)).unwrap_or(1024)
 }
 
-/// Where a job's requests go. A mix of which one kind has no share has none of that kind.
+/// Directions of a job's requests. A mix with a share of zero for one kind has none of that kind.
 fn reported(job: &Job) -> JobResults {
     let word = job.access();
     let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
@@ -217,7 +219,7 @@ fn reported(job: &Job) -> JobResults {
         reads: moves && (job.is_on("verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes)),
         writes,
         trims: moves && word.contains("trim"),
-        // fio says nothing of syncs that never came: it needs that many writes first.
+        // fio reports nothing on syncs that never came: it needs that many writes first.
         syncs: writes
             && sync_every(job).is_some_and(|every| every <= writes_at_least(job, &sizes, is_mixed || differ)),
         counts: differ || sizes.iter().any(|size| *size < LARGE),
@@ -230,7 +232,8 @@ fn sync_every(job: &Job) -> Option<u64> {
     ["fsync", "fdatasync"].iter().filter_map(|key| job.number(key)).filter(|every| *every > 0).min()
 }
 
-/// How many writes a clone makes at least, as far as the job says; a tenth of that where sizes or kinds of requests differ.
+/// Minimum number of a clone's writes, as far as the job determines it; a tenth of that if sizes or kinds of requests
+/// differ.
 fn writes_at_least(job: &Job, sizes: &[u64], differ: bool) -> u64 {
     let largest = sizes.iter().copied().max().unwrap_or(1).max(1);
     let amount = job.number("io_size").or_else(|| job.number("size")).filter(|_| !job.is_on("time_based"));
@@ -259,7 +262,7 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-/// What jobs that name the same files need is what the largest of them needs. Others have files of their own.
+/// Jobs that name the same files need the space of the largest of them. Others have separate files.
 fn largest_of_each(spaces: Vec<(&str, u64)>) -> Vec<u64> {
     let mut named: BTreeMap<&str, u64> = BTreeMap::new();
     let mut all = Vec::new();
@@ -315,7 +318,7 @@ fn time_in_all(file: &JobFile) -> Nanos {
     Nanos(before.saturating_add(longest))
 }
 
-/// Time a job takes at most; none if it is not said, or when it begins is not.
+/// Upper bound of a job's time; none if it, or its start, is unknown.
 fn time(job: &Job) -> Option<u64> {
     if job.get("startdelay").is_some_and(|own| own.text != "0") {
         return None;

@@ -1,14 +1,14 @@
-//! Every key of fio 3.33 for files with what is made of it.
+//! Every key of fio 3.33 for files with its treatment.
 //!
 //! Read from `fio --cmdhelp=all` and `fio --enghelp=…`. `docs/fio.md` lists those that fio does not get, and a test holds
 //! the two together.
 
-/// What is made of a key.
+/// Treatment of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Treatment {
     /// fio gets it as it is meant.
     Passed,
-    /// fio does not get it, and a note says so.
+    /// fio does not get it, with a note.
     LeftOut,
     /// It reaches beyond the files of the arm, or changes the machine: such a job file is not run.
     Refused,
@@ -25,10 +25,10 @@ impl Treatment {
     }
 }
 
-/// What the value of a key is.
+/// Type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
-    /// Words with a meaning of their own.
+    /// Words with a special meaning.
     Text,
     /// One number, perhaps with a unit of size, or a percentage.
     Number,
@@ -55,9 +55,9 @@ pub struct Key {
     pub name: &'static str,
     /// Its other name, or nothing.
     pub alias: &'static str,
-    /// What its value is.
+    /// Its type.
     pub kind: ValueKind,
-    /// What is made of it.
+    /// Its treatment.
     pub treatment: Treatment,
     /// Values that do nothing, separated by blanks.
     pub neutral: &'static str,
@@ -71,7 +71,7 @@ impl Key {
         KEYS.iter().find(|key| key.name == word || (!key.alias.is_empty() && key.alias == word))
     }
 
-    /// Whether a value does nothing.
+    /// True if a value has no effect.
     pub(crate) fn is_neutral(&self, text: &str) -> bool {
         self.neutral.split_whitespace().any(|neutral| neutral == text)
     }
@@ -82,7 +82,7 @@ macro_rules! keys {
     ($($treatment:ident {
         $($why:literal => $($name:literal $(| $alias:literal)?: $kind:ident $(= $neutral:literal)?),+;)+
     })+) => {
-        /// Every key, by what is made of it.
+        /// Every key, by treatment.
         pub const KEYS: &[Key] = &[$($($(Key {
             name: $name,
             alias: concat!($($alias)?),
@@ -165,7 +165,7 @@ keys! {
             "unit_base": Text = "0 8", "gtod_reduce": Bool = "0", "disable_lat": Bool = "0",
             "disable_clat": Bool = "0", "disable_slat": Bool = "0",
             "disable_bw_measurement" | "disable_bw": Bool = "0", "stats": Bool = "1";
-        "it writes a file of its own" =>
+        "it writes another file" =>
             "verify_dump": Bool = "0", "verify_state_save": Bool = "0", "write_iolog": Text;
         "fio's logs are not written" =>
             "write_bw_log": Text, "write_lat_log": Text, "write_iops_log": Text, "write_hist_log": Text;
@@ -179,7 +179,7 @@ keys! {
             "replay_scale": Number, "replay_align": Number, "replay_time_scale": Number, "replay_skip": Text,
             "merge_blktrace_file": Text, "merge_blktrace_scalars": Floats, "merge_blktrace_iters": Floats;
         "it runs a command" => "exec_prerun": Text, "exec_postrun": Text;
-        "it sets the scheduler of the device; write scheduler= on the arm, where it is put back" =>
+        "it sets the device's scheduler; write scheduler= on the arm, which restores it" =>
             "ioscheduler": Text;
         "it takes memory from the whole machine" => "lockmem": Text = "0";
         "it is for writing to devices that are in use" => "allow_mounted_write": Bool = "0";

@@ -4,9 +4,9 @@
 //! text ─► JobFile (parse) ─► safe? (check) ─► files of the arm (names) ─► Jobs ─► a workload of kind program (entry)
 //! ```
 //!
-//! Nothing is silently ignored: a key that fio does not get is a [`Remark`], and what reaches beyond the arm is an error,
-//! told with all others. [`output`] reads what fio answers. A job file comes from elsewhere: everything here is bounded,
-//! and fuzzed.
+//! Nothing is silently ignored: a key that fio does not get is a [`Remark`], and one that reaches beyond the arm is an
+//! error, reported with all others. [`output`] parses fio's answer. A job file comes from elsewhere: everything here is
+//! bounded, and fuzzed.
 
 mod check;
 mod entry;
@@ -31,34 +31,34 @@ use crate::problem::TrialError;
 use inspect::Lists;
 use std::{collections::BTreeSet, fmt::Write};
 
-/// What is made of a job file.
+/// A parsed job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Understanding {
-    /// What fio is given.
+    /// fio's input.
     pub jobs: Jobs,
-    /// What it is not given, or given otherwise, each once, by line.
+    /// Omitted and changed settings, each once, by line.
     pub notes: Vec<Remark>,
     /// The preset that is closest to it, if one is.
     pub preset: Option<&'static str>,
 }
 
-/// Something to say about a key.
+/// A message about a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remark {
     /// The line of the key, from 1; of the job's section if the key is not written.
     pub line: usize,
     /// The key.
     pub key: &'static str,
-    /// Whether the key is written; if not, fio's default is meant.
+    /// True if the key is written; otherwise it is about fio's default.
     pub is_written: bool,
-    /// What there is to say, in lower case.
+    /// The message, in lower case.
     pub text: String,
 }
 
-/// What is made of a job file, and what becomes of each of its lines.
+/// A parsed job file, and the treatment of each of its lines.
 #[derive(Debug)]
 pub struct Inspection {
-    /// What is made of it; or everything that keeps it from being run.
+    /// The parsed file; or all reasons against running it.
     pub outcome: Result<Understanding, Box<TrialError>>,
     /// Its sections, in order.
     pub sections: Vec<SectionFate>,
@@ -69,7 +69,7 @@ pub struct Inspection {
 /// Reads a job file that includes no others. `name` is for messages only.
 ///
 /// # Errors
-/// It is not a job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
+/// It is not a job file, or it reaches beyond the files of an arm; with each place underlined and a remedy.
 pub fn understand(
     name: &str,
     text: &str,
@@ -79,8 +79,8 @@ pub fn understand(
     inspect(name, text, surroundings, &mut alone).outcome
 }
 
-/// Reads a job file and says what becomes of each of its lines. `name` is for messages only, `files` has the texts of what
-/// it includes.
+/// Reads a job file and reports the treatment of each of its lines. `name` is for messages only, `files` has the texts
+/// of its includes.
 pub fn inspect(name: &str, text: &str, surroundings: &Surroundings, files: &mut Files<'_>) -> Inspection {
     let mut file = JobFile::read(name, text, surroundings, files);
     check::check(&mut file, surroundings);
@@ -116,7 +116,7 @@ fn left_out(job: &Job) -> impl Iterator<Item = Remark> {
 }
 
 impl Understanding {
-    /// What is done with the job file, for people.
+    /// A description of the job file's execution.
     pub fn explain(&self) -> String {
         let mut out = self.headline() + "\n";
         for note in &self.notes {
@@ -125,7 +125,7 @@ impl Understanding {
         out
     }
 
-    /// What fio runs, in a line.
+    /// A one-line description of fio's work.
     pub fn headline(&self) -> String {
         let jobs = match self.jobs.count() {
             1 => "its job".to_owned(),
@@ -133,7 +133,7 @@ impl Understanding {
         };
         let clones = match self.jobs.threads {
             1 => String::new(),
-            clones => format!(", {clones} clones at once"),
+            clones => format!(", {clones} concurrent clones"),
         };
         let preset = match self.preset {
             Some(preset) => format!("; the preset closest to it is `{preset}`"),

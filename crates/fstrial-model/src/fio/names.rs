@@ -1,8 +1,8 @@
 //! Names of files: a job written for a device or a folder of some host runs on files of the arm instead.
 //!
-//! Nothing that a job file names is ever opened, looked at or made. What `filename=` holds is kept only if it is one
-//! plain name; everything else becomes `file-1`, `file-2` and so on, in the order of the file. The same path is the same
-//! file in every job, as it is for fio.
+//! Files named in a job file are never opened, examined or made. The value of `filename=` is kept only if it is one
+//! plain name; everything else becomes `file-1`, `file-2` and so on, in the order of the file. The same path is the
+//! same file in every job, as it is for fio.
 
 use super::{
     Remark,
@@ -17,7 +17,7 @@ use std::{
 
 /// The longest plain name.
 const MAX_NAME_BYTES: usize = 200;
-/// Names that a note tells in full, at most.
+/// Limit of names listed in a note.
 const MAX_TOLD: usize = 4;
 
 /// The names in a value of `filename`, which colons separate; `\:` is a colon in a name.
@@ -51,7 +51,7 @@ pub(crate) fn problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether fio can be given a name as it is, and stays in its folder.
+/// True if fio can be given a name as it is, and stays in its folder.
 fn is_plain(name: &str) -> bool {
     problem(name).is_none() && name.len() <= MAX_NAME_BYTES && !name.contains(['/', ':', '\\'])
 }
@@ -68,13 +68,13 @@ pub(crate) fn outside(job: &Job) -> Vec<String> {
     names
 }
 
-/// Whether a job says how large its files are; a share of those that it names does not.
+/// True if a job sets the size of its files; a share of named files does not count.
 pub(crate) fn is_sized(job: &Job) -> bool {
     let says = |key: &str| job.get(key).is_some_and(|own| !matches!(own.value, Value::Percent(_)));
     says("size") || says("filesize")
 }
 
-/// What tells a file from others: fio puts the directory before every name.
+/// Identity of a file: fio puts the directory before every name.
 fn path(job: &Job, name: &str) -> String {
     let whole = directory(job).map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
     let root = if whole.starts_with('/') { "/" } else { "" };
@@ -113,7 +113,7 @@ impl Given {
     }
 }
 
-/// Puts files of the arm in the places of those that the jobs name, and says so. Files without a size get one.
+/// Replaces the files named by the jobs with files of the arm, and reports it. Files without a size get one.
 pub(crate) fn place(file: &mut JobFile) -> Vec<Remark> {
     let named = |job: &Job| job.get("filename").map(|setting| names(&setting.text));
     let plain = file.jobs.iter().filter_map(named).flatten().filter(|name| is_plain(name)).collect();
@@ -123,13 +123,13 @@ pub(crate) fn place(file: &mut JobFile) -> Vec<Remark> {
         let Some(setting) = job.get("filename").cloned() else { continue };
         let names = names(&setting.text);
         let files: Vec<String> = names.iter().map(|name| given.file(job, name)).collect();
-        let told: Vec<String> = (names.iter().zip(&files))
+        let reported: Vec<String> = (names.iter().zip(&files))
             .filter(|(name, file)| name != file)
             .map(|(name, file)| format!("`{file}` for `{}`", cut(name)))
             .collect();
         let outside = outside(job).len();
-        if !told.is_empty() {
-            notes.push(placed(&setting, &told));
+        if !reported.is_empty() {
+            notes.push(placed(&setting, &reported));
         }
         if outside > 0 && !is_sized(job) {
             notes.push(sized(job, &setting, files.len()));
@@ -142,17 +142,17 @@ pub(crate) fn place(file: &mut JobFile) -> Vec<Remark> {
     notes
 }
 
-fn placed(setting: &Setting, told: &[String]) -> Remark {
-    let more = match told.len().saturating_sub(MAX_TOLD) {
+fn placed(setting: &Setting, reported: &[String]) -> Remark {
+    let more = match reported.len().saturating_sub(MAX_TOLD) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    let told = told[..told.len().min(MAX_TOLD)].join(", ");
-    let text = format!("nothing that it names is opened; files of the arm are used instead: {told}{more}");
+    let reported = reported[..reported.len().min(MAX_TOLD)].join(", ");
+    let text = format!("no named file is opened; files of the arm are used instead: {reported}{more}");
     Remark { line: setting.line, key: setting.key.name, is_written: true, text }
 }
 
-/// Gives a job the size that the files of a workload have if nothing is said.
+/// Gives a job the default file size of a workload.
 fn sized(job: &mut Job, filename: &Setting, files: usize) -> Remark {
     let each = Io::default().total_size;
     let block = match job.get("bs").map(|setting| &setting.value) {
@@ -168,7 +168,7 @@ fn sized(job: &mut Job, filename: &Setting, files: usize) -> Remark {
     job.settings.push(Arc::new(Setting { key, text, value, is_written: false, ..filename.clone() }));
     let each = Bytes(each);
     let text = format!(
-        "fio would take all of what `filename` names; each file here has {each} (size= says otherwise)"
+        "fio would use the full size of the files in `filename`; each file here has {each} (set size= to change that)"
     );
     Remark { line: job.line, key: key.name, is_written: false, text }
 }
@@ -177,7 +177,7 @@ fn sized(job: &mut Job, filename: &Setting, files: usize) -> Remark {
 mod tests {
     use super::{super::value::tests::host, *};
 
-    /// The names of each job's files, and what is said.
+    /// The names of each job's files, and the messages.
     fn placed(text: &str) -> (Vec<String>, Vec<Remark>) {
         let mut file = JobFile::read("job.fio", text, &host(), &mut |_| Err(String::new()));
         assert!(file.faults.is_empty(), "{:?}", file.faults);

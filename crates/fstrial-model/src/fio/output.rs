@@ -1,7 +1,7 @@
-//! What fio answers with `--output-format=json`: named values of every job.
+//! The output of fio with `--output-format=json`: named values of every job.
 //!
 //! Standard output can begin with notes (`note: both iodepth >= 1 and synchronous I/O engine are selected`), and holds
-//! several objects when fio was told to report while it runs: the last one counts.
+//! several objects if fio was set to report while running: the last one counts.
 
 use crate::unit;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -12,7 +12,7 @@ pub const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// Jobs in one answer, at most.
 const MAX_REPORTS: usize = 4096;
 
-/// What fio measured.
+/// Results of fio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FioOutput {
     /// Its version, such as `fio-3.33`.
@@ -21,7 +21,7 @@ pub struct FioOutput {
     pub jobs: Vec<FioJob>,
 }
 
-/// What one job measured.
+/// Results of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FioJob {
     /// Its name; a repeated one has `#2` and so on after it.
@@ -62,7 +62,7 @@ impl FioUnit {
         }
     }
 
-    /// Whether more of it is better.
+    /// True if more is better.
     pub const fn more_is_better(self) -> bool {
         !matches!(self, Self::Nanoseconds)
     }
@@ -137,10 +137,10 @@ struct RawLatency {
 }
 
 impl FioOutput {
-    /// Reads what fio wrote on standard output.
+    /// Parses fio's standard output.
     ///
     /// # Errors
-    /// It is too large, holds no JSON, or is not what fio 3 writes.
+    /// It is too large, holds no JSON, or is not in fio 3's format.
     pub fn parse(text: &str) -> Result<Self, OutputError> {
         if text.len() > MAX_OUTPUT_BYTES {
             return Err(OutputError::TooLarge(text.len()));
@@ -168,7 +168,7 @@ impl FioOutput {
     }
 }
 
-/// What fio wrote, as it wrote it, in a text that holds its standard output; none if it is not there to its end.
+/// fio's JSON verbatim, in a text that holds its standard output; none if it is incomplete.
 pub fn verbatim(text: &str) -> Option<serde_json::Value> {
     last_object(text).ok().filter(|answer: &serde_json::Value| answer.get("fio version").is_some())
 }
@@ -196,17 +196,17 @@ fn last_object<T: DeserializeOwned>(text: &str) -> Result<T, OutputError> {
 fn values(job: &RawJob) -> BTreeMap<String, FioValue> {
     let mut values = BTreeMap::new();
     let directions = [("read", &job.read), ("write", &job.write), ("trim", &job.trim), ("mixed", &job.mixed)];
-    for (direction, found) in directions {
-        let Some(found) = found.as_ref().filter(|found| found.total_ios > 0) else { continue };
+    for (direction, result) in directions {
+        let Some(result) = result.as_ref().filter(|result| result.total_ios > 0) else { continue };
         let mut put = |name: &str, value: f64, unit: FioUnit| {
             values.insert(format!("{direction}.{name}"), FioValue { value, unit });
         };
-        put("iops", found.iops, FioUnit::PerSecond);
-        put("bw_bytes", found.bw_bytes, FioUnit::BytesPerSecond);
-        if let Some(latency) = found.lat_ns.as_ref().filter(|latency| latency.count > 0) {
+        put("iops", result.iops, FioUnit::PerSecond);
+        put("bw_bytes", result.bw_bytes, FioUnit::BytesPerSecond);
+        if let Some(latency) = result.lat_ns.as_ref().filter(|latency| latency.count > 0) {
             put("lat_mean", latency.mean, FioUnit::Nanoseconds);
         }
-        for (name, value) in found.clat_ns.iter().flat_map(percentiles) {
+        for (name, value) in result.clat_ns.iter().flat_map(percentiles) {
             put(&format!("clat_{name}"), value, FioUnit::Nanoseconds);
         }
     }

@@ -1,12 +1,12 @@
-//! Reads the text of a job file: sections, cumulative globals, comments, variables. What the keys mean is not looked at.
+//! Parser of job files: sections, cumulative globals, comments, variables. The meaning of keys is not examined.
 //!
-//! As fio 3.33 does it, with three differences, all on the strict side: `include` reads only what lies next to the job file,
-//! since one of somebody else's must not get at other files; `${NAME}` is looked up in an explicit map only; and blanks
-//! around `=` are refused, since fio loses the unit of `size = 1m`.
+//! As fio 3.33 does it, with three differences, all on the strict side: `include` reads only files next to the job
+//! file, since a foreign one must not reach others; `${NAME}` is looked up in an explicit map only; and blanks around
+//! `=` are refused, since fio loses the unit of `size = 1m`.
 
 use super::{
     keys::{ENGINE_KEYS, KEYS, Key, Treatment},
-    source::{Fault, Files, MAX_FILE_BYTES, MAX_LINE_BYTES, Place, Source, Sources},
+    source::{Fault, Files, MAX_FILE_BYTES, MAX_LINE_BYTES, Source, SourcePosition, Sources},
     value::{Reading, Surroundings, Value, cut},
 };
 use crate::problem::{TrialError, closest};
@@ -21,7 +21,7 @@ use std::{
 pub const MAX_JOBS: usize = 256;
 /// Characters of a job's name, at most.
 const MAX_NAME_BYTES: usize = 255;
-/// Settings of all jobs together, globals counted in every job: what a run through fio is written from.
+/// Limit of the settings of all jobs together, globals counted in every job: the input of a run through fio.
 const MAX_SETTINGS: usize = 20_000;
 
 /// Faults that are collected from one file, at most.
@@ -29,14 +29,14 @@ const MAX_FAULTS: usize = 100;
 /// Faults that are shown of one file, at most.
 const MAX_SHOWN: usize = 20;
 
-/// What could be read of a job file, and everything that keeps it from being run.
+/// The parsed part of a job file, and all reasons against running it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFile {
     /// Its jobs, in order.
     pub jobs: Vec<Job>,
     /// Its sections as they are written, globals too.
     pub sections: Vec<WrittenSection>,
-    /// What keeps it from being run.
+    /// Reasons against running it.
     pub faults: Vec<Fault>,
     /// Itself, and the files that it includes.
     sources: Vec<Source>,
@@ -67,9 +67,9 @@ pub struct Setting {
     pub value: Value,
     /// Its line, from 1; of a setting in an included file that of the `include`.
     pub line: usize,
-    /// Whether it is in the file; if not, it is what another line comes to.
+    /// True if it is in the file; otherwise it follows from another line.
     pub is_written: bool,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
 }
 
 /// A section as it is written.
@@ -84,7 +84,7 @@ pub struct WrittenSection {
 }
 
 impl WrittenSection {
-    /// Whether it is not a job, but holds for the jobs below it.
+    /// True if it is not a job, but applies to the jobs below it.
     pub(crate) fn is_global(&self) -> bool {
         is_global(&self.name)
     }
@@ -95,19 +95,19 @@ fn is_global(name: &str) -> bool {
     name.starts_with("global")
 }
 
-/// A line of a section: key, value, and where it is.
+/// A line of a section: key, value, and its place.
 struct RawSetting<'a> {
     key: &'static Key,
     text: Option<Cow<'a, str>>,
-    /// Whether the value is parsed. A wrong value is not, nor is one that fio does not get.
+    /// True if the value is parsed. Invalid values are not, nor those that fio does not get.
     is_read: bool,
-    place: Place,
+    place: SourcePosition,
 }
 
 /// A section that is being read.
 struct Section<'a> {
     name: &'a str,
-    place: Place,
+    place: SourcePosition,
     settings: Vec<RawSetting<'a>>,
     lines: Vec<(usize, &'a str)>,
 }
@@ -126,7 +126,7 @@ impl Job {
         }
     }
 
-    /// Whether a key is switched on.
+    /// True if a key is switched on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|setting| setting.value == Value::Switch(true))
     }
@@ -139,7 +139,7 @@ impl Job {
 
     /// Something wrong with the whole of it.
     pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
-        Place { line: self.line, source: 0, span: self.span.clone() }.fault(message, help)
+        SourcePosition { line: self.line, source: 0, span: self.span.clone() }.fault(message, help)
     }
 }
 
@@ -151,14 +151,14 @@ impl Setting {
 }
 
 impl JobFile {
-    /// Reads a job file as far as it can be read; what is wrong is among its faults. `name` is for messages only, `files`
-    /// has the texts of the files that it includes.
+    /// Reads a job file as far as possible; problems are among its faults. `name` is for messages only, `files` has the
+    /// texts of its includes.
     pub fn read(name: &str, text: &str, surroundings: &Surroundings, files: &mut Files<'_>) -> Self {
         let is_small = text.len() <= MAX_FILE_BYTES;
         let main = Source::new(name, if is_small { text } else { "" });
         let mut file =
             Self { jobs: Vec::new(), sections: Vec::new(), faults: Vec::new(), sources: vec![main.clone()] };
-        let whole = Place { line: 0, source: 0, span: 0..0 };
+        let whole = SourcePosition { line: 0, source: 0, span: 0..0 };
         if !is_small {
             let bytes = text.len();
             file.add_fault(whole.fault(
@@ -182,7 +182,7 @@ impl JobFile {
         file
     }
 
-    /// Adds what is wrong, once. Globals are looked at with every job.
+    /// Adds a fault, without duplicates. Globals are examined with every job.
     pub(crate) fn add_fault(&mut self, mut fault: Fault) {
         if fault.source > 0 {
             let Source { name, text, .. } = &self.sources[fault.source];
@@ -244,7 +244,7 @@ fn sections<'a>(
             Err(fault) => Err(fault),
             Ok(()) if word.starts_with('[') => {
                 let name = section_name(word, &place);
-                // What follows a name that cannot be one belongs to no other section.
+                // Settings after an invalid name belong to no other section.
                 let name_or_word = *name.as_ref().unwrap_or(&"[]");
                 sections.push(Section { name: name_or_word, place, settings: Vec::new(), lines: Vec::new() });
                 name.map(|_| ())
@@ -276,11 +276,11 @@ fn sections<'a>(
 }
 
 /// A line of text that can be shown.
-fn plain(raw: &str, word: &str, place: &Place) -> Result<(), Fault> {
+fn plain(raw: &str, word: &str, place: &SourcePosition) -> Result<(), Fault> {
     let line = place.line;
     if raw.len() > MAX_LINE_BYTES {
         let span = place.span.start..place.span.start + word.len().min(60);
-        let start = Place { span, ..place.clone() };
+        let start = SourcePosition { span, ..place.clone() };
         return Err(start.fault(
             format!("line {line} is longer than {MAX_LINE_BYTES} bytes"),
             "split the values over several keys or files",
@@ -294,7 +294,7 @@ fn plain(raw: &str, word: &str, place: &Place) -> Result<(), Fault> {
     }
 }
 
-fn section_name<'a>(word: &'a str, place: &Place) -> Result<&'a str, Fault> {
+fn section_name<'a>(word: &'a str, place: &SourcePosition) -> Result<&'a str, Fault> {
     let Some(name) = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
         return Err(place.fault("the name of a section does not end with `]`", "write [name]"));
     };
@@ -310,7 +310,7 @@ fn section_name<'a>(word: &'a str, place: &Place) -> Result<&'a str, Fault> {
 /// Adds the setting of a line, also where its value is wrong, so that its key is not reported as missing.
 fn raw_setting<'a>(
     word: &'a str,
-    place: Place,
+    place: SourcePosition,
     surroundings: &Surroundings,
     settings: &mut Vec<RawSetting<'a>>,
 ) -> Result<(), Fault> {
@@ -338,7 +338,7 @@ fn raw_setting<'a>(
 }
 
 /// A key that fio does not have for files.
-fn unknown(name: &str, place: &Place) -> Fault {
+fn unknown(name: &str, place: &SourcePosition) -> Fault {
     if ENGINE_KEYS.contains(&name) || name.starts_with("http_") {
         let message = format!("`{}` is refused: it is for engines that do no I/O on files", cut(name));
         return place.fault(message, "leave it out, and use an engine such as psync or io_uring");
@@ -354,7 +354,11 @@ fn unknown(name: &str, place: &Place) -> Fault {
 }
 
 /// Puts the values of `${NAME}` in.
-fn fill_in<'a>(value: &'a str, place: &Place, surroundings: &Surroundings) -> Result<Cow<'a, str>, Fault> {
+fn fill_in<'a>(
+    value: &'a str,
+    place: &SourcePosition,
+    surroundings: &Surroundings,
+) -> Result<Cow<'a, str>, Fault> {
     if !value.contains("${") {
         return Ok(value.into());
     }
@@ -418,7 +422,7 @@ fn jobs(sections: &[Section<'_>], surroundings: &Surroundings, faults: &mut Vec<
             let message = format!("a job's name has 1 to {MAX_NAME_BYTES} bytes");
             faults.push(section.place.fault(message, "write name=something, or leave it out"));
         }
-        let Place { line, span, .. } = section.place.clone();
+        let SourcePosition { line, span, .. } = section.place.clone();
         jobs.push(Job { name, section: section.name.to_owned(), line, settings, span });
     }
     jobs
@@ -434,7 +438,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Lays a section over what is there.
+    /// Overlays a section.
     fn add(&mut self, section: &Section<'_>, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
         // fio applies kb_base before all other keys of a section.
         for raw in section.settings.iter().filter(|raw| raw.key.name == "kb_base" && raw.is_read) {
@@ -596,7 +600,7 @@ mod tests {
         // Each global section is laid over the ones before it, not copied.
         let globals = format!("[global]\n{many}{}[a]\n", "[global]\n".repeat(100_000));
         parse(&globals);
-        // Not every line of a file of nonsense is told.
+        // The number of reported lines of garbage is limited.
         let nonsense = read(&"x\n".repeat(100_000));
         assert_eq!(nonsense.faults.len(), MAX_FAULTS);
         assert_eq!(nonsense.refusal().unwrap().within.len(), MAX_SHOWN);

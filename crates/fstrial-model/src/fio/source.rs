@@ -1,8 +1,8 @@
 //! The lines of a job file with those of the files that it includes in their places.
 //!
-//! fio 3.33 opens any file that `include NAME` names, as deep as it goes. A job file comes from elsewhere: here only what
-//! lies in its own folder or below has a name at all, and number, depth and size are bounded. This crate reads nothing:
-//! anyone who has the job file hands its neighbours over, and sees to it that they are ordinary files, reached without links.
+//! fio 3.33 opens any file that `include NAME` names, at any depth. A job file comes from elsewhere: here only files in
+//! its folder or below can be named, and number, depth and size are bounded. This crate reads nothing: the reader of
+//! the job file passes its neighbours in, and checks that they are ordinary files, reached without links.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ pub const MAX_LINE_BYTES: usize = 4096;
 const MAX_INCLUDED: usize = 64;
 const MAX_DEPTH: usize = 8;
 
-/// Gives the text of a file by its path from the folder of the job file, which is relative and has no `..`; or says why not.
+/// Returns the text of a file by its path from the folder of the job file, which is relative and has no `..`; or the
+/// reason why it cannot.
 pub type Files<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 
 /// Something that keeps a job file from being run.
@@ -22,9 +23,9 @@ pub type Files<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 pub struct Fault {
     /// Its line, from 1, or that of the `include` of its file; 0 if it is about the whole file.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to try.
+    /// The remedy.
     pub help: String,
     pub(super) source: usize,
     pub(super) span: Range<usize>,
@@ -32,15 +33,15 @@ pub struct Fault {
 
 /// The place of a line or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     /// In the job file.
     pub(super) line: usize,
-    /// Which file, and where in it.
+    /// The file, and the place in it.
     pub(super) source: usize,
     pub(super) span: Range<usize>,
 }
 
-impl Place {
+impl SourcePosition {
     pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
         let Self { line, source, span } = self.clone();
         Fault { line, message: message.into(), help: help.into(), source, span }
@@ -65,9 +66,9 @@ impl Source {
 
 /// A line that is not empty.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SourceLine {
     /// Its span leaves blanks and comments out.
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
     /// The whole of it.
     span: Range<usize>,
     pub(super) is_include: bool,
@@ -77,7 +78,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) files: Vec<Source>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<SourceLine>,
     bytes: usize,
     is_in_section: bool,
 }
@@ -90,8 +91,8 @@ impl Sources {
         all
     }
 
-    /// The whole of a line, and what of it means something.
-    pub(super) fn line(&self, line: &Line) -> (&str, &str) {
+    /// A whole line, and its meaningful part.
+    pub(super) fn line(&self, line: &SourceLine) -> (&str, &str) {
         let text = &self.files[line.place.source].text;
         (&text[line.span.clone()], &text[line.place.span.clone()])
     }
@@ -111,7 +112,7 @@ impl Sources {
             }
             let from = start + (code.len() - code.trim_start().len());
             let line = if source == 0 { index + 1 } else { includer };
-            let place = Place { line, source, span: from..from + word.len() };
+            let place = SourcePosition { line, source, span: from..from + word.len() };
             if word.starts_with('[') {
                 if source > 0 {
                     faults.push(place.fault(
@@ -123,7 +124,7 @@ impl Sources {
                 self.is_in_section = true;
             }
             let is_include = word.split_whitespace().next() == Some("include") && self.is_in_section;
-            self.lines.push(Line { place: place.clone(), span: start..at, is_include });
+            self.lines.push(SourceLine { place: place.clone(), span: start..at, is_include });
             if is_include {
                 let name = word["include".len()..].trim();
                 match self.included(source, name, files) {
@@ -158,7 +159,7 @@ impl Sources {
         let text = files(&path).map_err(|why| (why, "copy the lines of that file to this place"))?;
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > MAX_FILE_BYTES {
-            let message = format!("the job file and what it includes have more than {MAX_FILE_BYTES} bytes");
+            let message = format!("the job file and its includes exceed {MAX_FILE_BYTES} bytes");
             return Err((message, "is this the right file? a job file is a page of key=value lines"));
         }
         let folder = path.rfind('/').map_or("", |end| &path[..=end]).to_owned();
@@ -178,8 +179,8 @@ mod tests {
     /// Reads a job file next to which are these files.
     fn read(text: &str, beside: &[(&str, &str)]) -> JobFile {
         let mut files = |path: &str| {
-            let found = beside.iter().find(|(name, _)| *name == path);
-            found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| format!("there is no file {path}"))
+            let result = beside.iter().find(|(name, _)| *name == path);
+            result.map(|(_, text)| (*text).to_owned()).ok_or_else(|| format!("there is no file {path}"))
         };
         JobFile::read("job.fio", text, &host(), &mut files)
     }
@@ -206,7 +207,7 @@ mod tests {
         };
         assert_eq!((value(0, "bs"), value(0, "size")), (8 << 10, 1 << 20));
         assert_eq!((value(1, "bs"), value(1, "size")), (16 << 10, 2 << 20));
-        // What becomes of it is reported at the line that is in the job file.
+        // Its treatment is reported at the line in the job file.
         assert_eq!(file.jobs[1].get("bs").unwrap().line, 7);
         let lines: Vec<&str> = file.sections[2].lines.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(lines, ["bs=4k", "include sub/b.inc", "size=2m"]);
@@ -215,13 +216,13 @@ mod tests {
     #[test]
     fn only_files_below_the_job_file_have_a_name() {
         for name in ["/etc/shadow", "../x", "a/../../x", "./x", "a//x", "", "a/", "..", "x\u{1b}[2J"] {
-            let mut asked = Vec::new();
+            let mut requested = Vec::new();
             let text = format!("[a]\nsize=1m\ninclude {name}\n");
             let file = JobFile::read("job.fio", &text, &host(), &mut |path| {
-                asked.push(path.to_owned());
+                requested.push(path.to_owned());
                 Ok(String::new())
             });
-            assert_eq!(asked, [""; 0], "{name}");
+            assert_eq!(requested, [""; 0], "{name}");
             assert_eq!(file.faults[0].line, 3, "{name}");
         }
         // Nor from an included one.
@@ -241,14 +242,14 @@ mod tests {
             assert_eq!(faults(job, &[("x", text)]), [(3, message.to_owned())]);
         }
         let mut files = |_: &str| Ok("# x\nexec_prerun=ls\nverify=md5\n".to_owned());
-        let found = inspect("job.fio", job, &host(), &mut files);
-        assert_eq!(found.faults[0].message, "`exec_prerun` is refused: it runs a command (x, line 2)");
-        let key = &found.sections[0].keys[1];
+        let result = inspect("job.fio", job, &host(), &mut files);
+        assert_eq!(result.faults[0].message, "`exec_prerun` is refused: it runs a command (x, line 2)");
+        let key = &result.sections[0].keys[1];
         assert_eq!((key.line, key.fate, key.why.len()), (Some(3), Fate::Refused, 1));
-        // A note says which key it is, as the line has several.
+        // A note names the key, as the line has several.
         let mut files = |_: &str| Ok("bs=8k\nrandseed=7\n".to_owned());
-        let found = inspect("job.fio", job, &host(), &mut files);
-        let key = &found.sections[0].keys[1];
+        let result = inspect("job.fio", job, &host(), &mut files);
+        let key = &result.sections[0].keys[1];
         assert_eq!((key.written.as_str(), key.fate), ("include x", Fate::Note));
         assert!(key.why[0].starts_with("`randseed`: "), "{key:?}");
         assert_eq!(faults(job, &[]), [(3, "there is no file x".to_owned())]);
@@ -264,15 +265,15 @@ mod tests {
     #[test]
     fn files_that_include_themselves_end() {
         for text in ["include x\n", "include x\ninclude x\n", &"include x\n".repeat(1000)] {
-            let found = faults("[a]\nsize=1m\ninclude x\n", &[("x", text)]);
-            assert!(found[0].1.contains("64 included files, or 8 in each other"), "{found:?}");
+            let result = faults("[a]\nsize=1m\ninclude x\n", &[("x", text)]);
+            assert!(result[0].1.contains("64 included files, or 8 in each other"), "{result:?}");
         }
         let large = "#".repeat(4000) + "\n";
-        let found = faults("[a]\ninclude x\n", &[("x", &large.repeat(300))]);
-        assert!(found[0].1.contains("1048576 bytes"), "{found:?}");
+        let result = faults("[a]\ninclude x\n", &[("x", &large.repeat(300))]);
+        assert!(result[0].1.contains("1048576 bytes"), "{result:?}");
         for long in ["#".repeat(5000), " ".repeat(5000) + "\nbs=4k\n"] {
-            let found = faults("[a]\ninclude x\n", &[("x", &long)]);
-            assert!(found[0].1.contains("longer than"), "{found:?}");
+            let result = faults("[a]\ninclude x\n", &[("x", &long)]);
+            assert!(result[0].1.contains("longer than"), "{result:?}");
         }
     }
 
@@ -282,13 +283,13 @@ mod tests {
             text in "(\\[[a-z]{1,4}\\]\n|include [a-z./]{0,4}\n|bs=[0-9k]{1,3}\n|.{0,5}\n){0,8}",
             other in "(\\[[a-z]{1,4}\\]\n|include [ab/.]{0,3}\n|bs=[0-9k]{1,3}\n|.{0,5}\n){0,4}",
         ) {
-            let mut asked = Vec::new();
+            let mut requested = Vec::new();
             let file = JobFile::read("any.fio", &text, &host(), &mut |path| {
-                asked.push(path.to_owned());
+                requested.push(path.to_owned());
                 Ok(other.clone())
             });
-            prop_assert!(asked.len() <= MAX_INCLUDED);
-            prop_assert!(asked.iter().all(|path| !path.starts_with('/') && path.split('/').all(|part| part != "..")));
+            prop_assert!(requested.len() <= MAX_INCLUDED);
+            prop_assert!(requested.iter().all(|path| !path.starts_with('/') && path.split('/').all(|part| part != "..")));
             let _ = file.refusal();
         }
     }

@@ -1,4 +1,4 @@
-//! Whole job files: what is said about them, what fio is given, and what is refused.
+//! Whole job files: their messages, fio's input, and refusals.
 
 use super::{value::tests::host, *};
 use crate::{
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 fn fixtures() -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fio");
-    let mut found: Vec<(String, String)> = std::fs::read_dir(folder)
+    let mut matched: Vec<(String, String)> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "fio"))
@@ -19,8 +19,8 @@ fn fixtures() -> Vec<(String, String)> {
             (name, std::fs::read_to_string(path).unwrap())
         })
         .collect();
-    found.sort();
-    found
+    matched.sort();
+    matched
 }
 
 fn shown(error: &TrialError) -> String {
@@ -87,11 +87,11 @@ fn no_key_is_silently_ignored() {
         let text = format!("[a]\nsize=1m\nrw=randwrite\n{}={value}\n", key.name);
         match understand("job.fio", &text, &host()) {
             Err(error) => assert!(key.treatment == Treatment::Refused, "{text}: {}", shown(&error)),
-            Ok(found) if key.treatment == Treatment::LeftOut => {
-                assert_eq!(found.notes[0].key, key.name, "{text}");
+            Ok(matched) if key.treatment == Treatment::LeftOut => {
+                assert_eq!(matched.notes[0].key, key.name, "{text}");
             }
-            Ok(found) => {
-                let given = found.jobs.render("/arm", 1).unwrap();
+            Ok(matched) => {
+                let given = matched.jobs.render("/arm", 1).unwrap();
                 assert!(
                     given.lines().any(|line| line.split('=').next() == Some(key.name)),
                     "{text}: {given}"
@@ -118,7 +118,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
     assert!(refused("mem=shmhuge\n").contains("not a value of mem"));
 }
 
-/// Names of files are put aside; what would open others is not.
+/// Names of files are replaced; options that would open others are not.
 #[test]
 fn what_opens_other_files_stays_refused() {
     let job = "[a]\nfilename=/dev/sda\nsize=1m\nrw=write\n";
@@ -146,14 +146,14 @@ fn what_opens_other_files_stays_refused() {
         "filename=/dev/sda:..",
         "directory=/a:/b",
     ] {
-        let found = inspect("job.fio", &format!("{job}{line}\n"), &host(), &mut |_| {
+        let matched = inspect("job.fio", &format!("{job}{line}\n"), &host(), &mut |_| {
             unreachable!("not next to the job file")
         });
-        assert!(found.outcome.is_err(), "{line}");
-        let lines: Vec<usize> = found.faults.iter().map(|fault| fault.line).collect();
+        assert!(matched.outcome.is_err(), "{line}");
+        let lines: Vec<usize> = matched.faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [5], "{line}");
     }
-    // Without names of their own, clones are in one directory instead of several.
+    // Without separate names, clones share one directory instead of several.
     let spread = understood("[a]\ndirectory=/a:/b\nsize=1m\nrw=write\ndirect=1\n");
     assert!(spread.notes.iter().any(|note| note.key == "directory"), "{spread:?}");
 }
@@ -162,9 +162,9 @@ fn what_opens_other_files_stays_refused() {
 fn what_writes_files_of_its_own_is_left_out() {
     let text =
         "[a]\nsize=1m\nrw=write\nwrite_bw_log=/etc/cron.d/x\nwrite_lat_log\nwrite_iolog=x\nverify_dump=1\n";
-    let found = understood(text);
-    assert_eq!(found.notes.iter().map(|note| note.line).collect::<Vec<_>>(), [4, 5, 6, 7]);
-    let given = found.jobs.render("/arm", 1).unwrap();
+    let matched = understood(text);
+    assert_eq!(matched.notes.iter().map(|note| note.line).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    let given = matched.jobs.render("/arm", 1).unwrap();
     assert!(["log", "cron", "dump"].iter().all(|word| !given.contains(word)), "{given}");
 }
 
@@ -175,11 +175,11 @@ fn an_engine_that_is_not_for_files_says_what_it_uses() {
     };
     assert!(why("http").contains("it goes over a network"));
     assert!(why("sg").contains("it drives hardware itself"));
-    assert!(why("external:/tmp/evil.so").contains("not one that stays inside the files"));
+    assert!(why("external:/tmp/evil.so").contains("it may leave the files"));
 }
 
-/// The latency of fsync is what a disk is tested for before a database is put on it, as for etcd:
-/// `fio --rw=write --ioengine=sync --fdatasync=1 --size=22m --bs=2300`.
+/// The latency of fsync is the usual test of a disk for a database, as for etcd: `fio --rw=write --ioengine=sync
+/// --fdatasync=1 --size=22m --bs=2300`.
 #[test]
 fn what_a_sync_takes_comes_first() {
     let text = "[etcd]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300\n";
@@ -243,15 +243,15 @@ fn clones_and_jobs_that_name_a_file_need_its_space_once() {
 fn every_line_of_a_job_file_has_its_fate() {
     let text = "[global]\nbs=8k\n[a]\nsize=1m\nrw=write\nrw=randwrite\nverify=md5\ndescription=x\n[b]\nnosuch=1\nsize=1m\n\
                 [global]\nbs=4k\n";
-    let found = inspect("job.fio", text, &host(), &mut |_| unreachable!("nothing is included"));
+    let matched = inspect("job.fio", text, &host(), &mut |_| unreachable!("nothing is included"));
     let fates = |section: &SectionFate| -> Vec<Fate> {
         section.keys.iter().filter(|key| key.line.is_some()).map(|key| key.fate).collect()
     };
-    let all: Vec<Vec<Fate>> = found.sections.iter().map(fates).collect();
+    let all: Vec<Vec<Fate>> = matched.sections.iter().map(fates).collect();
     use Fate::{Fio, Note, Refused, Unused};
     let a = vec![Fio, Unused, Fio, Fio, Note];
-    assert_eq!(all, [vec![Fio], a, vec![Refused, Fio], vec![Unused]], "{found:?}");
-    let jobs: Vec<Option<Fate>> = found.sections.iter().map(|section| section.fate).collect();
+    assert_eq!(all, [vec![Fio], a, vec![Refused, Fio], vec![Unused]], "{matched:?}");
+    let jobs: Vec<Option<Fate>> = matched.sections.iter().map(|section| section.fate).collect();
     assert_eq!(jobs, [None, Some(Fio), Some(Refused), None]);
 }
 
@@ -338,8 +338,8 @@ proptest! {
             format!("[j]\nfilename={name}\n{folder}size=1m\nverify=md5\n")
         };
         let text: String = jobs.iter().map(section).collect();
-        if let Ok(found) = understand("any.fio", &text, &host()) {
-            let given = found.jobs.render("/arm", 7).unwrap();
+        if let Ok(matched) = understand("any.fio", &text, &host()) {
+            let given = matched.jobs.render("/arm", 7).unwrap();
             let mut names = given.lines().filter_map(|line| line.strip_prefix("filename="));
             assert!(names.all(|names| !names.contains(['/', '\\'])), "{given}");
         }

@@ -1,7 +1,7 @@
 //! Values of a job file: numbers with fio's units, times, lists by direction, and arithmetic in parentheses.
 //!
-//! Stricter than fio where fio 3.33 reads something else than what is written without a word: `1.5m` is 1 byte to it,
-//! `0.3` seconds sets no limit, and with blanks around `=` it loses the unit.
+//! Stricter than fio in cases that fio 3.33 silently misreads: `1.5m` is 1 byte to it, `0.3` seconds sets no limit, and
+//! with blanks around `=` it loses the unit.
 
 use super::keys::ValueKind;
 use crate::units::Nanos;
@@ -11,7 +11,7 @@ const MAX_DEPTH: u32 = 32;
 /// Numbers in one expression, at most.
 const MAX_TERMS: u32 = 256;
 
-/// What the host of the run has, for `$ncpus` and its like, and the only variables that `${…}` may name.
+/// Values of the run's host, for `$ncpus` and the like, and the only variables allowed in `${…}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// Processors: `$ncpus`.
@@ -20,14 +20,14 @@ pub struct Surroundings {
     pub memory_mib: u64,
     /// Size of a page: `$pagesize`.
     pub page_bytes: u32,
-    /// Variables for `${NAME}`. The environment is not asked here.
+    /// Variables for `${NAME}`. The environment is not consulted here.
     pub variables: std::collections::BTreeMap<String, String>,
 }
 
 /// A value as it is meant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Words with a meaning of their own.
+    /// Words with a special meaning.
     Text,
     /// A switch.
     Switch(bool),
@@ -43,7 +43,7 @@ pub enum Value {
     Time(Nanos),
 }
 
-/// What is wrong with a value, and what to try.
+/// The problem with a value, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueError {
     pub(crate) problem: String,
@@ -54,7 +54,7 @@ fn value_error(problem: impl Into<String>, hint: impl Into<String>) -> ValueErro
     ValueError { problem: problem.into(), hint: hint.into() }
 }
 
-/// What the numbers of a section are read with.
+/// Context for reading the numbers of a section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) surroundings: &'a Surroundings,
@@ -129,10 +129,10 @@ impl Reading<'_> {
             ));
         }
         u64::try_from(result)
-            .map_err(|_| value_error(format!("it comes to {result}"), "it must lie between 0 and 2^64"))
+            .map_err(|_| value_error(format!("it comes to {result}"), "it must be between 0 and 2^64"))
     }
 
-    /// A number at the start of a text, with its unit, and what follows.
+    /// A number at the start of a text, with its unit, and the rest.
     fn literal(self, text: &str) -> Result<(u64, &str), ValueError> {
         let wrong = |problem: String| value_error(problem, "write a number such as 4096, 4k or 1g");
         let (digits, radix, skipped) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -284,7 +284,7 @@ fn time(text: &str, bare: u64) -> Result<Value, ValueError> {
         "ms" => 1_000_000,
         "us" | "usec" => 1000,
         _ => {
-            let problem = format!("`{}` is not what fio reads as a time", cut(text));
+            let problem = format!("`{}` is not a time that fio accepts", cut(text));
             return Err(value_error(problem, hint));
         }
     };

@@ -1,5 +1,4 @@
-//! What is impossible about a trial: whatever cannot be run is refused with the place and what to try, before anything is
-//! touched.
+//! Impossible trials: every unrunnable setting is refused with its place and a remedy, before anything is touched.
 
 use super::{Compare, Trial, can_run};
 use crate::{
@@ -36,30 +35,31 @@ impl Trial {
             .or_else(|| self.claim_problem())
     }
 
-    /// What a claim expects must be something that the trial shows.
+    /// A claim's expectations must be about results of the trial.
     fn claim_problem(&self) -> Option<Problem> {
         let claim = self.claim.as_ref()?;
         let workloads = self.resolve_workloads(1).ok()?;
         if let Some(name) = claim.optional.iter().find(|name| self.arms.iter().all(|arm| arm.name != **name))
         {
             let hint = "name arms that may be left out";
-            return Some(problem(&["claim", "optional"], format!("no arm is called `{name}`"), hint));
+            return Some(problem(&["claim", "optional"], format!("no arm is named `{name}`"), hint));
         }
         claim.problem().or_else(|| {
             if self.trial.compare == Compare::Workloads {
-                let hint = "leave out compare; its expectations say what is compared";
-                return Some(problem(&["trial", "compare"], "a claim compares what it says", hint));
+                let hint = "leave out compare; a claim's comparisons are its expectations";
+                return Some(problem(&["trial", "compare"], "a claim has its own comparisons", hint));
             }
             match claim.parts(&self.arms, &workloads, 1) {
                 Ok(parts) => self.emulated_part_problem(&parts),
-                Err(found) => Some(found),
+                Err(result) => Some(result),
             }
         })
     }
 
     /// A claim about time in a guest.
     fn emulated_part_problem(&self, parts: &[Part]) -> Option<Problem> {
-        let is_known = |part: &&Part| matches!(part.asked, ClaimQuestion::Works(_) | ClaimQuestion::Fails(_));
+        let is_known =
+            |part: &&Part| matches!(part.requested, ClaimQuestion::Works(_) | ClaimQuestion::Fails(_));
         let can_judge = |part: &&Part| self.arms.iter().all(|arm| self.can_judge(arm, part.metric));
         let part = parts.iter().find(|part| !is_known(part) && !can_judge(part))?;
         Some(problem(
@@ -75,7 +75,7 @@ impl Trial {
         if is_about_one || self.trial.compare == Compare::Workloads { 1 } else { 2 }
     }
 
-    /// What several clients cannot do together.
+    /// Restrictions of several clients.
     fn clients_problem(&self) -> Option<Problem> {
         let settings = &self.trial;
         let at = ["trial", "clients"];
@@ -135,7 +135,7 @@ impl Trial {
                 "`{}` is not made by several clients: it is a program, an operation, records, or offered at a rate",
                 other.name
             ),
-            "use a workload of our own load generator, such as sequential-write or mdtest",
+            "use a built-in workload, such as sequential-write or mdtest",
         ))
     }
 
@@ -172,7 +172,7 @@ impl Trial {
         if settings.decide_on.contains(&Metric::DeviceBytes) && !self.device.kind.holds_filesystems() {
             return Some(problem(
                 &["trial", "decide_on"],
-                "what is written to the device of a directory is not known: others write to it too",
+                "bytes written to the device of a directory are unknown: others write to it too",
                 "decide on another metric, or compare filesystems that are made",
             ));
         }
@@ -200,7 +200,7 @@ impl Trial {
         None
     }
 
-    /// A baseline must be one of what is compared.
+    /// A baseline must be one of the compared things.
     fn baseline_problem(&self) -> Option<Problem> {
         let baseline = self.trial.baseline.as_ref()?;
         let (what, names): (_, Vec<String>) = match self.trial.compare {
@@ -215,7 +215,7 @@ impl Trial {
         }
         let hint = did_you_mean(baseline, names.iter().map(String::as_str))
             .unwrap_or_else(|| format!("the {what}s are {}", names.join(", ")));
-        Some(problem(&["trial", "baseline"], format!("no {what} is called `{baseline}`"), hint))
+        Some(problem(&["trial", "baseline"], format!("no {what} is named `{baseline}`"), hint))
     }
 
     fn arms_problem(&self) -> Option<Problem> {
@@ -307,7 +307,7 @@ impl Trial {
         let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
         if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(name)) {
             let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| {
-                "add [[place]] with its name; --place NAME=COMMAND says how it is reached".into()
+                "add [[place]] with its name; pass its command with --place NAME=COMMAND".into()
             });
             return Some(problem(
                 &["arm", &index.to_string(), "place"],
@@ -354,10 +354,10 @@ impl Trial {
         })
     }
 
-    /// Where the emulator's time says nothing only counts decide, and arms in guests are compared with arms in guests.
+    /// If times are the emulator's only counts decide, and arms in guests are compared with arms in guests.
     fn emulation_problem(&self) -> Option<Problem> {
         let guest = self.arms.iter().find_map(|arm| self.guest_of(arm))?;
-        // A claim says itself what decides.
+        // A claim has its own deciding metrics.
         let mut deciding =
             self.trial.decide_on.iter().filter(|_| self.claim.is_none() && self.has_clock(Clock::Emulator));
         if let Some(metric) = deciding.find(|metric| !metric.is_counted()) {
@@ -400,16 +400,16 @@ impl Trial {
                 self.arms.iter().filter(|arm| arm.place.as_ref() == Some(&place.name)).cloned().collect();
             let there = Self { device: place.device.clone()?, places: Vec::new(), arms, ..self.clone() };
             let states = self.restores().then(|| {
-                let message = "a state cannot be restored at a place with a device of its own";
+                let message = "a state cannot be restored at a place with a separate device";
                 problem(
                     &["device"],
                     message,
                     "leave one of them out: states are kept for the device of the trial",
                 )
             });
-            let mut found = there.device_problem().or(states)?;
-            found.path.splice(0..0, ["place".to_owned(), index.to_string()]);
-            Some(found)
+            let mut result = there.device_problem().or(states)?;
+            result.path.splice(0..0, ["place".to_owned(), index.to_string()]);
+            Some(result)
         })
     }
 
@@ -449,17 +449,17 @@ impl Trial {
                 "make every arm dir:PATH (with kind = \"directory\"), or none",
             ));
         }
-        if let Some(found) = device.key_problem() {
-            return Some(found);
+        if let Some(result) = device.key_problem() {
+            return Some(result);
         }
         if let Some((key, message, hint)) = device.members_problem() {
             return Some(problem(&["device", key], message, hint));
         }
-        if let Some(found) = self.spread_problem() {
-            return Some(found);
+        if let Some(result) = self.spread_problem() {
+            return Some(result);
         }
-        if let Some(found) = device.kind_problem() {
-            return Some(found);
+        if let Some(result) = device.kind_problem() {
+            return Some(result);
         }
         let least = self.arms.iter().filter_map(|arm| arm.row()).max_by_key(|row| row.min_size_mib);
         if let (Some(size), Some(row)) = (device.size, least)
@@ -482,7 +482,7 @@ impl Trial {
         if settings.state.is_some() && !self.arms.iter().any(|arm| arm.row().is_some()) {
             return Some(problem(
                 &["trial", "state"],
-                "no arm has a filesystem of its own to bring into a state",
+                "no arm makes a filesystem that could be brought into a state",
                 "leave state out, or add an arm such as ext4",
             ));
         }
@@ -492,7 +492,7 @@ impl Trial {
         if settings.fsck && !self.arms.iter().any(|arm| arm.row().is_some()) {
             return Some(problem(
                 &["trial", "fsck"],
-                "no arm has a filesystem of its own to check",
+                "no arm makes a filesystem that could be checked",
                 "leave fsck out, or add an arm such as ext4",
             ));
         }
@@ -511,9 +511,7 @@ impl Trial {
         self.restores().then(|| {
             problem(
                 &["device"],
-                format!(
-                    "a state with {also}: only what lies on one device can be prepared once and put back"
-                ),
+                format!("a state with {also}: only data on one device can be prepared once and restored"),
                 "leave one of them out",
             )
         })
@@ -552,16 +550,16 @@ impl Trial {
                 "use an image in a folder of the disk (--device image, TMPDIR); or make the volume yourself: dir:/mnt/volume",
             ),
             DeviceKind::Ramdisk if layer == Layer::Crypt => (
-                "a ramdisk compresses what is written, and what `crypt` writes cannot be compressed".into(),
+                "a ramdisk compresses its data, and data encrypted by `crypt` cannot be compressed".into(),
                 "use an image or a modelled device",
             ),
             _ if members > 1 => (
-                format!("`{layer}` lies on one device, and there are {members} members"),
+                format!("`{layer}` has one device, and there are {members} members"),
                 "make an array of the members for all arms: raid = \"raid10\" in [device] (--set device.raid=raid10)",
             ),
             _ if self.restores() => (
                 format!(
-                    "a state with `{layer}`: only what lies on the device itself can be prepared once and put back"
+                    "a state with `{layer}`: only data on the device itself can be prepared once and restored"
                 ),
                 "leave one of them out",
             ),
@@ -579,12 +577,12 @@ impl Trial {
             if device.raid.is_some() && arm.cache.is_some() {
                 return Some(problem(
                     &["arm", &at, "cache"],
-                    "the cache mode of an array is its own, whatever its members are told",
+                    "an array has a separate cache mode, regardless of its members'",
                     "leave cache out, or the array",
                 ));
             }
-            if let Some(found) = self.layer_problem(arm, &at, members) {
-                return Some(found);
+            if let Some(result) = self.layer_problem(arm, &at, members) {
+                return Some(result);
             }
             if members > 1 && arm.row().is_none_or(|row| row.several.is_none()) {
                 return Some(problem(
@@ -669,7 +667,7 @@ impl Trial {
         })
     }
 
-    /// What does not go together with operations and programs: better refused than left out silently.
+    /// Combinations excluded for operations and programs: refused rather than silently ignored.
     fn operations_problem(&self, workloads: &[Workload]) -> Option<Problem> {
         let at = |index: usize, message: String, hint: &str| {
             Some(problem(&["workload", &index.to_string()], message, hint))
@@ -679,7 +677,7 @@ impl Trial {
             if !workload.is_load()
                 && self.arms.iter().any(|arm| arm.handicap.is_some() && arm.control_of.is_none())
             {
-                let message = format!("`{name}` takes no handicap: only loads of our own do");
+                let message = format!("`{name}` takes no handicap: only built-in loads do");
                 let hint =
                     "leave out handicap, or this workload; a modelled device can be slower: slowed=10%";
                 return at(index, message, hint);
@@ -687,8 +685,8 @@ impl Trial {
             let Some(timed) = workload.operation() else { continue };
             let device = &self.device;
             let beside = [
-                ("members: the tools are told about one device", device.members.is_some()),
-                ("a log device: the tools are told about one", self.log_device.is_some()),
+                ("members: the tools take one device", device.members.is_some()),
+                ("a log device: the tools take one device", self.log_device.is_some()),
                 (
                     "a profile: filesystems are made again without it",
                     self.arms.iter().any(|arm| arm.profile.is_some()),
@@ -711,7 +709,7 @@ impl Trial {
         None
     }
 
-    /// What a trial is decided on must be there.
+    /// The deciding metrics of a trial must exist.
     fn metrics_problem(&self, workloads: &[Workload]) -> Option<Problem> {
         let has = |metric: &Metric| {
             workloads
@@ -748,13 +746,13 @@ impl Trial {
         }
         let workloads = match self.resolve_workloads(1) {
             Ok(workloads) => workloads,
-            Err(found) => return Some(found),
+            Err(result) => return Some(result),
         };
-        if let Some(found) = self.operations_problem(&workloads) {
-            return Some(found);
+        if let Some(result) = self.operations_problem(&workloads) {
+            return Some(result);
         }
-        if let Some(found) = self.metrics_problem(&workloads) {
-            return Some(found);
+        if let Some(result) = self.metrics_problem(&workloads) {
+            return Some(result);
         }
         if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
             return Some(problem(
@@ -787,16 +785,16 @@ impl Trial {
                     "raise file_size, or lower threads, files or block_size",
                 ));
             }
-            if let Some(found) = self.too_little_memory(workload, most) {
-                return Some(found);
+            if let Some(result) = self.too_little_memory(workload, most) {
+                return Some(result);
             }
-            if let Some(found) =
+            if let Some(result) =
                 self.load_problem(workload, &at, most).or_else(|| self.emulated_work_problem(workload, &at))
             {
-                return Some(found);
+                return Some(result);
             }
-            if let Some(found) = self.room_problem(workload, &at, most) {
-                return Some(found);
+            if let Some(result) = self.room_problem(workload, &at, most) {
+                return Some(result);
             }
         }
         None
@@ -810,7 +808,7 @@ impl Trial {
             return Some(problem(
                 &["workload", at, "use"],
                 format!(
-                    "`{}` runs programs, whose files a guest in virtual time has from outside of it",
+                    "`{}` runs programs, whose files come from outside a guest in virtual time",
                     workload.name
                 ),
                 "use a workload of fstrial's own load generator, or a guest with KVM; counts alone are compared on an image",
@@ -914,10 +912,10 @@ impl Trial {
 
 /// Why a metric of an arm in a guest decides nothing.
 fn emulated(metric: Metric) -> String {
-    format!("{} of an arm in a guest, whose processors are emulated, is the emulator's", metric.row().words)
+    format!("{} of an arm in a guest with emulated processors measures the emulator", metric.row().words)
 }
 
-/// Whether anything can be compared between workloads.
+/// True if workloads have results to compare.
 fn have_results_in_common(workloads: &[Workload]) -> bool {
     let results = |workload: &Workload| workload.results().collect::<Vec<_>>();
     let alike = |a: &Workload, b: &Workload| {

@@ -1,5 +1,5 @@
-//! The positive controls of a trial: one of its arms again, with a known slowdown. Where that slowdown is not seen, a
-//! difference between the other arms would not have been seen either, and "equivalent" says nothing.
+//! The positive controls of a trial: one of its arms again, with a known slowdown. If that slowdown is not detected, a
+//! difference between the other arms would not have been detected either, and "equivalent" means nothing.
 
 use super::{Trial, can_run, shows_a_handicap};
 use crate::{
@@ -21,7 +21,7 @@ fn beyond(band: f64) -> Percent {
 }
 
 impl Metric {
-    /// The slowdown that is planted for differences of this metric; none of what is counted whatever sets the pace, and of the
+    /// The planted slowdown for differences of this metric; none for counts, which do not depend on speed, and for the
     /// mean latency, which only loads have that cannot be slowed down. `practical` is a fraction.
     pub fn dose(self, practical: f64) -> Option<Percent> {
         let is_controlled = self == Self::Throughput || self.quantile().is_some();
@@ -30,11 +30,11 @@ impl Metric {
 }
 
 impl Part {
-    /// The slowdown without which it is not believed that the part found no difference, or none beyond its bound; none where
-    /// nothing rests on that. `practical` is a fraction.
+    /// The slowdown that must be detected before the part counts as no difference, or none beyond its bound; none if
+    /// nothing depends on it. `practical` is a fraction.
     pub fn dose(&self, practical: f64) -> Option<Percent> {
         let of_metric = self.metric.dose(practical)?;
-        match &self.asked {
+        match &self.requested {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => Some(match *bound {
                 Bound::Within(band) => beyond(band),
                 Bound::Above(least) if least < 1.0 => beyond(least.recip() - 1.0),
@@ -54,11 +54,11 @@ impl Trial {
         if !self.trial.control || self.arms.iter().any(|arm| arm.control_of.is_some()) {
             return;
         }
-        // What cannot be resolved is told elsewhere.
+        // Unresolved names are reported elsewhere.
         let workloads = self.resolve_workloads(cpus).unwrap_or_default();
         let Some(base) = self.control_base().cloned() else { return };
         let doses = self.doses(cpus);
-        // What is seen on one device says nothing about another.
+        // Detection on one device says nothing about another.
         let is_elsewhere = |arm: &&Arm| self.trial.leads && arm.is_at_another_place(&base);
         let elsewhere: Vec<Arm> = self.arms.iter().filter(is_elsewhere).cloned().collect();
         for base in std::iter::once(base).chain(elsewhere) {
@@ -125,7 +125,7 @@ impl Trial {
         .map(|(_, arm)| arm)
     }
 
-    /// Whether an arm is the one that the others are compared with; with leads, that of its place.
+    /// True if an arm is the baseline of the others; with leads, that of its place.
     pub fn is_baseline(&self, arm: &Arm) -> bool {
         let baseline = self.trial.baseline.as_ref();
         baseline
@@ -205,7 +205,7 @@ mod tests {
         trial.add_control(2);
         let workloads = trial.resolve_workloads(2).unwrap();
         let parts = trial.claim.as_ref().unwrap().parts(&trial.arms, &workloads, 2).unwrap();
-        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
+        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].requested else { panic!("{parts:?}") };
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
     }
 

@@ -1,8 +1,8 @@
-//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models
-//! (`model = "disk.toml"` under `[device]`).
+//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models (`model =
+//! "disk.toml"` under `[device]`).
 //!
-//! The caller reads such a file and hands over what it becomes. That takes the place of the name, so what is stored,
-//! saved and repeated never names a file.
+//! The caller reads such a file and returns its equivalent, which replaces the name, so stored, saved and repeated
+//! trials never name a file.
 
 use super::Trial;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     workload::Entry,
 };
 
-/// Keys that may appear next to `fio`: what the workload is called, and words about it.
+/// Keys that may appear next to `fio`: the name of the workload, and its descriptions.
 const BESIDE: [&str; 4] = ["fio", "name", "about", "source"];
 
 /// Reads the files that a trial file names, by their paths as written there.
@@ -32,9 +32,9 @@ pub trait Files {
 /// A file that cannot be used.
 #[derive(Debug, Clone)]
 pub struct NamedFileError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to try.
+    /// The remedy.
     pub hint: Option<String>,
     /// The place in it, if it was read.
     pub place: Option<Box<TrialError>>,
@@ -49,7 +49,7 @@ fn named(path: &[&str], error: NamedFileError) -> Named {
 }
 
 impl Trial {
-    /// Puts what files become in the places of their names.
+    /// Replaces the names of files with their contents.
     pub(super) fn take_files(&mut self, files: &mut dyn Files) -> Result<(), Named> {
         if let Some(ModelChoice::Named(path)) = &self.device.model
             && path.ends_with(MODEL_FILE)
@@ -69,9 +69,7 @@ impl Trial {
                 return Err((
                     problem(
                         &["workload", &at, &key],
-                        format!(
-                            "`{key}` together with `fio`: the job file {path} says for itself what is done"
-                        ),
+                        format!("`{key}` together with `fio`: the job file {path} already sets it"),
                         "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
                          workload that it becomes: fstrial workloads show FILE --toml",
                     ),
@@ -90,7 +88,7 @@ impl Trial {
     }
 }
 
-/// A key next to `fio` that says what the job file says.
+/// A key next to `fio` that the job file sets.
 fn contradiction(entry: &Entry) -> Option<String> {
     entry.keys().into_iter().map(|(key, _)| key).find(|key| !BESIDE.contains(&key.as_str()))
 }

@@ -1,45 +1,45 @@
-//! What a pattern says of itself, so that nobody else has to know which patterns there are.
+//! Properties that a pattern reports, so that no other module has to know the list of patterns.
 
 use super::{Durability, Pattern, entry_error::EntryError};
 use crate::units::{Bytes, Nanos};
 
-/// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
+/// The common interface of patterns. Their settings implement this; [`Pattern`](super::Pattern) has a row for them.
 pub trait Behaviour {
-    /// What it is, in a few words that fit inside a sentence: "a set of small files".
+    /// A short description that fits inside a sentence: "a set of small files".
     fn words(&self) -> &'static str;
 
     /// Refuses settings that cannot be run anywhere.
     ///
     /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
+    /// The key at fault, the problem and the remedy.
     fn check(&self) -> Result<(), EntryError>;
 
-    /// Whether it has an amount to do, so that a phase of it can be over when it is done.
+    /// True if it has an amount to do, so that a phase of it can be over when it is done.
     fn ends(&self) -> bool;
 
-    /// Whether it can go on for as long as it takes.
+    /// True if it can continue for any length of time.
     fn goes_on(&self) -> bool {
         !self.ends()
     }
 
-    /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
+    /// True if writes go through the page cache without a sync call, so that writeback is part of the measurement.
     fn is_buffered_write(&self) -> bool {
         false
     }
 
-    /// When what it writes is made durable.
+    /// The durability of its writes.
     fn durability(&self) -> Durability;
 
     /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
     fn space_needed(&self, threads: u16) -> Bytes;
 
-    /// How often it repeats a cycle, such as writing a checkpoint; none if it does the same all the time.
+    /// The interval of a cycle, such as writing a checkpoint; none without one.
     fn period(&self) -> Option<Nanos> {
         None
     }
 
-    /// What it works on and can be loaded before a trial begins, the same text for the same content; none if it has no
-    /// such data.
+    /// Identity of data that can be loaded before a trial begins, the same text for the same content; none without such
+    /// data.
     fn loaded(&self) -> Option<String> {
         None
     }
@@ -49,7 +49,7 @@ pub trait Behaviour {
         None
     }
 
-    /// Whether its operations can be offered at a rate.
+    /// True if its operations can be offered at a rate.
     fn takes_rate(&self) -> bool {
         false
     }
@@ -59,22 +59,22 @@ pub trait Behaviour {
         None
     }
 
-    /// What a thread of it takes for the bytes that it reads and writes.
+    /// A thread's memory for its reads and writes.
     fn buffers_of_a_thread(&self) -> Bytes {
         Bytes(WRITTEN_FROM + self.request_size().unwrap_or_default().0.min(MAX_PIECE))
     }
 
-    /// What all its threads take together, beyond their own.
+    /// Memory of all its threads together, beyond their own.
     fn shared_buffers(&self) -> Bytes {
         Bytes(0)
     }
 
-    /// What its files hold unless it is told, where that is not what suits the device.
+    /// Default content of its files, if it differs from the device's.
     fn own_content(&self) -> Option<&'static str> {
         None
     }
 
-    /// What several clients do in one folder, each with the amounts that are written here.
+    /// Its pattern for several clients in one folder, each with the amounts written here.
     ///
     /// # Errors
     /// Why they cannot.
@@ -82,7 +82,7 @@ pub trait Behaviour {
         Err("only workloads of kind \"io\" and \"flow\" can share their files")
     }
 
-    /// Whether it works on a bare device, which has no files to make or to make longer.
+    /// True if it works on a bare device, which has no files to make or extend.
     fn runs_on_bare_device(&self) -> bool {
         false
     }

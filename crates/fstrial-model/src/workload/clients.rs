@@ -1,4 +1,4 @@
-//! What several clients can do to each other's files, from phase to phase.
+//! Effects of several clients on each other's files, from phase to phase.
 
 use super::{
     Access, FileTree, Pattern, Phase,
@@ -6,7 +6,7 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// What is known of a set after a phase.
+/// State of a set after a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// It has all its files.
@@ -17,7 +17,7 @@ enum Left {
     ByOthers,
 }
 
-/// Refuses phases that clients cannot make in one folder, or on what others have left.
+/// Refuses phases that clients cannot make in one folder, or on files of other clients.
 pub(super) fn check(phases: &[Phase]) -> Result<(), EntryError> {
     let mut left: BTreeMap<&str, Left> = BTreeMap::new();
     for phase in phases {
@@ -56,12 +56,12 @@ pub(super) fn check(phases: &[Phase]) -> Result<(), EntryError> {
     Ok(())
 }
 
-/// What a pattern does with a set.
+/// A pattern's use of a set.
 struct Use<'a> {
     set: &'a str,
     /// It is new, however often it was used before.
     makes: bool,
-    /// Whether it has all its files afterwards; none: if it had before.
+    /// True if it has all its files afterwards; none: if it had before.
     leaves: Option<bool>,
 }
 
@@ -75,7 +75,7 @@ fn uses_of<'a>(pattern: &'a Pattern, set: &'a str) -> Vec<Use<'a>> {
             };
             flow.sets.iter().map(of).collect()
         }
-        // What uses files of requests looks whether they are large enough.
+        // Patterns that use files of requests check their size.
         Pattern::Io(io) => vec![Use { set, makes: false, leaves: Some(io.access != Access::Append) }],
         _ => vec![Use { set, makes: true, leaves: Some(false) }],
     }

@@ -1,4 +1,4 @@
-//! Which settings of requests do not go together: one table, for the trial file and for the engine.
+//! Conflicting settings of requests: one table, for the trial file and for the engine.
 
 use super::{Backend, FsyncCounts, Io, Layout, OpenSync, Serialise, Sharing, SyncCall};
 
@@ -7,17 +7,17 @@ use super::{Backend, FsyncCounts, Io, Layout, OpenSync, Serialise, Sharing, Sync
 pub struct Conflict {
     /// The key at fault.
     pub key: &'static str,
-    /// What does not go together.
+    /// The conflict.
     pub problem: &'static str,
-    /// What to write instead.
+    /// The remedy.
     pub hint: &'static str,
 }
 
-/// One line of the table: whether it applies, and what it says.
+/// One line of the table: its condition and its texts.
 type Rule = (bool, &'static str, &'static str, &'static str);
 
 impl Io {
-    /// The first settings that do not go together anywhere, whatever the machine.
+    /// The first conflict between settings, on any machine.
     pub fn conflict(&self) -> Option<Conflict> {
         let mut rules = self.backend_rules().into_iter().chain(self.map_rules()).chain(self.file_rules());
         rules.find(|(applies, ..)| *applies).map(|(_, key, problem, hint)| Conflict { key, problem, hint })
@@ -48,7 +48,7 @@ impl Io {
             (
                 self.serialise == Some(Serialise::Submit) && !aio,
                 "serialise",
-                "only aio hands each request over in a call of its own, and waits for it in another",
+                "only aio submits each request by one call and waits for it in another",
                 "use backend = \"aio\", or serialise = \"io\" with backend = \"sync\"",
             ),
             (
@@ -138,13 +138,13 @@ impl Io {
             (
                 self.fsync_all_files && self.fsync_every == 0,
                 "fsync_all_files",
-                "which files a sync covers is said, but no sync ever comes due",
+                "the files a sync covers are set, but no sync is ever due",
                 "set fsync_every as well, such as fsync_every = 100",
             ),
             (
                 self.fsync_counts == FsyncCounts::Requests && self.fsync_every == 0,
                 "fsync_counts",
-                "what counts towards a sync is said, but no sync ever comes due",
+                "the operations counted towards a sync are set, but no sync is ever due",
                 "set fsync_every as well, such as fsync_every = 100",
             ),
             (
@@ -152,13 +152,13 @@ impl Io {
                     && self.fsync_counts == FsyncCounts::Requests
                     && !self.fsync_all_files,
                 "fsync_all_files",
-                "the threads of one cursor take turns at the syncs of all files: none knows what the others wrote",
+                "the threads of one cursor take turns at syncing all files: no thread knows the others' writes",
                 "use fsync_all_files = true, or another sharing",
             ),
         ]
     }
 
-    /// Whether `sync_file_range` would be called.
+    /// True if `sync_file_range` would be called.
     fn syncs_range(&self) -> bool {
         self.fsync == SyncCall::SyncFileRange && (self.fsync_every > 0 || self.fsync_at_end)
     }

@@ -1,4 +1,4 @@
-//! Commands as lists of words: what cannot be one. There is no shell.
+//! Commands as lists of words: their validation. There is no shell.
 
 use super::entry_error::{EntryError, entry_error};
 

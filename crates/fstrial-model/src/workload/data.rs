@@ -1,11 +1,11 @@
-//! What the files of a load hold, and how a user says it.
+//! The content of a load's files, and its form in user input.
 
 use super::entry_error::{EntryError, entry_error};
 use crate::units::Percent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the files hold. The device has a say: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
+/// Content of the files. It also depends on the device: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
@@ -36,7 +36,7 @@ pub enum DataKind {
     Zero,
     /// One 8-byte word over and over.
     RepeatedWord,
-    /// As compressible and with as many duplicates as `compressible` and `duplicates` say.
+    /// As compressible and with as many duplicates as `compressible` and `duplicates` set.
     Mixed,
 }
 
@@ -64,7 +64,7 @@ impl Data {
             Some(DataKind::Mixed) if compressible.is_none() && duplicates.is_none() => {
                 return Err(entry_error(
                     "data",
-                    "mixed data does not say how compressible it is, nor how many blocks are duplicates",
+                    "mixed data need a compressibility or a share of duplicate blocks",
                     "add compressible = \"50%\" or duplicates = \"20%\", or both",
                 ));
             }

@@ -1,11 +1,11 @@
-//! How often each block is drawn by random access, written as in the tools that made it known: `zipf:0.99`.
+//! Probability of each block in random access, in the notation of the tools that introduced it: `zipf:0.99`.
 
 use crate::units::{Bytes, UnitError, serde_as_text, unit_error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// How often each block is drawn. Blocks are numbered from 0 to n − 1 over all files of a thread; u and uᵢ are uniform
-/// in [0, 1).
+/// Probability of each block. Blocks are numbered from 0 to n − 1 over all files of a thread; u and uᵢ are uniform in
+/// [0, 1).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Distribution {
     /// Each block equally often.
@@ -19,7 +19,7 @@ pub enum Distribution {
     },
     /// n·u^(ln h / ln(1−h)): a share h of the blocks, from the first on, gets 1 − h of the requests.
     Pareto {
-        /// That share, 0.001 to 0.999: 0.2 in sysbench and fio.
+        /// The share, 0.001 to 0.999: 0.2 in sysbench and fio.
         h: f64,
     },
     /// n times the mean of k uniform numbers: a bell over the middle block.
@@ -50,25 +50,25 @@ pub enum Distribution {
         /// The skew, as for [`Self::Zipf`].
         theta: f64,
     },
-    /// Stretches one after the other from the first block on, 1 to 256, each uniform inside; what they leave over is never
-    /// drawn. Each starts where those before it end, rounded down to blocks, and has one block at least (fio's `zoned` and
-    /// `zoned_abs`).
+    /// Stretches one after the other from the first block on, 1 to 256, each uniform inside; blocks after them are
+    /// never drawn. Each starts at the end of those before it, rounded down to blocks, and has one block at least
+    /// (fio's `zoned` and `zoned_abs`).
     Zones(Vec<Zone>),
 }
 
 /// A stretch of the blocks that gets a share of the requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Zone {
-    /// How large it is; all zones in percent, or all in bytes.
+    /// Its size; all zones in percent, or all in bytes.
     pub extent: Extent,
     /// Its share of the requests is in proportion to this, 0 or more; not all are 0.
     pub weight: f64,
 }
 
-/// How large a zone is.
+/// Size of a zone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extent {
-    /// Of the blocks, above 0; all zones together at most 100.
+    /// Percentage of the blocks, above 0; all zones together at most 100.
     Percent(f64),
     /// Bytes, above 0.
     Bytes(Bytes),
@@ -82,20 +82,20 @@ const KNOWN: &str = "use one of uniform, zipf:THETA, pareto:H, normal:K, special
                      latest:THETA and zones:SIZE:WEIGHT,…";
 
 impl Distribution {
-    /// Whether it is the uniform one.
+    /// True for the uniform one.
     pub fn is_uniform(&self) -> bool {
         *self == Self::Uniform
     }
 
-    /// What is wrong with its numbers, if anything: they may come from elsewhere than a text.
+    /// The problem with its numbers, if any: they may not come from parsed text.
     pub fn problem(&self) -> Option<&'static str> {
         let skew = |theta: &f64| (0.01..=5.0).contains(theta) && (theta - 1.0).abs() >= 0.001;
         match self {
             Self::Zipf { theta } | Self::Latest { theta } if !skew(theta) => {
-                Some("theta must lie between 0.01 and 5, at least 0.001 away from 1, as in 0.99")
+                Some("theta must be between 0.01 and 5, at least 0.001 away from 1, as in 0.99")
             }
             Self::Pareto { h } if !(0.001..=0.999).contains(h) => {
-                Some("h must lie between 0.001 and 0.999, as in 0.2")
+                Some("h must be between 0.001 and 0.999, as in 0.2")
             }
             Self::Normal { draws } if !(1..=100).contains(draws) => {
                 Some("the mean is of 1 to 100 uniform numbers, as in 12")
@@ -112,7 +112,7 @@ impl Distribution {
             Self::Hotspot { fraction, share }
                 if !(*fraction > 0.0 && *fraction < 1.0 && (0.0..=1.0).contains(share)) =>
             {
-                Some("the fraction lies between 0 and 1, the share is 0 to 1, as in 0.2,0.8")
+                Some("the fraction is between 0 and 1, the share is 0 to 1, as in 0.2,0.8")
             }
             Self::Zones(zones) => zones_problem(zones),
             _ => None,

@@ -15,24 +15,24 @@ use std::collections::BTreeMap;
 
 /// Places of keys, from the outermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum EntryLevel {
     /// The workload.
     Workload,
     /// A phase of it.
     Phase,
     /// A group of threads of a phase.
     Group,
-    /// What these threads do; or a program, or an operation.
+    /// Work of these threads; or a program, or an operation.
     Pattern,
 }
 
 /// Keys that belong to the same places and kinds.
 pub(super) struct Keys {
     /// The last place that has them; those around it have them too.
-    pub(super) deepest: Place,
+    pub(super) deepest: EntryLevel,
     /// The kinds that have them, the one that errors name first; none: all kinds.
     pub(super) kinds: &'static [Kind],
-    /// How they are written.
+    /// Their spellings.
     pub(super) names: &'static [&'static str],
 }
 
@@ -58,7 +58,7 @@ macro_rules! keys {
 
         /// The keys of an entry by their places.
         pub(super) const KEYS: &[Keys] = &[$(Keys {
-            deepest: Place::$place,
+            deepest: EntryLevel::$place,
             kinds: keys!(@kinds $kinds),
             names: &[$(keys!(@written $key $($written)?)),*],
         }),*];
@@ -72,18 +72,18 @@ keys! {
     Workload [] {
         /// The preset to start from; `fstrial workloads` lists them.
         preset as "use": String,
-        /// A fio job file that says everything but the name, in a trial file; the path is relative to the trial file's
+        /// A fio job file that sets everything but the name, in a trial file; the path is relative to the trial file's
         /// folder.
         fio: String,
     }
     Group [] {
-        /// What it is called in tables; the preset's or the job file's name if left out.
+        /// Name in tables; default: the preset's or the job file's.
         name: String,
     }
     Workload [] {
-        /// One line on what it models.
+        /// One line on the modelled load.
         about: String,
-        /// One line on where it comes from: the tool and its version, or an article.
+        /// One line on its source: the tool and its version, or an article.
         source: String,
         /// Applications that it models, by the words that `fstrial workloads WORD` finds it by, such as "postgresql".
         keywords: Vec<String>,
@@ -102,21 +102,21 @@ keys! {
         one_folder: bool,
     }
     Phase [] {
-        /// Time before the clock starts: 0.25s for direct and synced workloads, 2s for buffered writes if left out.
+        /// Time before the clock starts: 0.25s for direct and synced workloads, 2s for buffered writes by default.
         warmup: Nanos,
-        /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
+        /// Time measured: 1s for direct and synced workloads, 10s for buffered writes by default.
         duration: Nanos,
     }
     Workload [] {
-        /// How often the load repeats a cycle, such as 5s between checkpoints; runs should last at least twice as long. The
-        /// longest `interval` of a flush if left out.
+        /// Interval of the load's cycle, such as 5s between checkpoints; runs should last at least twice as long.
+        /// Default: the longest `interval` of a flush.
         period: Nanos,
     }
     Phase (PATTERNS) {
-        /// When a phase is over: after its `time`, or when every thread is `done` with its amount. Left out: `done` where
-        /// there is an amount that is done some time (requests, turns, a set to work through, PostMark), else `time`.
+        /// End of a phase: after its `time`, or when every thread is `done` with its amount. Default: `done` if the
+        /// amount is finite (requests, turns, a set to work through, PostMark), else `time`.
         until: Until,
-        /// Whether a phase yields results; others prepare what comes after them.
+        /// `true` for a phase that yields results (default); others prepare later phases.
         measured: bool,
         /// Sync and drop caches before a phase, as always before the first.
         settle: bool,
@@ -127,21 +127,21 @@ keys! {
         find_rate: RateTarget,
     }
     Group (PATTERNS) {
-        /// Number of threads of a group; left out: as many as the level says.
+        /// Number of threads of a group; default: the level's.
         workers: u16,
         /// Name of the files to work on; phases and groups that name the same share them.
         set: String,
         /// A group that yields no result: it is there to be in the way of others.
         background: bool,
-        /// What the figure is: operations per second (if left out), bytes per second, bytes-written per second, or the time
-        /// until the work is done.
+        /// The figure: operations per second (default), bytes per second, bytes-written per second, or the time until
+        /// the work is done.
         figure: Figure,
-        /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
+        /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; by default a thread makes
         /// its next request when one has completed.
         rate: Rate,
     }
     Group (WITH_FILES) {
-        /// What the files hold: random, zero, repeated-word or mixed; what suits the device if left out.
+        /// Content of the files: random, zero, repeated-word or mixed; default: depends on the device.
         data: DataKind,
         /// Mixed data: share that compresses away.
         compressible: Percent,
@@ -186,9 +186,9 @@ keys! {
         fsync_every: u32,
         /// io: `fsync`, `fdatasync` or `sync-file-range` (which makes nothing durable).
         fsync: SyncCall,
-        /// io: with until = "done", requests of all threads together; left out: one lap over the files.
+        /// io: with until = "done", requests of all threads together; default: one lap over the files.
         requests: u64,
-        /// io: what `fsync_every` counts: `writes` or `requests` (reads too).
+        /// io: operations counted by `fsync_every`: `writes` or `requests` (reads too).
         fsync_counts: FsyncCounts,
         /// io: a sync covers every file of the thread, not only those it has written.
         fsync_all_files: bool,
@@ -201,25 +201,25 @@ keys! {
     Pattern [Io] {
         /// io: open the files with `O_SYNC` (`sync`) or `O_DSYNC` (`dsync`), or with neither (`none`).
         open_sync: OpenSync,
-        /// io: what the files hold before the clock starts: `written`, `fallocated`, `sparse` or `empty`.
+        /// io: content of the files before the clock starts: `written`, `fallocated`, `sparse` or `empty`.
         layout: Layout,
         /// io: requests of a file wait for one another, as under an old kernel's lock: over the whole request (`io`, backend
         /// sync) or while it is handed to the kernel (`submit`, backend aio).
         serialise: Serialise,
     }
     Pattern [Files, Flow] {
-        /// What one operation does, in order. files: create, write, fsync, read, stat, delete. flow: lines such as
+        /// Steps of one operation, in order. files: create, write, fsync, read, stat, delete. flow: lines such as
         /// "create mail", "append 16KiB random", "10x (open mail, read, close)".
         steps: Vec<String>,
     }
     Pattern [Flow] {
         /// flow: the sets of files that steps name.
         sets: Vec<FileTree>,
-        /// flow: turns of each thread; left out, until the time is over or a set is worked through.
+        /// flow: turns of each thread; default: until the time is over or a set is worked through.
         turns: u64,
     }
     Pattern [Postmark] {
-        /// postmark: what it does, with the tool's own words.
+        /// postmark: its settings, under the tool's own names.
         postmark: Written<Postmark>,
         /// postmark: `create`, `transactions`, `delete`, or `all`; wins over the same word in `postmark`.
         part: PostmarkPart,
@@ -237,15 +237,15 @@ keys! {
         ycsb: Written<Ycsb>,
     }
     Pattern [Operation] {
-        /// operation: what is done to the filesystem, `mkfs`, `mount`, `recovery`, `check` and others.
+        /// operation: the operation on the filesystem, `mkfs`, `mount`, `recovery`, `check` and others.
         operation: Operation,
         /// operation: the tree of files that is there before.
         tree: TreeEntry,
-        /// operation: how often it is done in a run, where it takes milliseconds; the result is the median.
+        /// operation: repetitions in a run, for operations that take milliseconds; the result is the median.
         repeat: u16,
-        /// operation: size of the filesystem, where it may be smaller than its device.
+        /// operation: size of the filesystem, if it may be smaller than its device.
         filesystem_size: Bytes,
-        /// operation, freeze: how long the filesystem stays frozen each time; 0s if left out.
+        /// operation, freeze: how long the filesystem stays frozen each time; 0s by default.
         hold: Nanos,
     }
     Pattern [Program] {
@@ -255,9 +255,9 @@ keys! {
         prepare: Vec<Vec<String>>,
         /// program: a server that the command talks to: how it is started, seen to be ready, loaded, stopped and verified.
         server: ServerEntry,
-        /// program: a command whose first line tells its version.
+        /// program: a command whose first line of output is its version.
         version: Vec<String>,
-        /// program: the longest the command may take; 30m if left out.
+        /// program: the longest the command may take; 30m by default.
         deadline: Nanos,
         /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
         inputs: BTreeMap<String, String>,
@@ -267,21 +267,20 @@ keys! {
         metrics as "metric": Vec<MetricEntry>,
     }
     Workload (PATTERNS) {
-        /// Parts of the workload that come one after the other. What a phase does not say is as in the workload.
+        /// Consecutive parts of the workload. A phase inherits from the workload.
         phases as "phase": Vec<Self>,
     }
     Phase (PATTERNS) {
-        /// Groups of threads that work at once in a phase, or in a workload without phases. What a group does not say is as
-        /// in its phase.
+        /// Concurrent groups of threads in a phase, or in a workload without phases. A group inherits from its phase.
         groups as "group": Vec<Self>,
     }
 }
 
 impl Entry {
-    /// Reads a workload file, in which all that a workload needs is said.
+    /// Reads a workload file, which is complete in itself.
     ///
     /// # Errors
-    /// It is not a workload, or not one that can be run; the place is underlined.
+    /// It is not a workload, or not a runnable one; the place is underlined.
     pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         let entry: Self = read_toml(name, text, MAX_FILE_BYTES)?;
         entry.resolve(1).map_err(|error| {

@@ -1,13 +1,13 @@
-//! What is wrong with an entry of a workload: the key, the problem, what to try.
+//! Problems in an entry of a workload: the key, the problem, the remedy.
 
 /// A workload entry that does not describe a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryError {
     /// The key at fault.
     pub key: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to try.
+    /// The remedy.
     pub hint: Option<String>,
 }
 

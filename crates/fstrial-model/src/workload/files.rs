@@ -19,7 +19,7 @@ pub struct FileSet {
     pub files: u32,
     /// Bytes in each file.
     pub file_size: Bytes,
-    /// What one turn does.
+    /// Steps of one turn.
     pub steps: Vec<Step>,
 }
 

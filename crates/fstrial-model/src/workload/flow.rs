@@ -1,14 +1,14 @@
 //! Programs over sets of files, as filebench, fs_mark, mdtest, bonnie++ and stores of sorted files run them.
 //!
 //! A [`Flow`] has sets of files and a list of steps; one operation is one turn: all steps, in order. A set is a fixed
-//! table of places, each with a name and a size of its own; a place holds a file or does not, so memory does not grow
-//! with a run. The steps are in [`FlowStep`], one line of text each.
+//! table of places, each with a name and a size; a place holds a file or does not, so memory does not grow with a run.
+//! The steps are in [`FlowStep`], one line of text each.
 
 use super::{
     Behaviour, Durability, Pattern,
     behaviour::{WRITTEN_FROM, space_of_file},
     entry_error::{EntryError, entry_error},
-    flow_step::{FlowStep, OpenFile, Target},
+    flow_step::{FlowStep, OpenFile, StepFile},
 };
 use crate::units::{Bytes, Percent, serde_as_text};
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ const HISTOGRAM: u64 = 264 << 10;
 const MAX_REQUEST: Bytes = Bytes::mib(16);
 /// Steps of a turn at most, all repeats written out.
 const MAX_STEPS: usize = 4096;
-/// Files of a set whose descriptors are kept open, at most.
+/// Limit of open descriptors kept for a set.
 const MAX_KEPT: u32 = 4096;
 
 /// A program over sets of files. One operation is one turn: every step, in order. All threads of a load run the same
@@ -36,7 +36,7 @@ pub struct Flow {
     /// The sets of files: 1 to 16.
     #[serde(default)]
     pub sets: Vec<FileTree>,
-    /// What one turn does, one line each: `create mail`, `write`, `fsync`, `close`, `10x (open mail, read, close)`.
+    /// Steps of one turn, one line each: `create mail`, `write`, `fsync`, `close`, `10x (open mail, read, close)`.
     #[serde(default)]
     pub steps: Vec<FlowStep>,
     /// Turns of each thread; without it until the time is over or a set is worked through.
@@ -47,11 +47,11 @@ pub struct Flow {
     pub fsync_at_end: bool,
 }
 
-/// A set of files (or of empty directories) in a directory of its own.
+/// A set of files (or of empty directories) in a separate directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileTree {
-    /// What steps call it, and its directory: 1 to 32 lower-case letters, digits and hyphens, a letter first.
+    /// Its name in steps, and its directory: 1 to 32 lower-case letters, digits and hyphens, a letter first.
     pub name: String,
     /// Places for files, 1 to 10 million; with `per_thread` for each thread.
     pub files: u32,
@@ -68,11 +68,11 @@ pub struct FileTree {
     /// Share of the places that hold a file before the clock starts.
     #[serde(default = "everything", skip_serializing_if = "is_everything")]
     pub present: Percent,
-    /// Each thread has such a set of its own.
+    /// Each thread has a separate set.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub per_thread: bool,
-    /// The set was left by an earlier phase with the same name, files, sizes, width and names: nothing is laid out. What
-    /// is there is known from that phase, or found by listing the set's directories before the clock starts.
+    /// The set was left by an earlier phase with the same name, files, sizes, width and names: nothing is laid out. Its
+    /// files are known from that phase, or found by listing the set's directories before the clock starts.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub existing: bool,
     /// The entries are empty directories, for `mkdir`, `rmdir` and `stat`.
@@ -84,10 +84,10 @@ pub struct FileTree {
     /// Files are opened with `O_SYNC`.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub sync: bool,
-    /// Which file a step takes.
+    /// The file that a step takes.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub order: Order,
-    /// How files are named.
+    /// Naming of files.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub names: Names,
     /// Characters of a name, 8 to 255.
@@ -115,7 +115,7 @@ fn is_shortest_name(length: &u8) -> bool {
     *length == shortest_name()
 }
 
-/// Which file a step takes: an existing one, or a free place for `create`, `mkdir` and the goal of `rename`.
+/// The file that a step takes: an existing one, or a free place for `create`, `mkdir` and the goal of `rename`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -134,20 +134,20 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whether each kind of step goes through the set once and then ends the thread.
+    /// True if each kind of step goes through the set once and then ends the thread.
     pub const fn is_once(self) -> bool {
         matches!(self, Self::Own | Self::Shuffled | Self::Readdir)
     }
 }
 
-/// How the files of a set are named, always different ones.
+/// Naming of a set's files, always unique.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Names {
     /// Names in the order of the places.
     #[default]
     Ordered,
-    /// Names whose order has nothing to do with that of the places.
+    /// Names whose order is unrelated to that of the places.
     Scrambled,
 }
 
@@ -217,7 +217,7 @@ impl fmt::Display for Size {
 
 serde_as_text!(Size, "^(gamma +)?[0-9.]+", "sizes of files: 16KiB, 500B..10000B, gamma 16KiB");
 
-/// Whether `name` can be used in a step.
+/// True if `name` can be used in a step.
 fn is_name(name: &str) -> bool {
     let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=32).contains(&name.len())
@@ -226,7 +226,7 @@ fn is_name(name: &str) -> bool {
         && !super::flow_step::RESERVED.contains(&name)
 }
 
-/// What a name of an open file stands for.
+/// The referent of an open file's name.
 struct Handle<'a> {
     set: &'a FileTree,
     is_open: bool,
@@ -277,9 +277,9 @@ impl Behaviour for Flow {
         self.written_out().into_iter().try_for_each(|step| self.check_step(step, &mut handles))
     }
 
-    /// Whether threads come to an end on their own: after this many turns, when each has gone through its part of a
-    /// set, or because a turn leaves a set fuller or emptier than it was. Otherwise a set that runs full or empty is
-    /// an error of the run.
+    /// True if threads end without a time limit: after this many turns, when each has gone through its part of a set,
+    /// or because a turn leaves a set fuller or emptier than before. Otherwise a set that runs full or empty is an
+    /// error of the run.
     fn ends(&self) -> bool {
         self.turns.is_some()
             || self.sets.iter().any(|set| set.order.is_once())
@@ -294,7 +294,7 @@ impl Behaviour for Flow {
     }
 
     fn buffers_of_a_thread(&self) -> Bytes {
-        // Every kind of step has a histogram of its own; programs of many steps repeat some kinds.
+        // Every kind of step has a histogram; programs of many steps repeat some kinds.
         let kinds = self.written_out().len().min(6) as u64;
         let request = self.largest_request().0.min(MAX_REQUEST.0);
         Bytes(WRITTEN_FROM.max(request) + request + kinds * HISTOGRAM)
@@ -358,7 +358,7 @@ impl Flow {
         all
     }
 
-    /// Whether all places of a set have a file when every thread has done its amount; none: if they had before.
+    /// True if all places of a set have a file when every thread has done its amount; none: if they had before.
     pub(super) fn leaves_whole(&self, set: &FileTree) -> Option<bool> {
         let growth = self.growth().get(set.name.as_str()).copied().unwrap_or(0);
         match (growth, set.existing) {
@@ -379,9 +379,9 @@ impl Flow {
                     *growth.entry(set.name.as_str()).or_insert(0) += n;
                 }
             };
-            let of = |target: &Target| match target {
-                Target::Set(set) => set.clone(),
-                Target::On(handle) => handles.get(handle.as_str()).copied().unwrap_or_default().to_owned(),
+            let of = |target: &StepFile| match target {
+                StepFile::Set(set) => set.clone(),
+                StepFile::On(handle) => handles.get(handle.as_str()).copied().unwrap_or_default().to_owned(),
             };
             match step {
                 FlowStep::Create { set, .. } | FlowStep::Mkdir { set } => add(set, 1),
@@ -467,8 +467,8 @@ impl Flow {
         }
         for target in step.targets() {
             match target {
-                Target::Set(set) => used.push(self.set(&set, step)?),
-                Target::On(handle) => used.push(on(&handle)?),
+                StepFile::Set(set) => used.push(self.set(&set, step)?),
+                StepFile::On(handle) => used.push(on(&handle)?),
             }
         }
         suits(step, &used)?;
@@ -483,13 +483,13 @@ impl Flow {
         Ok(())
     }
 
-    /// Whether any step makes, deletes or renames files of a set.
+    /// True if any step makes, deletes or renames files of a set.
     fn is_changed(&self, set: &str) -> bool {
         self.growth().contains_key(set)
     }
 }
 
-/// Whether a step changes anything.
+/// True if a step changes a set.
 fn changes(step: &FlowStep) -> bool {
     let entries = matches!(
         step,
@@ -502,7 +502,7 @@ fn changes(step: &FlowStep) -> bool {
     entries || step.writes()
 }
 
-/// Whether a step can do its work on those sets.
+/// True if a step can do its work on those sets.
 fn suits(step: &FlowStep, used: &[&FileTree]) -> Result<(), EntryError> {
     let wrong = |problem: &str, hint: &str| Err(entry_error("steps", format!("`{step}`: {problem}"), hint));
     if step.writes() && used.iter().any(|set| set.read_only) {
@@ -529,7 +529,7 @@ fn suits(step: &FlowStep, used: &[&FileTree]) -> Result<(), EntryError> {
             "rename between sets of one kind",
         );
     }
-    if let FlowStep::Rename { target: Target::Set(from), to, over: true } = step
+    if let FlowStep::Rename { target: StepFile::Set(from), to, over: true } = step
         && from == to
     {
         return wrong("a file would replace itself", "rename over another set's files");

@@ -35,7 +35,7 @@ const VERBS: &str = "create, open, close, read, read-at, read-next, write, write
 /// An open file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenFile {
-    /// What a step before opened under this name.
+    /// A file opened under this name by an earlier step.
     On(String),
     /// A file of this set, kept open by each thread from before the clock starts.
     In(String),
@@ -43,29 +43,29 @@ pub enum OpenFile {
 
 /// A file that need not be open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum StepFile {
     /// One of this set, chosen by the set's order.
     Set(String),
-    /// What a step before opened or created under this name.
+    /// A file opened or created under this name by an earlier step.
     On(String),
 }
 
-/// One step of a turn. Its text and its meaning are in the list above; offsets of the `-at` steps are uniformly
-/// random multiples of the request's size, those of the `-next` steps go through the file and start again.
+/// One step of a turn. Its text and its meaning are in the list above; offsets of the `-at` steps are uniformly random
+/// multiples of the request's size, those of the `-next` steps go through the file and start again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlowStep {
     /// Makes a file at a free place of a set and leaves it open.
     Create {
         /// The set.
         set: String,
-        /// What later steps call the file.
+        /// Name of the file in later steps.
         handle: String,
     },
     /// Opens a file of a set.
     Open {
         /// The set.
         set: String,
-        /// What later steps call the file.
+        /// Name of the file in later steps.
         handle: String,
     },
     /// Closes a file.
@@ -82,16 +82,16 @@ pub enum FlowStep {
     },
     /// Reads once at a random place.
     ReadAt {
-        /// Which file.
+        /// The file.
         file: OpenFile,
-        /// How much.
+        /// Size.
         request: Bytes,
     },
     /// Reads once where the last such step ended.
     ReadNext {
-        /// Which file.
+        /// The file.
         file: OpenFile,
-        /// How much.
+        /// Size.
         request: Bytes,
     },
     /// Writes a whole file of the size that its place has.
@@ -103,40 +103,40 @@ pub enum FlowStep {
     },
     /// Writes once at a random place.
     WriteAt {
-        /// Which file.
+        /// The file.
         file: OpenFile,
-        /// How much.
+        /// Size.
         request: Bytes,
     },
     /// Writes once where the last such step ended.
     WriteNext {
-        /// Which file.
+        /// The file.
         file: OpenFile,
-        /// How much.
+        /// Size.
         request: Bytes,
     },
     /// Writes once at the end of a file.
     Append {
         /// Which.
         file: OpenFile,
-        /// How much, at most.
+        /// Maximum size.
         request: Bytes,
         /// Uniformly random from 0 to `request` - 2, and nothing at all for 0, as filebench does; otherwise exactly.
         random: bool,
     },
     /// `fsync`.
     Fsync {
-        /// Which file.
+        /// The file.
         file: OpenFile,
     },
     /// `fdatasync`.
     Fdatasync {
-        /// Which file.
+        /// The file.
         file: OpenFile,
     },
     /// `fsync` of the directory that a file is in.
     FsyncDir {
-        /// Which file.
+        /// The file.
         handle: String,
     },
     /// `syncfs`: all of the filesystem.
@@ -146,18 +146,18 @@ pub enum FlowStep {
     },
     /// Reads attributes.
     Stat {
-        /// Of what.
-        target: Target,
+        /// Its file.
+        target: StepFile,
     },
     /// Deletes a file.
     Delete {
         /// Which.
-        target: Target,
+        target: StepFile,
     },
     /// Renames a file to a free place, or over another file.
     Rename {
         /// Which.
-        target: Target,
+        target: StepFile,
         /// The set it comes to.
         to: String,
         /// Over an existing file of that set.
@@ -180,14 +180,14 @@ pub enum FlowStep {
     },
     /// Waits.
     Delay {
-        /// How long.
+        /// Duration.
         time: Nanos,
     },
     /// Does steps several times.
     Repeat {
-        /// How often, 1 to 4096.
+        /// Repetitions, 1 to 4096.
         times: u32,
-        /// What.
+        /// Repeated steps.
         steps: Vec<FlowStep>,
     },
 }
@@ -196,9 +196,9 @@ pub enum FlowStep {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a step: {problem}")]
 pub struct FlowStepError {
-    /// What was written (at most 60 characters of it).
+    /// The input (at most 60 characters of it).
     pub text: String,
-    /// What is wrong, and what is possible.
+    /// The problem, and the alternatives.
     pub problem: String,
 }
 
@@ -240,18 +240,18 @@ impl FlowStep {
         }
     }
 
-    /// What it works on by name.
-    pub(super) fn targets(&self) -> Vec<Target> {
+    /// The named files it works on.
+    pub(super) fn targets(&self) -> Vec<StepFile> {
         match self {
             Self::Create { set, .. }
             | Self::Open { set, .. }
             | Self::Syncfs { set }
             | Self::Mkdir { set }
             | Self::Rmdir { set }
-            | Self::Readdir { set } => vec![Target::Set(set.clone())],
-            Self::Close { handle } | Self::FsyncDir { handle } => vec![Target::On(handle.clone())],
+            | Self::Readdir { set } => vec![StepFile::Set(set.clone())],
+            Self::Close { handle } | Self::FsyncDir { handle } => vec![StepFile::On(handle.clone())],
             Self::Stat { target } | Self::Delete { target } => vec![target.clone()],
-            Self::Rename { target, to, .. } => vec![target.clone(), Target::Set(to.clone())],
+            Self::Rename { target, to, .. } => vec![target.clone(), StepFile::Set(to.clone())],
             _ => Vec::new(),
         }
     }
@@ -270,7 +270,7 @@ impl FlowStep {
         }
     }
 
-    /// Whether it writes into a file.
+    /// True if it writes into a file.
     pub(super) fn writes(&self) -> bool {
         matches!(
             self,
@@ -278,7 +278,7 @@ impl FlowStep {
         )
     }
 
-    /// Whether it syncs what a file holds.
+    /// True if it syncs a file's data.
     pub(super) fn syncs(&self) -> bool {
         matches!(self, Self::Fsync { .. } | Self::Fdatasync { .. } | Self::Syncfs { .. })
     }
@@ -294,7 +294,7 @@ impl fmt::Display for OpenFile {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for StepFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::On(handle) if handle == UNNAMED => Ok(()),
@@ -319,7 +319,7 @@ impl fmt::Display for FlowStep {
         match self {
             Self::Create { set, handle } => write!(f, "create {set}{}", named(handle)),
             Self::Open { set, handle } => write!(f, "open {set}{}", named(handle)),
-            Self::Close { handle } => write!(f, "close{}", Target::On(handle.clone())),
+            Self::Close { handle } => write!(f, "close{}", StepFile::On(handle.clone())),
             Self::Read { file, request } => write!(f, "read{}{file}", whole(*request)),
             Self::ReadAt { file, request } => write!(f, "read-at {request}{file}"),
             Self::ReadNext { file, request } => write!(f, "read-next {request}{file}"),
@@ -331,7 +331,7 @@ impl fmt::Display for FlowStep {
             }
             Self::Fsync { file } => write!(f, "fsync{file}"),
             Self::Fdatasync { file } => write!(f, "fdatasync{file}"),
-            Self::FsyncDir { handle } => write!(f, "fsync-dir{}", Target::On(handle.clone())),
+            Self::FsyncDir { handle } => write!(f, "fsync-dir{}", StepFile::On(handle.clone())),
             Self::Syncfs { set } => write!(f, "syncfs {set}"),
             Self::Stat { target } => write!(f, "stat{target}"),
             Self::Delete { target } => write!(f, "delete{target}"),
@@ -388,10 +388,10 @@ impl<'a> Words<'a> {
         self.handle_after("on").map(OpenFile::On)
     }
 
-    fn target(&mut self) -> Result<Target, String> {
+    fn target(&mut self) -> Result<StepFile, String> {
         match self.words.peek() {
-            None | Some(&("on" | "to" | "over")) => self.handle_after("on").map(Target::On),
-            Some(_) => self.set().map(Target::Set),
+            None | Some(&("on" | "to" | "over")) => self.handle_after("on").map(StepFile::On),
+            Some(_) => self.set().map(StepFile::Set),
         }
     }
 

@@ -26,11 +26,11 @@ pub struct Flush {
     /// Write each batch to the doublewrite file first. Each thread has its own.
     pub doublewrite: bool,
     /// From the start of one batch to the start of the next; 0 is back to back. A batch that takes longer is followed
-    /// by the next at once.
+    /// by the next immediately.
     pub interval: Nanos,
     /// `O_DIRECT`: past the page cache.
     pub direct: bool,
-    /// Which sync call.
+    /// The sync call.
     pub sync: SyncCall,
     /// Batches of each thread; without it until the time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ impl Behaviour for Flush {
         Durability::Periodic
     }
 
-    /// An interval says already when batches are due.
+    /// An interval already schedules its batches.
     fn takes_rate(&self) -> bool {
         self.interval == Nanos(0)
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Io {
-    /// Where each request goes.
+    /// Offset of each request.
     pub access: Access,
     /// With [`Access::Random`]: how often each block is drawn.
     #[serde(skip_serializing_if = "Distribution::is_uniform")]
@@ -29,7 +29,7 @@ pub struct Io {
     /// Share of reads that are followed by a write of the same block; both together are one operation.
     #[serde(skip_serializing_if = "Percent::is_zero")]
     pub update: Percent,
-    /// How it is decided which requests read.
+    /// Choice between reads and writes.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub mix: Mix,
     /// Size of one request.
@@ -37,19 +37,19 @@ pub struct Io {
     /// Size of all files together; `file_size` in an entry.
     #[serde(alias = "file_size")]
     pub total_size: Bytes,
-    /// Who uses which file.
+    /// Distribution of the files over threads.
     pub sharing: Sharing,
     /// Number of files. With [`Sharing::PerThread`] it is the number for each thread.
     pub files: u32,
     /// `O_DIRECT`: past the page cache.
     pub direct: bool,
-    /// How requests reach the kernel.
+    /// System calls of requests.
     pub backend: Backend,
     /// Requests each thread keeps in flight (1 for [`Backend::Sync`] and [`Backend::Mmap`]).
     pub depth: u16,
     /// A sync after this many writes of a thread (or requests: [`Io::fsync_counts`]); 0 means never.
     pub fsync_every: u32,
-    /// Which sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
+    /// The sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
     pub fsync: SyncCall,
     /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,24 +58,24 @@ pub struct Io {
     /// kernel, planted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serialise: Option<Serialise>,
-    /// Whether each write is durable when it returns.
+    /// Durability of each write on return.
     pub open_sync: OpenSync,
-    /// What the files hold before the clock starts.
+    /// Content of the files before the clock starts.
     pub layout: Layout,
     /// Each thread syncs all its files once when its time is over, if it writes at all. The measured time is over as
     /// well: these calls are in no latency and no throughput, but their errors count.
     pub fsync_at_end: bool,
     /// A sync that is due covers every file of the thread, in order, not only those that the thread has written.
     pub fsync_all_files: bool,
-    /// What [`Io::fsync_every`] counts.
+    /// Operations counted by [`Io::fsync_every`].
     pub fsync_counts: FsyncCounts,
 }
 
-/// Where each request goes.
+/// Offset of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Random blocks, uniformly unless a [`Distribution`] says otherwise.
+    /// Random blocks, uniformly unless a [`Distribution`] is set.
     Random,
     /// One block after the other, from the start again at the end.
     Sequential,
@@ -87,13 +87,13 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether files start empty and are made longer by writing, which the bare device cannot do.
+    /// True if files start empty and grow by writing, which the bare device cannot do.
     pub fn starts_empty(self) -> bool {
         matches!(self, Self::Append | Self::Extend)
     }
 }
 
-/// How it is decided which requests read.
+/// Choice between reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
@@ -106,7 +106,7 @@ pub enum Mix {
     Ratio,
 }
 
-/// Who uses which file.
+/// Distribution of the files over threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
@@ -114,27 +114,27 @@ pub enum Sharing {
     Shared,
     /// All threads share the files, but each works only in its own contiguous stretch of them, all of one size.
     Region,
-    /// All threads share the files, and their blocks by turns: of T threads, thread t has blocks t, t + T, t + 2T and so on
-    /// (IOR's strided file).
+    /// All threads share the files, and their blocks in rotation: of T threads, thread t has blocks t, t + T, t + 2T
+    /// and so on (IOR's strided file).
     Strided,
-    /// Every thread has files of its own.
+    /// Every thread has separate files.
     PerThread,
-    /// All threads use all files, from one place, as sysbench's do: whichever asks gets the next request. What
-    /// [`FsyncCounts::Requests`] and [`Mix::Ratio`] count, they count over all threads.
+    /// All threads use all files from one cursor, as sysbench's do: each takes the next request when it is ready.
+    /// [`FsyncCounts::Requests`] and [`Mix::Ratio`] count over all threads.
     Cursor,
 }
 
-/// How requests reach the kernel.
+/// System calls of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// `pread` and `pwrite`.
     Sync,
     /// `preadv` and `pwritev`: neighbouring requests, up to the depth, go out as one call. A request that does not
-    /// follow the one before it sends what is queued.
+    /// follow the one before it sends the queued ones.
     Vsync,
-    /// Linux AIO, one request for each `io_submit`. Only direct I/O is asynchronous: through the page cache
-    /// `io_submit` returns when the request is done.
+    /// Linux AIO, one request for each `io_submit`. Only direct I/O is asynchronous: through the page cache `io_submit`
+    /// returns when the request is done.
     Aio,
     /// An `io_uring` for each thread.
     IoUring,
@@ -142,7 +142,7 @@ pub enum Backend {
     Mmap,
 }
 
-/// Which sync call.
+/// A sync call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncCall {
@@ -150,12 +150,12 @@ pub enum SyncCall {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
-    /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes
-    /// nothing durable: no metadata is written and the device's cache is not flushed.
+    /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes nothing
+    /// durable: no metadata is written and the device's cache is not flushed.
     SyncFileRange,
 }
 
-/// What of a request its file's planted lock is held over, by one thread at a time.
+/// The part of a request under its file's planted lock, held by one thread at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serialise {
@@ -166,7 +166,7 @@ pub enum Serialise {
     Submit,
 }
 
-/// Whether each write is durable when it returns, by a flag of the open file.
+/// Durability of each write on return, by a flag of the open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpenSync {
@@ -179,7 +179,7 @@ pub enum OpenSync {
     Dsync,
 }
 
-/// What the files hold before the clock starts. Whatever it is, it is synced.
+/// Content of the files before the clock starts; synced in all cases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
@@ -194,15 +194,15 @@ pub enum Layout {
     Empty,
 }
 
-/// What [`Io::fsync_every`] counts.
+/// Operations counted by [`Io::fsync_every`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FsyncCounts {
     /// Writes. The write that makes a sync due is complete when the sync is.
     #[default]
     Writes,
-    /// Reads and writes, as sysbench counts: a sync comes after every N, if anything was written since the last
-    /// one. It belongs to no request: each sync call is recorded separately.
+    /// Reads and writes, as sysbench counts: a sync comes after every N, if anything was written since the last one. It
+    /// belongs to no request: each sync call is recorded separately.
     Requests,
 }
 
@@ -318,7 +318,7 @@ impl Behaviour for Io {
     }
 
     fn buffers_of_a_thread(&self) -> Bytes {
-        // Each request in flight is read into a buffer of its own, and written from a stretch of its own with some room.
+        // Each request in flight is read into a separate buffer, and written from a separate stretch with some room.
         let (slots, request) = (u64::from(self.depth), self.block_size.0.next_multiple_of(4096));
         let written = WRITTEN_FROM.max(slots.saturating_mul(request.saturating_add(64 << 10)));
         Bytes(slots.saturating_mul(request).saturating_add(if self.writes() { written } else { 0 }))
@@ -347,7 +347,7 @@ impl Behaviour for Io {
 }
 
 impl Io {
-    /// Whether any request writes.
+    /// True if any request writes.
     pub fn writes(&self) -> bool {
         self.reads.0 < 100.0 || self.update.0 > 0.0
     }
@@ -368,7 +368,7 @@ impl Io {
         self.distribution.blocks_wanted(self.block_size)
     }
 
-    /// What only random access has.
+    /// Settings that require random access.
     fn check_random(&self) -> Result<(), EntryError> {
         let (law, is_random) = (&self.distribution, self.access == Access::Random);
         if let Some(problem) = law.problem() {
@@ -401,14 +401,14 @@ impl Io {
         if !is_random && self.each_block_once {
             return Err(entry_error(
                 "each_block_once",
-                "without replacement goes with random access only",
+                "`without replacement` needs random access",
                 "use access = \"random\"; sequential access visits each block once anyway",
             ));
         }
         Ok(())
     }
 
-    /// What files that start empty cannot do.
+    /// Restrictions of files that start empty.
     fn check_growth(&self) -> Result<(), EntryError> {
         if !self.access.starts_empty() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Which keys belong where, and how one entry is laid over another: by the table of all keys, for all kinds at once.
+//! The kinds of each key, and the overlay of one entry over another: by the table of all keys, for all kinds together.
 
 use super::{
     Entry, Kind,
-    entry::{KEYS, Keys, Place},
+    entry::{EntryLevel, KEYS, Keys},
     entry_error::{EntryError, entry_error},
 };
 use toml::{Table, Value};
@@ -30,9 +30,9 @@ impl Entry {
     }
 
     /// Refuses keys that mean nothing in a phase or group.
-    pub(super) fn only_keys_in(&self, place: Place) -> Result<(), EntryError> {
+    pub(super) fn only_keys_in(&self, place: EntryLevel) -> Result<(), EntryError> {
         let Some((_, key)) = self.misplaced(|keys| keys.deepest < place) else { return Ok(()) };
-        let place = if place == Place::Phase { "phase" } else { "group" };
+        let place = if place == EntryLevel::Phase { "phase" } else { "group" };
         Err(entry_error(
             key,
             format!("`{key}` does not belong into a {place}"),
@@ -40,7 +40,7 @@ impl Entry {
         ))
     }
 
-    /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others.
+    /// Refuses keys of other kinds at the place where they are written: inherited ones may be for others.
     pub(super) fn only_keys_of(&self, kind: Kind) -> Result<(), EntryError> {
         let is_wrong = |keys: &Keys| !keys.kinds.is_empty() && !keys.kinds.contains(&kind);
         let Some((keys, key)) = self.misplaced(is_wrong) else { return Ok(()) };
@@ -49,7 +49,7 @@ impl Entry {
         Err(entry_error(key, format!("`{key}` belongs to kind = \"{owner}\""), hint))
     }
 
-    /// This entry, with the keys of another where it has none.
+    /// This entry, with missing keys from another.
     pub(super) fn over(&self, base: Table) -> Self {
         let mut keys = base;
         for (key, own) in self.keys() {
@@ -62,18 +62,18 @@ impl Entry {
         keys.try_into().expect("made of two entries")
     }
 
-    /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
+    /// The keys that a phase or a group inherits from its parent: all except those of that place.
     pub(super) fn inherited(&self) -> Table {
         let mut keys = self.keys();
         let outermost =
-            KEYS.iter().filter(|keys| keys.deepest == Place::Workload).flat_map(|keys| keys.names);
+            KEYS.iter().filter(|keys| keys.deepest == EntryLevel::Workload).flat_map(|keys| keys.names);
         outermost.chain(&["name", "group"]).for_each(|key| drop(keys.remove(*key)));
         keys
     }
 
-    /// The keys of the pattern, and what is in its table if its kind has one; the key next to the table wins.
+    /// The keys of the pattern, and those in its table if its kind has one; the key next to the table wins.
     pub(super) fn pattern_keys(&self, kind: Kind) -> Table {
-        let is_own = |keys: &&Keys| keys.deepest == Place::Pattern && keys.kinds.contains(&kind);
+        let is_own = |keys: &&Keys| keys.deepest == EntryLevel::Pattern && keys.kinds.contains(&kind);
         let own = KEYS.iter().filter(is_own).flat_map(|keys| keys.names);
         let mut written = self.keys();
         let mut keys: Table =
@@ -146,7 +146,7 @@ mod tests {
     }
     #[test]
     fn every_key_of_a_pattern_is_known_to_what_it_settles_to() {
-        for keys in KEYS.iter().filter(|keys| keys.deepest == Place::Pattern) {
+        for keys in KEYS.iter().filter(|keys| keys.deepest == EntryLevel::Pattern) {
             let settled = |kind: &&Kind| !matches!(kind, Kind::Program | Kind::Operation);
             for kind in keys.kinds.iter().filter(settled) {
                 for key in keys.names.iter().filter(|key| **key != kind.name()) {

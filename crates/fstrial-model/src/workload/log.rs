@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Log {
     /// Size of a commit's record.
     pub record: Bytes,
-    /// What makes it durable.
+    /// The call that makes it durable.
     pub call: SyncCall,
     /// One thread writes and syncs for all that wait (group commit); otherwise each for itself, one after the other.
     pub group: bool,

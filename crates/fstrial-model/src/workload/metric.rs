@@ -1,8 +1,8 @@
-//! Picking numbers out of what a program printed: by regular expression, by JSON pointer, by column, or its own time.
+//! Extracts numbers from a program's output: by regular expression, by JSON pointer, by column, or its own time.
 //!
-//! Programs print whatever they like, so a rule never guesses: it finds exactly one number (or says how several become
+//! Output formats are arbitrary, so a rule never guesses: it finds exactly one number (or defines how several become
 //! one), or it is an error that names the rule. Everything is bounded: patterns are linear in the text and limited in
-//! size, matches are counted, and texts are cut by the one who keeps them (see [`Output`]).
+//! size, matches are counted, and texts are cut by their keeper (see [`Output`]).
 
 use super::ResultKind;
 use super::entry_error::{EntryError, entry_error};
@@ -21,8 +21,8 @@ const MAX_MATCHES: usize = 10_000;
 const MAX_RANKED: usize = 1_000_000;
 /// Longest pattern or pointer, in bytes.
 const MAX_RULE_BYTES: usize = 4096;
-/// What to do when nothing is found.
-const LOOK: &str = "look at what the program printed: it is kept with the run";
+/// Remedy when nothing is found.
+const LOOK: &str = "look at the program's output: it is stored with the run";
 /// Most pointers of one rule.
 const MAX_POINTERS: usize = 16;
 /// Memory a compiled pattern may take, in bytes.
@@ -32,22 +32,22 @@ const MAX_PATTERN_MEMORY: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MetricEntry {
-    /// What it is called in tables: 1 to 40 characters.
+    /// Name in tables: 1 to 40 characters.
     pub name: String,
     /// The unit after scaling: bytes/s, op/s, ns, bytes and so on. Left out with `measure`, which has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Which way is better; lower with `measure` if left out, higher otherwise.
+    /// The better direction; lower with `measure` by default, higher otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
-    /// What the printed number is multiplied with to be in the unit; 1 if left out.
+    /// Factor from the printed number to the unit; default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Where it is printed: stdout (if left out), stderr, or `file:NAME` in the program's directory.
+    /// Place of the output: stdout (default), stderr, or `file:NAME` in the program's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// A regular expression whose one group is the number; or its groups `value` and `per`, then value divided by per;
-    /// or, for a percentile, `value` and `times`, then the value was there that often.
+    /// or, for a percentile, `value` and `times`, then the value counts that often.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// A JSON pointer, or several that are added up; `*` is every element of a list.
@@ -59,7 +59,7 @@ pub struct MetricEntry {
     /// Not printed but measured: wall, cpu or memory of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Measure>,
-    /// What to do with several matches: only (an error, if left out), first, last, sum, or the percentile p50, p95 or p99.
+    /// Treatment of several matches: only (an error; default), first, last, sum, or the percentile p50, p95 or p99.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub take: Option<Take>,
 }
@@ -74,7 +74,7 @@ pub enum OneOrMany {
     Many(Vec<String>),
 }
 
-/// Which way a number is better.
+/// The better direction of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -84,7 +84,7 @@ pub enum Better {
     Lower,
 }
 
-/// What is measured about a command from outside.
+/// External measurement of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -96,7 +96,7 @@ pub enum Measure {
     Memory,
 }
 
-/// What to do with several matches.
+/// Treatment of several matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Take {
@@ -129,22 +129,22 @@ impl Take {
     }
 }
 
-/// How one metric is read, settled and checked.
+/// Extraction of one metric, settled and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricRule {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The unit after scaling.
     pub unit: String,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
-    /// What the printed number is multiplied with; finite and above 0.
+    /// Factor of the printed number; finite and above 0.
     pub scale: f64,
-    /// Where it is looked for.
+    /// Place of the output.
     pub from: Source,
-    /// How it is found there.
+    /// Method of extraction.
     pub pick: Pick,
-    /// What to do with several.
+    /// Treatment of several.
     pub take: Take,
 }
 
@@ -173,7 +173,7 @@ pub enum Source {
     File(String),
 }
 
-/// How a number is found in a text.
+/// Method of finding a number in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
@@ -188,14 +188,14 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// The job whose figure this is in fio's answer: its number there, or `*` for all together.
+    /// The job of this figure in fio's answer: its number there, or `*` for all together.
     pub(super) fn job_of_fio(&self) -> Option<&str> {
         let Self::Pointer(pointers) = self else { return None };
         pointers.first()?.strip_prefix("/jobs/")?.split('/').next()
     }
 }
 
-/// What a command left behind, as far as it was kept.
+/// Kept output of a command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Output {
     /// Standard output.
@@ -221,7 +221,7 @@ pub struct PickedNumber {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
 }
 
@@ -231,13 +231,13 @@ pub struct PickedNumber {
 pub struct PickError {
     /// The rule's name.
     pub metric: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to try.
+    /// The remedy.
     pub hint: String,
 }
 
-/// What is wrong and what to try, before it is known for which metric.
+/// Problem and remedy, before the metric is known.
 type Wrong = (String, String);
 
 fn wrong<T>(problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Wrong> {
@@ -248,7 +248,7 @@ impl MetricEntry {
     /// Settles and checks the rule.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     pub(crate) fn settle(&self) -> Result<MetricRule, EntryError> {
         self.rule().map_err(|(problem, hint)| {
             entry_error("metric", format!("the metric `{:.60}`: {problem}", self.name), hint)
@@ -287,7 +287,7 @@ impl MetricEntry {
             && (self.scale.is_some() || self.from.is_some() || self.take.is_some())
         {
             return wrong(
-                "`scale`, `from` and `take` are for what is printed",
+                "`scale`, `from` and `take` apply to printed output",
                 "leave them out with `measure`",
             );
         }
@@ -322,7 +322,7 @@ impl MetricEntry {
         ];
         let mut picks = picks.into_iter().flatten();
         let (Some(pick), None) = (picks.next(), picks.next()) else {
-            return wrong("it does not say in one way where the number is", one);
+            return wrong("the place of the number needs to be given exactly once", one);
         };
         match &pick {
             Pick::Pattern(pattern) => drop(compile_number(pattern)?),
@@ -340,7 +340,7 @@ impl MetricEntry {
             Some(other) => match other.strip_prefix("file:") {
                 Some(name) if is_inside(name) => Ok(Source::File(name.to_owned())),
                 Some(name) => wrong(
-                    format!("`{name:.100}` does not lie in the program's directory"),
+                    format!("`{name:.100}` is not in the program's directory"),
                     "name a file in it, such as file:result.json",
                 ),
                 None => wrong(
@@ -352,7 +352,7 @@ impl MetricEntry {
     }
 }
 
-/// Whether a name is a plain relative path that leads nowhere else.
+/// True for a plain relative path that stays inside.
 fn is_inside(name: &str) -> bool {
     let part = |part: &str| !part.is_empty() && part != "." && part != "..";
     name.len() <= 255 && !name.contains('\0') && name.split('/').all(part)
@@ -405,7 +405,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, Wrong> {
     }
 }
 
-/// Compiles a pattern and makes sure that it says which part is the number.
+/// Compiles a pattern and checks that it captures the number.
 fn compile_number(pattern: &str) -> Result<Regex, Wrong> {
     let regex = compile(pattern)?;
     let named: Vec<&str> = regex.capture_names().flatten().collect();
@@ -415,7 +415,7 @@ fn compile_number(pattern: &str) -> Result<Regex, Wrong> {
         | (["value"], _)
         | (["value", "per"] | ["per", "value"] | ["value", "times"] | ["times", "value"], _) => Ok(regex),
         (_, 0) => wrong(
-            "the pattern has no group, so it does not say which part is the number",
+            "the pattern has no group to capture the number",
             "put the number in parentheses: 'iops: ([0-9.]+)'",
         ),
         _ => wrong(
@@ -426,7 +426,7 @@ fn compile_number(pattern: &str) -> Result<Regex, Wrong> {
 }
 
 impl Measure {
-    /// What it is measured in.
+    /// Its unit.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Wall | Self::Cpu => "ns",
@@ -495,14 +495,18 @@ impl MetricRule {
         }
     }
 
-    /// Makes one number of those found, each with how often it is there. Looks no further than it must.
-    fn reduce(&self, found: impl Iterator<Item = Result<Found, Wrong>>, nothing: &str) -> Result<f64, Wrong> {
+    /// Reduces the matches, each with its multiplicity, to one number. Stops as early as possible.
+    fn reduce(
+        &self,
+        matched: impl Iterator<Item = Result<Match, Wrong>>,
+        nothing: &str,
+    ) -> Result<f64, Wrong> {
         if let Some(share) = self.take.share() {
-            return percentile(share, found, nothing);
+            return percentile(share, matched, nothing);
         }
         let mut result: Option<Result<f64, Wrong>> = None;
-        for (index, found) in found.enumerate() {
-            let number = found.map(|(number, _)| number);
+        for (index, matched) in matched.enumerate() {
+            let number = matched.map(|(number, _)| number);
             if index >= MAX_MATCHES {
                 return wrong(
                     format!("it matches more than {MAX_MATCHES} times"),
@@ -529,10 +533,10 @@ impl MetricRule {
         let document = document(text, &self.place())?;
         let mut sum = None;
         for pointer in pointers {
-            let mut found = Vec::new();
+            let mut matched = Vec::new();
             let steps: Vec<Cow<'_, str>> = pointer.split('/').skip(1).map(unescape).collect();
-            follow(&document, &steps, &mut found);
-            let numbers = found.into_iter().map(|value| match value {
+            follow(&document, &steps, &mut matched);
+            let numbers = matched.into_iter().map(|value| match value {
                 Json::Number(value) => value.as_f64().map_or_else(|| number(&value.to_string()), Ok),
                 Json::String(value) => number(value),
                 other => wrong(
@@ -558,19 +562,19 @@ fn measured(measure: Measure, output: &Output) -> f64 {
 }
 
 /// A number, and how often it is there.
-type Found = (f64, f64);
+type Match = (f64, f64);
 
-fn once(number: Result<f64, Wrong>) -> Result<Found, Wrong> {
+fn once(number: Result<f64, Wrong>) -> Result<Match, Wrong> {
     number.map(|number| (number, 1.0))
 }
 
 /// The smallest number that at least a share of all does not exceed.
 fn percentile(
     share: f64,
-    found: impl Iterator<Item = Result<Found, Wrong>>,
+    matched: impl Iterator<Item = Result<Match, Wrong>>,
     nothing: &str,
 ) -> Result<f64, Wrong> {
-    let mut ranked = found.take(MAX_RANKED + 1).collect::<Result<Vec<Found>, Wrong>>()?;
+    let mut ranked = matched.take(MAX_RANKED + 1).collect::<Result<Vec<Match>, Wrong>>()?;
     if ranked.len() > MAX_RANKED {
         return wrong(
             format!("it matches more than {MAX_RANKED} times"),
@@ -598,9 +602,9 @@ fn percentile(
     Ok(reached.map_or(f64::NAN, |(number, _)| *number))
 }
 
-/// The number a match stands for, and how often: its only group, or `value` divided by `per`, or `value` as often as
-/// `times` says.
-fn of_captures(captures: &Captures<'_>) -> Result<Found, Wrong> {
+/// The number of a match, and its multiplicity: its only group, or `value` divided by `per`, or `value` with
+/// multiplicity `times`.
+fn of_captures(captures: &Captures<'_>) -> Result<Match, Wrong> {
     let text = |group: Option<regex::Match<'_>>| match group {
         Some(group) => number(group.as_str()),
         None => wrong("the group with the number took no part in the match", "make the group match always"),
@@ -617,7 +621,7 @@ fn of_captures(captures: &Captures<'_>) -> Result<Found, Wrong> {
 fn number(text: &str) -> Result<f64, Wrong> {
     let text = text.trim();
     if text.is_empty() {
-        return wrong("there is no number where it should be", "the program may have left this part out");
+        return wrong("there is no number in that place", "the program may have left this part out");
     }
     if text.bytes().all(|byte| byte == b'+') {
         return wrong(
@@ -653,7 +657,7 @@ fn document(text: &str, place: &str) -> Result<Json, Wrong> {
             format!("the JSON in {place} cannot be read: {error}"),
             "it may have been cut off: at most 16 MiB are kept",
         ),
-        None => wrong(format!("the JSON in {place} is empty"), "see what the program printed"),
+        None => wrong(format!("the JSON in {place} is empty"), "see the program's output"),
     }
 }
 
@@ -662,31 +666,31 @@ fn unescape(step: &str) -> Cow<'_, str> {
     if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
 }
 
-/// Collects what the steps lead to.
-fn follow<'a>(value: &'a Json, steps: &[Cow<'_, str>], found: &mut Vec<&'a Json>) {
+/// Collects the values that the steps lead to.
+fn follow<'a>(value: &'a Json, steps: &[Cow<'_, str>], matched: &mut Vec<&'a Json>) {
     let Some((step, rest)) = steps.split_first() else {
-        found.push(value);
+        matched.push(value);
         return;
     };
     match value {
         Json::Object(members) => {
             if let Some(member) = members.get(step.as_ref()) {
-                follow(member, rest, found);
+                follow(member, rest, matched);
             }
         }
         Json::Array(elements) if step == "*" => {
             for element in elements {
                 // One more than may be: that there are too many is then seen.
-                if found.len() > MAX_RANKED {
+                if matched.len() > MAX_RANKED {
                     return;
                 }
-                follow(element, rest, found);
+                follow(element, rest, matched);
             }
         }
         Json::Array(elements) => {
             let index = step.parse::<usize>().ok().filter(|_| !step.starts_with('+'));
             if let Some(element) = index.and_then(|index| elements.get(index)) {
-                follow(element, rest, found);
+                follow(element, rest, matched);
             }
         }
         _ => {}

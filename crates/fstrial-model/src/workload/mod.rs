@@ -1,4 +1,4 @@
-//! What is done to the filesystem: the patterns of a workload, the entry a user writes, and the presets that ship.
+//! Work on the filesystem: the patterns of a workload, the entry a user writes, and the shipped presets.
 //!
 //! An entry in a trial file names a preset (`use = "random-write"`) and changes some of its fields, or writes all
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
@@ -40,7 +40,7 @@ pub use entry::Entry;
 pub use entry_error::EntryError;
 pub use files::{FileSet, Step};
 pub use flow::{FileTree, Flow, Names, Order, Size};
-pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
+pub use flow_step::{FlowStep, FlowStepError, OpenFile, StepFile};
 pub use flush::Flush;
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Serialise, Sharing, SyncCall};
 pub use log::Log;
@@ -64,25 +64,25 @@ use std::{collections::BTreeMap, ops::Deref};
 /// A workload with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// What it is called in tables.
+    /// Name in tables.
     pub name: String,
-    /// What is done.
+    /// The work.
     #[serde(flatten)]
     pub work: Work,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
-    /// How often it repeats its longest cycle, such as writing a checkpoint, if it says so. A run needs two of these.
+    /// Interval of its longest cycle, such as writing a checkpoint, if it has one. A run needs two of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
 }
 
-/// What is done, and by whom.
+/// The work, and its performer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Work {
     /// Our own load generator's: phases in order; at least one, and at least one that is measured.
     #[serde(rename = "phases")]
     Load(Vec<Phase>),
-    /// That of a program.
+    /// The duration of a program.
     #[serde(rename = "program")]
     Program(Box<TimedProgram>),
     /// An operation of the filesystem.
@@ -95,23 +95,23 @@ pub enum Work {
 pub struct TooShort {
     /// The measured time that is too short.
     pub duration: Nanos,
-    /// How often the workload repeats its cycle meanwhile.
+    /// Interval of the workload's cycle.
     pub period: Nanos,
     /// Two periods.
     pub least: Nanos,
 }
 
-/// A program, and the time it is told to measure.
+/// A program, and its requested measuring time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedProgram {
-    /// What is run.
+    /// The program.
     pub program: Program,
-    /// What `{duration}` stands for.
+    /// Value of `{duration}`.
     pub duration: Nanos,
 }
 
 impl Workload {
-    /// Whether our own load generator does the work: not a program, nor an operation of a filesystem's tools.
+    /// True for the built-in load generator: not a program, nor an operation of a filesystem's tools.
     pub const fn is_load(&self) -> bool {
         matches!(self.work, Work::Load(_))
     }
@@ -130,8 +130,8 @@ impl Workload {
         groups.find_map(|group| group.pattern.helper())
     }
 
-    /// What it works on and can be loaded before a trial begins, the same text for the same content; none if it has no
-    /// such data, or loads them under the clock.
+    /// Identity of data that can be loaded before a trial begins, the same text for the same content; none without such
+    /// data, or if they are loaded under the clock.
     pub fn loaded(&self, threads: u16) -> Option<String> {
         if let Some(timed) = self.program() {
             return timed.program.loaded(threads, timed.duration);
@@ -165,8 +165,8 @@ impl Workload {
         }
     }
 
-    /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
-    /// metric of a program or number of an operation.
+    /// Results of a run, in order: one for each measured phase and group of threads in it, or for each metric of a
+    /// program or number of an operation.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
         let metrics =
             self.program().into_iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
@@ -187,13 +187,13 @@ impl Workload {
         }
     }
 
-    /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
+    /// True if any measured phase leaves writeback to the page cache, so that short runs are not representative.
     pub fn is_buffered_write(&self) -> bool {
         let mut patterns = self.phases().iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
         patterns.any(|pattern| pattern.is_buffered_write())
     }
 
-    /// What its runs are too short for, where they are shorter than two periods.
+    /// Cycles that its runs are too short for, with less than two periods.
     pub fn too_short(&self) -> impl Iterator<Item = TooShort> {
         let phases = self.phases().iter().filter(|phase| phase.measured && phase.until == Until::Time);
         let of_phases = phases.map(|phase| (phase.duration, self.period.or(phase.period())));
@@ -209,7 +209,7 @@ impl Workload {
         self.too_short().max_by_key(|short| short.least)
     }
 
-    /// The longest cycle that it repeats: what it declares, or that of its flushes. None where nothing is known of one.
+    /// Its longest cycle: as declared, or that of its flushes. None without a known one.
     pub fn longest_period(&self) -> Option<Nanos> {
         self.period.or_else(|| self.phases().iter().filter_map(Phase::period).max())
     }
@@ -252,11 +252,11 @@ pub(crate) fn space_of_sets<'a>(needs: impl Iterator<Item = (&'a str, Bytes)>) -
     Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
 }
 
-/// Makes the kinds of workload and the patterns from one row for each pattern: its word in files, its settings, and what it
-/// is written with. This is the only list of them in the crate.
+/// Makes the kinds of workload and the patterns from one row for each pattern: its word in files, its settings, and its
+/// entry keys. This is the only list of them in the crate.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $word:literal $name:ident($settings:ty) has $keys:literal,)*) => {
-        /// What every thread of a workload does. It answers what its settings answer: see [`Behaviour`].
+        /// Work of every thread of a workload. Its properties are those of its settings: see [`Behaviour`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
         pub enum Pattern {
@@ -288,7 +288,7 @@ macro_rules! patterns {
         impl Kind {
             /// Those that threads do.
             const PATTERNS: &[Self] = &[$(Self::$name),*];
-            /// Those whose files the engine writes.
+            /// Kinds whose files the engine writes.
             const WITH_FILES: &[Self] = &[$(Self::$name,)* Self::Operation];
 
             /// The word in files.

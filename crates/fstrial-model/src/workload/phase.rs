@@ -1,4 +1,4 @@
-//! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
+//! Phases, which run one after the other, and groups of threads, which run concurrently inside a phase.
 
 use super::{Data, Pattern, Rate, SetName};
 use crate::{unit, units::Nanos};
@@ -9,9 +9,9 @@ use std::{fmt, str::FromStr};
 /// A part of a workload. The next one begins when it is over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What it is called; empty in a workload of one phase.
+    /// Name; empty in a workload of one phase.
     pub name: String,
-    /// Who works in it, all at once; at least one.
+    /// Its concurrent groups; at least one.
     pub groups: Vec<Group>,
     /// When it is over.
     pub until: Until,
@@ -19,14 +19,14 @@ pub struct Phase {
     pub warmup: Nanos,
     /// Time measured. With [`Until::Done`] the longest it may take; a phase that takes longer has failed.
     pub duration: Nanos,
-    /// Whether it yields results. Others prepare what comes after them.
+    /// True if it yields results. Others prepare later phases.
     pub measured: bool,
     /// Sync and drop the caches before it, as before every first phase.
     pub settle: bool,
     /// Clients share one folder, with the sum of their amounts; otherwise each has its own.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub one_folder: bool,
-    /// A client uses what one of the host that is this many further on has made.
+    /// A client uses the files of the client this many hosts further on.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub host_offset: u16,
     /// Look for the highest rate that meets this, instead of measuring one.
@@ -36,22 +36,22 @@ pub struct Phase {
 /// Threads that do the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// What it is called; empty in a phase of one group.
+    /// Name; empty in a phase of one group.
     pub name: String,
-    /// Number of threads; none: as many as the level says.
+    /// Number of threads; none: the level's.
     pub workers: Option<u16>,
-    /// What every thread does.
+    /// Work of every thread.
     pub pattern: Pattern,
     /// Name of the files it works on. Groups and phases that name the same set share its files; the first of them lays
     /// it out.
     pub set: SetName,
-    /// What the files hold; what suits the device if left out.
+    /// Content of the files; default: depends on the device.
     pub data: Option<Data>,
     /// The operations that its threads together are offered; none is a closed loop.
     pub rate: Option<Rate>,
     /// It yields no result: it is there to be in the way of others.
     pub background: bool,
-    /// What its throughput counts.
+    /// Basis of its throughput.
     pub figure: Figure,
 }
 
@@ -61,11 +61,11 @@ pub struct Group {
 pub enum Until {
     /// After its warm-up and its measured time.
     Time,
-    /// When every thread has done its amount: for requests one lap over the files, or as many as `requests` says.
+    /// When every thread has done its amount: for requests one lap over the files, or as many as `requests` sets.
     Done,
 }
 
-/// What a throughput counts.
+/// Basis of a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -75,7 +75,7 @@ pub enum Figure {
     Bytes,
     /// Time until the work is done, in nanoseconds: less is better. For phases that end when their work is done.
     Time,
-    /// Bytes per second of the writes alone: what bonnie++ calls the rate of a rewrite.
+    /// Bytes per second of the writes alone: bonnie++'s rate of a rewrite.
     BytesWritten,
 }
 
@@ -97,23 +97,23 @@ pub struct ResultKind {
     pub name: String,
     /// Unit of its throughput.
     pub unit: String,
-    /// Whether less of it is better.
+    /// True if less is better.
     pub less_is_better: bool,
-    /// Whether it has latencies.
+    /// True if it has latencies.
     pub has_latencies: bool,
     /// Operations offered in a second, however long each takes; none where the next one waits for the one before.
     pub offered_rate: Option<f64>,
 }
 
 impl ResultKind {
-    /// Whether a result of another workload has its unit, and the same direction is better.
+    /// True if a result of another workload has its unit and direction.
     pub fn has_unit_of(&self, other: &Self) -> bool {
         (&self.unit, self.less_is_better) == (&other.unit, other.less_is_better)
     }
 }
 
-/// Which results of two workloads are the same thing, measured in two ways: those of the same name and unit. One that is
-/// the only one of its workload is also what has its unit first in the other.
+/// Matching results of two workloads, which measure the same thing in two ways: those of the same name and unit. A
+/// workload's only result also matches the first with its unit in the other.
 pub fn comparable(a: &[ResultKind], b: &[ResultKind]) -> Vec<(usize, usize)> {
     let named = |(n, kind): (usize, &ResultKind)| {
         let partner = b.iter().position(|other| other.name == kind.name && other.has_unit_of(kind));
@@ -132,7 +132,7 @@ pub fn comparable(a: &[ResultKind], b: &[ResultKind]) -> Vec<(usize, usize)> {
 }
 
 impl Phase {
-    /// What it yields, in order.
+    /// Its results, in order.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
         let is_search = self.find_rate.is_some();
         let groups = self.groups.iter().enumerate().filter(|(number, _)| self.yields(*number));
@@ -145,14 +145,14 @@ impl Phase {
         })
     }
 
-    /// Whether the group of this number yields a result: all that are measured do, or the one whose rate is looked for.
+    /// True if the group of this number yields a result: all measured ones do, or the one whose rate is searched.
     pub fn yields(&self, group: usize) -> bool {
         let is_measured = self.measured && self.groups.get(group).is_some_and(|group| !group.background);
         is_measured && (self.find_rate.is_none() || self.searched() == Some(group))
     }
 
-    /// The group whose rate is looked for, if one is: the one that the promise names, else the first that can be offered
-    /// a rate and has none.
+    /// The group whose rate is searched, if there is one: the one named by the promise, else the first that takes a
+    /// rate and has none.
     pub fn searched(&self) -> Option<usize> {
         let target = self.find_rate.as_ref()?;
         let is_meant = |group: &Group| target.group.as_ref().is_none_or(|name| group.name == *name);
@@ -165,12 +165,12 @@ impl Phase {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
 
-    /// What its groups do.
+    /// Patterns of its groups.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.groups.iter().map(|group| &group.pattern)
     }
 
-    /// Whether this many clients can share its files.
+    /// True if this many clients can share its files.
     ///
     /// # Errors
     /// Why they cannot.
@@ -185,7 +185,7 @@ impl Phase {
 }
 
 impl Group {
-    /// Whether its operations can be offered at rates that are tried out.
+    /// True if the rate of its operations can be searched.
     pub fn can_be_searched(&self) -> bool {
         self.pattern.takes_rate() && self.rate.is_none() && !self.background
     }
@@ -199,16 +199,16 @@ impl Group {
 /// A promise about latency: `p99<5ms`, or `redo p99<5ms` of the group of threads that is called so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateTarget {
-    /// The group whose operations it is about; left out, the first that can be offered a rate.
+    /// The group whose operations it is about; default: the first that takes a rate.
     pub group: Option<String>,
     /// The quantile, above 0 and below 1.
     pub quantile: f64,
-    /// What it must stay below.
+    /// Upper bound.
     pub below: Nanos,
 }
 
 impl RateTarget {
-    /// The quantile in percent, rounded to what a person can have written: 0.999 * 100 is 99.9 and a little.
+    /// The quantile in percent, rounded to human input: 0.999 * 100 is 99.9 and a little.
     pub fn percent(&self) -> f64 {
         (self.quantile * 1e8).round() / 1e6
     }
@@ -241,7 +241,7 @@ impl FromStr for RateTarget {
         // No more digits than are printed.
         let percent = (percent * 1e6).round() / 1e6;
         let below: Nanos = below.trim().parse().map_err(|_| error())?;
-        // Beyond p99.9999 a run would need millions of operations to say anything.
+        // Beyond p99.9999 a run would need millions of operations for an estimate.
         if !(1.0..=99.9999).contains(&percent) || below == Nanos(0) {
             return Err(error());
         }

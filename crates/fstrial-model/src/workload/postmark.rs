@@ -9,8 +9,8 @@ use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// PostMark with its own random numbers: the same settings give the same operations as the tool, one by one. Each
-/// thread has a pool of its own in a directory of its own, which the tool cannot do; thread n has the seed plus n.
+/// PostMark with its original random numbers: the same settings give the same operations as the tool, one by one. Each
+/// thread has a separate pool in a separate directory, which the tool cannot do; thread n has the seed plus n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Postmark {
@@ -36,12 +36,12 @@ pub struct Postmark {
     pub bias_create: i8,
     /// `set seed`.
     pub seed: u32,
-    /// What is done.
+    /// The timed part.
     pub part: PostmarkPart,
 }
 
-/// The parts that PostMark times. Its random numbers do not depend on what the filesystem does, so a later part finds
-/// its state by drawing the numbers of those before it again.
+/// The parts that PostMark times. Its random numbers do not depend on the filesystem, so a later part restores its
+/// state by drawing the numbers of those before it again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PostmarkPart {
@@ -49,7 +49,7 @@ pub enum PostmarkPart {
     Create,
     /// The transactions: one operation is one of them, both halves.
     Transactions,
-    /// Deletes what is left: one operation is one file.
+    /// Deletes the remaining files: one operation is one file.
     Delete,
     /// All three, one after the other.
     #[default]

@@ -96,7 +96,7 @@ pub const PRESETS: &[(&str, &str)] = &[
 /// A heading, and the presets that belong together under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
-    /// What they have in common: a tool, mostly.
+    /// Their common origin: usually a tool.
     pub title: &'static str,
     /// Their names, in the order they are listed.
     pub presets: &'static [&'static str],
@@ -268,8 +268,8 @@ impl Application {
     }
 }
 
-/// The presets that a word fits, in the order they are listed: those that model the application that it names and those
-/// that run it, else those that hold it in their name, their family, or what they say of themselves.
+/// The presets that match a word, in the order of the list: those that model the application it names and those that
+/// run it, else those with the word in their name, family or description.
 pub fn fitting(word: &str) -> Vec<&'static str> {
     if let Some(application) = Application::named(word) {
         return [application.presets(), application.servers()].concat();
@@ -277,10 +277,10 @@ pub fn fitting(word: &str) -> Vec<&'static str> {
     let word = word.trim().to_lowercase();
     let holds = |text: &str| !word.is_empty() && text.to_lowercase().contains(&word);
     let fits = |name: &&str| {
-        let said = preset(name).map(|entry| [entry.about, entry.source]).into_iter().flatten().flatten();
+        let message = preset(name).map(|entry| [entry.about, entry.source]).into_iter().flatten().flatten();
         holds(name)
             || family_of(name).is_some_and(|family| holds(family.title))
-            || said.into_iter().any(|s| holds(&s))
+            || message.into_iter().any(|s| holds(&s))
     };
     names().filter(fits).collect()
 }
@@ -290,20 +290,20 @@ pub fn did_you_mean(word: &str) -> Option<String> {
     crate::problem::did_you_mean(word, names().chain(application::names()))
 }
 
-/// What to try instead of a word that no preset and no application has.
+/// The remedy for a word that matches no preset and no application.
 pub fn hint_for_unknown(word: &str) -> String {
-    const LISTS: &str = "`fstrial workloads WORD` lists what fits a word";
+    const LISTS: &str = "`fstrial workloads WORD` lists the matches of a word";
     if let Some(application) = Application::named(word) {
         let presets = [application.presets(), application.servers()].concat().join(", ");
         return format!("`{word}` is several workloads: {presets}; write an entry for each");
     }
     let fitting = fitting(word);
     if let [_, ..] = fitting.as_slice() {
-        return format!("these fit the word: {}; {LISTS}", fitting[..fitting.len().min(5)].join(", "));
+        return format!("matches of the word: {}; {LISTS}", fitting[..fitting.len().min(5)].join(", "));
     }
     match did_you_mean(word) {
         Some(near) => format!("{near} {LISTS}"),
-        None => format!("`fstrial workloads` lists what there is; {LISTS}, such as postgresql"),
+        None => format!("`fstrial workloads` lists all; {LISTS}, such as postgresql"),
     }
 }
 
@@ -351,12 +351,12 @@ mod tests {
         for (word, hint) in [
             ("postgras", "did you mean `postgres`? `fstrial workloads WORD`"),
             ("random-wriet", "did you mean `random-write`? `fstrial workloads WORD`"),
-            ("quux", "`fstrial workloads` lists what there is"),
+            ("quux", "`fstrial workloads` lists all"),
             ("mysql", "`mysql` is several workloads: random-mixed, innodb-flush"),
-            ("doublewrite", "these fit the word: innodb-flush"),
+            ("doublewrite", "matches of the word: innodb-flush"),
         ] {
-            let said = hint_for_unknown(word);
-            assert!(said.starts_with(hint), "{word}: {said}");
+            let message = hint_for_unknown(word);
+            assert!(message.starts_with(hint), "{word}: {message}");
         }
     }
 

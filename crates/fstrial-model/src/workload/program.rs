@@ -1,4 +1,4 @@
-//! A program as a workload: what is run on the arm, with which words, and which numbers are picked from its output.
+//! A program as a workload: its command on the arm, and the numbers picked from its output.
 //!
 //! Words go to the program as they are, without a shell. Only placeholders in braces are replaced:
 //!
@@ -40,25 +40,25 @@ pub struct Program {
     /// The server that the command talks to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
-    /// Small texts given to the commands as files that do not lie on the arm, by name; placeholders are replaced.
+    /// Small texts given to the commands as files outside the arm, by name; placeholders are replaced.
     pub inputs: BTreeMap<String, String>,
-    /// Words of the user's own that `{parameter:NAME}` stands for, by name.
+    /// User-defined words for `{parameter:NAME}`, by name.
     pub parameters: BTreeMap<String, String>,
-    /// What is read from the output of `command`: 1 to 64.
+    /// Metrics read from the output of `command`: 1 to 64.
     pub metrics: Vec<MetricRule>,
-    /// A command whose first line is in the result; empty for none. How it ends does not matter.
+    /// A command whose first line of output is stored with the result; empty for none. Its exit status is ignored.
     pub version: Vec<String>,
     /// The longest that `command` may take, and all of `prepare`.
     pub deadline: Nanos,
-    /// What `{file_size}` stands for.
+    /// Value of `{file_size}`.
     pub file_size: Option<Bytes>,
-    /// What `{block_size}` stands for.
+    /// Value of `{block_size}`.
     pub block_size: Option<Bytes>,
-    /// What `{files}` stands for.
+    /// Value of `{files}`.
     pub files: Option<u32>,
 }
 
-/// What the placeholders stand for in one run.
+/// Values of the placeholders in one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
     /// The directory the program works in, as it sees it.
@@ -69,18 +69,18 @@ pub struct Values {
     pub duration: Nanos,
     /// Seed of this round.
     pub seed: u64,
-    /// Where each input can be read.
+    /// Paths of the inputs.
     pub inputs: BTreeMap<String, PathBuf>,
 }
 
 impl Values {
-    /// Values that are certainly there, for a look at what is asked for.
+    /// Values that always exist, for a check of the placeholders.
     fn of_nothing() -> Self {
         Self { dir: "/".into(), threads: 1, duration: Nanos::secs(1), seed: 1, inputs: BTreeMap::new() }
     }
 }
 
-/// What a placeholder asks for.
+/// A parsed placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placeholder<'a> {
     Dir,
@@ -113,10 +113,10 @@ const PLACEHOLDERS: [(&str, Placeholder<'static>); 11] = [
     ("block_size_bytes", Placeholder::BlockSizeBytes),
 ];
 
-/// A problem with a text that may hold placeholders, and what to try.
+/// A problem with a text that may hold placeholders, and the remedy.
 type Wrong = (String, String);
 
-/// Replaces what is in braces.
+/// Replaces placeholders in braces.
 fn replace(
     text: &str,
     mut value: impl FnMut(Placeholder<'_>) -> Result<String, Wrong>,
@@ -174,8 +174,8 @@ fn with_letter(bytes: Bytes) -> String {
 }
 
 impl Program {
-    /// Whether a metric is judged from the rounds that another one needs: of a server that is the first of all, and of fio the first
-    /// of the same job.
+    /// True if a metric is judged from the rounds that another one needs: for a server that is the first of all, and
+    /// for fio the first of the same job.
     pub fn is_secondary(&self, metric: usize) -> bool {
         if self.server.is_some() {
             return metric > 0;
@@ -247,7 +247,7 @@ impl Program {
         }
     }
 
-    /// The time that the measured command is told, rounded as it is told; none if it is told none.
+    /// The duration passed to the measured command, rounded as passed; none if it takes none.
     pub fn told_time(&self, duration: Nanos) -> Option<Nanos> {
         let is_told =
             |word: &str| self.command.iter().chain(self.inputs.values()).any(|text| text.contains(word));
@@ -262,7 +262,8 @@ impl Program {
         self.prepare.iter().chain([&self.command]).chain(servers)
     }
 
-    /// What it loads before the clock starts, the same text for the same content but for its seed; none if it loads nothing.
+    /// Identity of the data loaded before the clock starts, the same text for the same content except for its seed;
+    /// none if it loads nothing.
     pub fn loaded(&self, threads: u16, duration: Nanos) -> Option<String> {
         let server = self.server.as_ref().filter(|server| !server.load.is_empty());
         let of_server = server
@@ -284,11 +285,14 @@ impl Program {
         (!words.is_empty()).then(|| format!("{words:?} {texts:?} {stop:?} {}", self.deadline))
     }
 
-    /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.
+    /// The durability of acknowledged writes, with the parameters replaced; none without a server that declares it.
     pub fn durable(&self) -> Option<String> {
-        let said =
-            self.server.as_ref().map(|server| server.durable.as_str()).filter(|said| !said.is_empty())?;
-        self.filled(said, &Values::of_nothing(), "durable").ok()
+        let message = self
+            .server
+            .as_ref()
+            .map(|server| server.durable.as_str())
+            .filter(|message| !message.is_empty())?;
+        self.filled(message, &Values::of_nothing(), "durable").ok()
     }
 
     /// Names of the files that the metrics are read from, in the program's directory.
@@ -332,7 +336,7 @@ impl Program {
             return Err(entry_error(
                 "metric",
                 format!("two metrics are called `{}`", twice.name),
-                "give each a name of its own",
+                "use each name once",
             ));
         }
         if !(Nanos::secs(1)..=Nanos::secs(86_400)).contains(&self.deadline) {
@@ -389,7 +393,7 @@ impl Program {
             Some(name) => Err(entry_error(
                 "parameters",
                 format!("nothing uses the parameter `{name}`"),
-                format!("write {{parameter:{name}}} where it belongs"),
+                format!("use {{parameter:{name}}} in a command"),
             )),
             None => Ok(()),
         }
@@ -441,7 +445,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Whether a text can name an input or a parameter.
+/// True if a text can name an input or a parameter.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(plain)
@@ -451,7 +455,7 @@ impl Entry {
     /// The program of an entry with `kind = "program"`.
     ///
     /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
+    /// The key at fault, the problem and the remedy.
     pub fn program(&self) -> Result<Program, EntryError> {
         self.only_keys_of(Kind::Program)?;
         let rules = self.metrics.iter().flatten().take(MAX_METRICS + 1).map(MetricEntry::settle);

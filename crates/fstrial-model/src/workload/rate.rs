@@ -28,9 +28,9 @@ const WANTED: &str = "a rate such as \"5000/s\" or \"5000/s poisson\"";
 const RANGE: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
 impl Rate {
-    /// What is wrong with its number, if anything: it may come from elsewhere than a text.
+    /// The problem with its number, if any: it may not come from parsed text.
     pub fn problem(&self) -> Option<&'static str> {
-        (!RANGE.contains(&self.per_second)).then_some("it must lie between 0.001 and 1000000000 in a second")
+        (!RANGE.contains(&self.per_second)).then_some("it must be between 0.001 and 1000000000 in a second")
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! prepare ─► [start ─► ready ─► load ─► stop] ─► settle ─► start ─► ready ─► command ─► verify ─► stop
 //! ```
-//! Commands have the words and placeholders of a program's. The part in brackets is left out where nothing is loaded.
+//! Commands have the words and placeholders of a program's. The part in brackets is left out if nothing is loaded.
 
 use super::{
     command::check_commands,
@@ -29,25 +29,25 @@ pub struct ServerEntry {
     /// A command that succeeds once the server answers; it is repeated until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<String>>,
-    /// The longest that this may take: 1m if left out.
+    /// The longest that this may take: 1m by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_within: Option<Nanos>,
     /// Commands that load data while the server runs, before the clock starts; it is stopped and started again after them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Vec<Vec<String>>>,
-    /// The signal that stops it in order: SIGTERM if left out.
+    /// The signal that stops it in order: SIGTERM by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopSignal>,
-    /// The longest that stopping may take: 5m if left out.
+    /// The longest that stopping may take: 5m by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_within: Option<Nanos>,
-    /// Commands that check the data while the server runs, after the one that is measured. One that fails is a failed run.
+    /// Commands that check the data while the server runs, after the measured one. A failing one is a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Vec<Vec<String>>>,
     /// A pattern of the lines that the server prints at the start of a checkpoint under load: they are counted in each run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// What is durable when the server acknowledges, in words; parameters are replaced in it.
+    /// The durability of acknowledged writes, as text; parameters are replaced in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
 }
@@ -90,15 +90,15 @@ pub struct Server {
     /// The lines that it prints at the start of a checkpoint; none if they are not counted.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// What is durable when the server acknowledges; empty if that is not said.
+    /// The durability of acknowledged writes; empty if it is not declared.
     pub durable: String,
 }
 
 impl ServerEntry {
-    /// Settles and checks what is said about the server alone.
+    /// Settles and checks the settings of the server alone.
     ///
     /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
+    /// The key at fault, the problem and the remedy.
     pub(super) fn settle(&self) -> Result<Server, EntryError> {
         let needed = |key: &'static str, command: &Option<Vec<String>>| {
             command
@@ -132,7 +132,7 @@ impl Server {
         Nanos(starts * self.ready_within.0.saturating_add(self.stop_within.0))
     }
 
-    /// Checkpoints in what it printed; none where they are not counted.
+    /// Checkpoints in its output; none if they are not counted.
     pub fn checkpoints(&self, printed: &str) -> Option<u64> {
         let pattern = compile(self.checkpoint.as_ref()?).ok()?;
         Some(printed.lines().filter(|line| pattern.is_match(line)).count() as u64)
@@ -157,7 +157,7 @@ impl Server {
         }
         if self.durable.len() > MAX_DURABLE_BYTES || self.durable.contains(char::is_control) {
             let problem = format!("`durable` is longer than {MAX_DURABLE_BYTES} bytes or has several lines");
-            return Err(entry_error("durable", problem, "say in one line what a commit guarantees"));
+            return Err(entry_error("durable", problem, "state on one line what a commit guarantees"));
         }
         Ok(())
     }
@@ -186,8 +186,8 @@ mod tests {
             let text = format!("{REST}[server]\n{server}\n");
             let error = Entry::parse("db.toml", &text).unwrap_err();
             assert!(error.message.contains(problem), "{server}: {}", error.message);
-            let said = format!("{} {}", error.message, error.help.clone().unwrap_or_default());
-            assert!(said.contains(hint), "{server}: {said}");
+            let output = format!("{} {}", error.message, error.help.clone().unwrap_or_default());
+            assert!(output.contains(hint), "{server}: {output}");
             let at = error.span.expect("a place").offset();
             assert_eq!(text[..at].matches('\n').count() + 1, line, "{server}: {}", error.message);
         }

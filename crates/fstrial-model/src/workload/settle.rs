@@ -1,9 +1,9 @@
-//! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
+//! Settling of an entry: its preset laid under it, its phases and groups one by one, until nothing is implicit.
 
 use super::{
     Data, Entry, Figure, Group, Kind, Pattern, Phase, RateTarget, SetName, TimedProgram, Until, Work,
     Workload, Ycsb, clients,
-    entry::Place,
+    entry::EntryLevel,
     entry_error::{EntryError, entry_error},
 };
 use crate::units::Nanos;
@@ -48,7 +48,7 @@ impl Entry {
         if self.fio.is_some() {
             return Err(entry_error(
                 "fio",
-                "job files are not read here: `fio` belongs in a trial file, for `fstrial run`",
+                "job files are not read here: use `fio` in a trial file, with `fstrial run`",
                 "name the job file itself: fstrial compare … --workload job.fio",
             ));
         }
@@ -66,7 +66,7 @@ impl Entry {
     /// Settles every field. `cpus` decides the default levels: 1 and all of them.
     ///
     /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
+    /// The key at fault, the problem and the remedy.
     pub fn resolve(&self, cpus: u16) -> Result<Workload, EntryError> {
         let full = self.over_preset()?;
         let mut threads = full.threads.clone().unwrap_or_else(|| vec![1, cpus.max(1)]);
@@ -126,7 +126,7 @@ impl Entry {
                 "" => "phases or groups without a name".to_owned(),
                 name => format!("two phases or groups are called `{name}`"),
             };
-            return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
+            return Err(entry_error("phase", problem, "give each a unique name = \"…\""));
         }
         check_records(workload.phases())?;
         Ok(workload)
@@ -139,11 +139,11 @@ impl Entry {
     /// There is no such preset.
     pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
         let threads = self.resolve(cpus)?.threads;
-        // What it is found by says nothing about what is done.
+        // Search words do not affect the work.
         Ok(Self { threads: Some(threads), keywords: None, ..self.over_preset()? })
     }
 
-    /// Lets every run last this long, whatever its phases say.
+    /// Sets the duration of every run, overriding its phases.
     pub fn lasts(&mut self, duration: Nanos) {
         self.duration = Some(duration);
         self.phases.iter_mut().flatten().for_each(|phase| phase.duration = None);
@@ -161,13 +161,13 @@ impl Entry {
             ));
         }
         let phase = |own: &Self| {
-            own.only_keys_in(Place::Phase)?;
+            own.only_keys_in(EntryLevel::Phase)?;
             own.over(self.inherited()).phase(own, part_name(own)?)
         };
         phases.iter().map(phase).collect()
     }
 
-    /// Settles the groups of a phase; `own` is what it says itself.
+    /// Settles the groups of a phase; `own` is its own table.
     fn resolve_groups(&self, own: &Self) -> Result<Vec<Group>, EntryError> {
         match &self.groups {
             None => {
@@ -180,7 +180,7 @@ impl Entry {
             Some(groups) => groups
                 .iter()
                 .map(|own| {
-                    own.only_keys_in(Place::Group)?;
+                    own.only_keys_in(EntryLevel::Group)?;
                     own.kind.or(self.kind).map_or(Ok(()), |kind| own.only_keys_of(kind))?;
                     own.over(self.inherited()).group(part_name(own)?)
                 })
@@ -188,7 +188,7 @@ impl Entry {
         }
     }
 
-    /// Settles one phase; `own` is what it says itself.
+    /// Settles one phase; `own` is its own table.
     fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
         let groups = self.resolve_groups(own)?;
         let goes_on = groups.iter().all(|group| group.pattern.goes_on());
@@ -217,14 +217,14 @@ impl Entry {
         };
         match phase.search_problem() {
             None => {}
-            // What is said about the whole workload is meant for the phases that can.
+            // Settings of the whole workload apply to the phases that support them.
             Some(_) if own.find_rate.is_none() => phase.find_rate = None,
             Some((problem, hint)) => return Err(entry_error("find_rate", problem, hint)),
         }
         Ok(phase)
     }
 
-    /// Refuses ends of a phase that what its groups do does not have.
+    /// Refuses ends of a phase that its groups cannot reach.
     fn check_end(&self, groups: &[Group], until: Until, goes_on: bool) -> Result<(), EntryError> {
         let (timed, done) = (until == Until::Time, until == Until::Done);
         let any = |is: fn(&Group) -> bool| groups.iter().any(is);
@@ -232,13 +232,13 @@ impl Entry {
             (
                 done && any(|group| !group.pattern.ends()),
                 "until",
-                "what a group of threads does here has no end",
+                "a group's load has no end here",
                 "leave out until = \"done\", or give it an amount: requests, turns, commits or batches",
             ),
             (
                 timed && !goes_on,
                 "until",
-                "what a group of threads does here is done some time, and a phase that measures a time goes on",
+                "a group's load ends here, and a phase with a duration does not",
                 "write until = \"done\", or leave the amount out",
             ),
             (
@@ -258,12 +258,12 @@ impl Entry {
         broken.map_or(Ok(()), |(_, key, problem, hint)| Err(entry_error(key, problem, hint)))
     }
 
-    /// Settles what the threads of a group do.
+    /// Settles the work of a group's threads.
     fn pattern(&self) -> Result<Pattern, EntryError> {
         let Some(kind) = self.kind else {
             return Err(entry_error(
                 "kind",
-                "the workload says neither `use` nor `kind`",
+                "the workload has neither `use` nor `kind`",
                 "write use = \"random-write\", or kind = \"io\" (or another) and its fields",
             ));
         };
@@ -271,12 +271,12 @@ impl Entry {
             return Err(entry_error(
                 "kind",
                 "programs and operations are neither phases nor groups of threads",
-                "give it a [[workload]] of its own",
+                "give it a separate [[workload]]",
             ));
         }
         let mut keys = self.pattern_keys(kind);
         keys.insert("kind".into(), kind.name().into());
-        // All was read once with the types it has here, but for the steps: what they are depends on the kind.
+        // All was parsed once with its types here, except the steps, which depend on the kind.
         let pattern: Pattern = keys.try_into().map_err(|error: toml::de::Error| EntryError {
             key: "steps",
             problem: error.message().to_owned(),
@@ -316,7 +316,7 @@ impl Entry {
         })
     }
 
-    /// What the throughput of a pattern counts.
+    /// Basis of a pattern's throughput.
     fn figure_of(&self, pattern: &Pattern) -> Result<Figure, EntryError> {
         let figure = self.figure.unwrap_or(Figure::Operations);
         if figure == Figure::BytesWritten && !matches!(pattern, Pattern::Io(io) if io.writes()) {
@@ -331,11 +331,11 @@ impl Entry {
 }
 
 impl Phase {
-    /// Why no rate can be looked for here though one is asked for, and what to try.
+    /// The reason why no rate can be searched here despite a request, and the remedy.
     fn search_problem(&self) -> Option<(String, String)> {
         let target = self.find_rate.as_ref()?;
         if self.until == Until::Done || !self.measured {
-            let what = "a rate is looked for over a time, and this phase has none of its own".to_owned();
+            let what = "finding a rate needs a duration, and this phase has none".to_owned();
             return Some((what, "leave out until = \"done\" and measured = false".into()));
         }
         if self.searched().is_some() {
@@ -375,8 +375,8 @@ fn check_records(phases: &[Phase]) -> Result<(), EntryError> {
             if now.insert(set, *ycsb).is_some() || !follows {
                 let problem =
                     format!("two groups of kind = \"ycsb\" cannot share the records of the set `{set}`");
-                let hint = "give each a set = \"…\" of its own; phases may share one if their engine, records and cache agree, and no \
-                            phase before the last inserts, except a \"load\" of all records";
+                let hint = "give each a unique set = \"…\"; phases may share one if their engine, records and \
+                     cache agree, and no phase before the last inserts, except a \"load\" of all records";
                 return Err(entry_error("set", problem, hint));
             }
         }
@@ -481,7 +481,11 @@ mod tests {
             let error = resolve(text).unwrap_err();
             assert_eq!(error.key, "find_rate", "{text}");
             assert!(error.problem.contains(problem), "{text}: {}", error.problem);
-            assert!(error.hint.as_ref().is_some_and(|said| said.contains(hint)), "{text}: {:?}", error.hint);
+            assert!(
+                error.hint.as_ref().is_some_and(|output| output.contains(hint)),
+                "{text}: {:?}",
+                error.hint
+            );
         }
     }
 

@@ -1,9 +1,9 @@
-//! What a reader wants to know of a workload before running it: what it makes durable, and what its files hold.
+//! A reader's summary of a workload before a run: its durability, and the content of its files.
 
 use super::{Data, Group, Phase, Until, Workload};
 use std::fmt;
 
-/// When what is written is made durable, from never to always.
+/// Durability of writes, from never to always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing is written.
@@ -47,12 +47,12 @@ impl fmt::Display for Durability {
 }
 
 impl Group {
-    /// When it makes durable what it writes.
+    /// Durability of its writes.
     pub fn durability(&self) -> Durability {
         self.pattern.durability()
     }
 
-    /// What the files hold, in words; none where the device decides.
+    /// Content of the files, as text; none if it depends on the device.
     pub fn content(&self) -> Option<String> {
         Some(match self.data {
             None => self.pattern.own_content()?.into(),
@@ -67,8 +67,7 @@ impl Group {
 }
 
 impl Workload {
-    /// When each phase makes durable what it writes: phases and groups by the names of their results. Empty for a
-    /// program.
+    /// Durability of each phase: phases and groups by the names of their results. Empty for a program.
     pub fn durability(&self) -> Vec<(String, Durability)> {
         let of_phase = |phase: &Phase| -> Vec<(String, Durability)> {
             let of_group = |group: &Group| (phase.result_name(group), group.durability());
@@ -77,7 +76,7 @@ impl Workload {
         self.phases().iter().flat_map(of_phase).collect()
     }
 
-    /// Whether its own syncs or its fixed amount of work, and no timer of the kernel, decide what it writes to the device for each
+    /// True if its own syncs or its fixed amount of work, and no timer of the kernel, determine its device writes per
     /// operation.
     pub fn is_self_clocked(&self) -> bool {
         let is_synced = |group: &Group| {
@@ -88,7 +87,7 @@ impl Workload {
         !has_time && self.phases().iter().all(is_fixed)
     }
 
-    /// What the files hold, each sort once; none where the device decides. Empty for a program.
+    /// Kinds of file content, each once; none for one that depends on the device. Empty for a program.
     pub fn contents(&self) -> Vec<Option<String>> {
         let mut contents = Vec::new();
         for content in self.phases().iter().flat_map(|phase| &phase.groups).map(Group::content) {

@@ -5,12 +5,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use std::{borrow::Cow, marker::PhantomData};
 use toml::Table;
 
-/// Keys that settle to `T`, which has been seen to take them. What is left out is as in the entry around it, or as `T` has it.
+/// Keys that settle to `T`, checked to accept them. Omitted keys come from the parent entry, or are `T`'s defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written<T>(Table, PhantomData<T>);
 
 impl<T> Written<T> {
-    /// What is written, if anything is, with a word under a key.
+    /// The written table, if any, with a word under a key.
     pub(super) fn with(written: Option<Self>, key: &str, word: &str) -> Self {
         let mut keys = written.map(|written| written.0).unwrap_or_default();
         keys.insert(key.to_owned(), word.into());

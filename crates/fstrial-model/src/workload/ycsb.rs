@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 pub const FIELDS: u16 = 10;
 /// See [`FIELDS`].
 pub const FIELD_BYTES: usize = 100;
-/// What a record may take on the device with its key, its index and the room that pages leave; in SQLite it is 1404 bytes.
+/// Upper bound of a record on the device with its key, its index and partly filled pages; in SQLite it is 1404 bytes.
 const RECORD_ON_DEVICE: u64 = 2048;
-/// The same in WiredTiger, whose pages are split where they are full to nine tenths.
+/// The same in WiredTiger, whose pages are split at a fill of nine tenths.
 const RECORD_IN_PAGES: u64 = 1400;
 /// Copies of a record that WiredTiger may keep at a time: those of the last two checkpoints and of the one in progress.
 const CHECKPOINTED: u64 = 3;
-/// What an engine takes in addition to its cache: memtables, logs, records on their way in.
+/// An engine's memory in addition to its cache: memtables, logs, incoming records.
 const ENGINE: u64 = 64 << 20;
 
 /// Bytes of log that WiredTiger may write in a second.
 const LOGGED: u64 = 64 << 20;
-/// The most that its log takes: with two gigabytes it makes a checkpoint, whatever the time.
+/// Upper bound of its log: at two gigabytes it makes a checkpoint, regardless of the time.
 const MAX_LOG: u64 = 4 << 30;
 /// The least cache that it works in.
 const MIN_CACHE_OF_PAGES: Bytes = Bytes::mib(4);
@@ -52,16 +52,16 @@ words! {
         "b" B,
         /// Reads only; zipfian.
         "c" C,
-        /// 95 % reads of what was inserted last, 5 % inserts.
+        /// 95 % reads of the latest inserts, 5 % inserts.
         "d" D,
         /// 95 % scans of 1 to 100 records, 5 % inserts; zipfian.
         "e" E,
-        /// Half reads, half reads with an update of what was read; zipfian.
+        /// Half reads, half reads with an update of the read record; zipfian.
         "f" F,
     }
 }
 
-/// How often each operation is drawn, in percent.
+/// Probability of each operation, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Proportions {
     /// All fields of a record are read.
@@ -93,7 +93,7 @@ impl CoreWorkload {
 }
 
 words! {
-    /// A key-value engine, with the settings that decide what is durable when.
+    /// A key-value engine, with the settings that determine its durability.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum KeyValueEngine {
@@ -116,7 +116,7 @@ words! {
 }
 
 impl KeyValueEngine {
-    /// What is durable when it acknowledges a write.
+    /// The durability of an acknowledged write.
     pub fn durable(self) -> &'static str {
         match self {
             Self::Sqlite => "each write before it returns (SQLite, write-ahead log, synchronous=FULL)",
@@ -132,7 +132,7 @@ impl KeyValueEngine {
         }
     }
 
-    /// The program that it is in, where its licence or its language asks for one of its own.
+    /// Its helper program, if its licence or its language requires one.
     pub fn helper(self) -> Option<&'static str> {
         match self {
             Self::Sqlite | Self::SqliteJournal | Self::Fjall => None,
@@ -141,20 +141,20 @@ impl KeyValueEngine {
         }
     }
 
-    /// Whether it makes checkpoints by the clock.
+    /// True if it makes checkpoints by the clock.
     fn is_wiredtiger(self) -> bool {
         matches!(self, Self::Wiredtiger | Self::WiredtigerJ)
     }
 }
 
-/// Records of ten fields of 100 bytes under keys in hashed order, and what all threads do to them. One operation is one call of YCSB's
-/// client; every write is a commit of its own.
+/// Records of ten fields of 100 bytes under keys in hashed order, and the operations of all threads on them. One
+/// operation is one call of YCSB's client; every write is a separate commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ycsb {
-    /// What is done: `a` to `f`, or `load`.
+    /// The workload: `a` to `f`, or `load`.
     pub workload: CoreWorkload,
-    /// Who keeps the records: `sqlite`, `sqlite-journal`, `fjall`, `rocksdb`, `wiredtiger` or `wiredtiger-j`.
+    /// The engine: `sqlite`, `sqlite-journal`, `fjall`, `rocksdb`, `wiredtiger` or `wiredtiger-j`.
     pub engine: KeyValueEngine,
     /// Records that are there before the clock starts; of `load` those that are inserted.
     pub records: u64,
@@ -190,7 +190,7 @@ impl Ycsb {
         self.checkpoint.unwrap_or(Nanos::secs(1))
     }
 
-    /// Whether it can work on the records that another one has left: it has to know how many they are.
+    /// True if it can work on another one's records: it has to know their number.
     pub fn may_follow(&self, before: &Self) -> bool {
         let kept = |ycsb: &Self| (ycsb.engine, ycsb.records, ycsb.cache);
         let all_are_there = before.workload != CoreWorkload::Load || before.operations.is_none();

@@ -12,22 +12,22 @@ use std::{
 
 /// Characters that mean something in a benchmark's name.
 const IN_NAMES: &str = "/=";
-/// The last dash with a number after it would be taken for a number of processors, but ours end with the threads.
+/// A last dash with a number after it would be read as a number of processors, but ours end with the threads.
 const NAME: &str = "BenchmarkRun";
 
 /// Writes trials one after the other.
 pub struct GoBench<W> {
     out: W,
-    /// Units whose direction has been told, with it.
-    told: BTreeMap<String, bool>,
+    /// Units whose direction was written, with it.
+    reported: BTreeMap<String, bool>,
 }
 
 impl<W: Write> GoBench<W> {
     pub fn new(out: W) -> Self {
-        Self { out, told: BTreeMap::new() }
+        Self { out, reported: BTreeMap::new() }
     }
 
-    /// Begins a trial: what is the same for all of its runs, as configuration.
+    /// Begins a trial: the common settings of all of its runs, as configuration.
     ///
     /// # Errors
     /// It could not be written.
@@ -45,7 +45,7 @@ impl<W: Write> GoBench<W> {
         ];
         for (key, value) in lines {
             let line = plain(&value);
-            // A key without a value takes away what an earlier trial said.
+            // A key without a value removes an earlier trial's.
             writeln!(self.out, "{key}:{}{}", if line.is_empty() { "" } else { " " }, line.trim())?;
         }
         Ok(())
@@ -80,15 +80,15 @@ impl<W: Write> GoBench<W> {
         Ok(())
     }
 
-    /// Says once which way of a unit is better; benchstat takes less for better where it does not know.
+    /// Writes the direction of a unit once; benchstat assumes less is better for unknown ones.
     fn tell(&mut self, unit: &str, more_is_better: bool) -> io::Result<()> {
-        if self.told.insert(unit.to_owned(), more_is_better).is_none() && more_is_better {
+        if self.reported.insert(unit.to_owned(), more_is_better).is_none() && more_is_better {
             writeln!(self.out, "Unit {unit} better=higher")?;
         }
         Ok(())
     }
 
-    /// What is left to write when there are no more.
+    /// Writes the rest at the end.
     ///
     /// # Errors
     /// It could not be written.
@@ -100,13 +100,13 @@ impl<W: Write> GoBench<W> {
 /// A unit, its value, and whether more of it is better.
 type Value = (String, f64, bool);
 
-/// How often something was done, and its values. There is one at least, as the format asks for.
+/// Number of operations, and their values. There is one at least, as the format requires.
 fn values(result: &PhaseResult, numbers: &[(&str, f64, &str)]) -> (u64, Vec<Value>) {
     let find = |name: &str| numbers.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value);
     match &result.reading {
         Reading::Value(value) => (1, vec![(word(&value.unit, ""), value.value, !value.less_is_better)]),
         Reading::Load(_, load) => {
-            let mut found = vec![(
+            let mut matched = vec![(
                 "ns/op".to_owned(),
                 find("throughput").filter(|rate| *rate > 0.0).map_or(0.0, |rate| 1e9 / rate),
                 false,
@@ -119,9 +119,9 @@ fn values(result: &PhaseResult, numbers: &[(&str, f64, &str)]) -> (u64, Vec<Valu
                 ("cpu-ns/op", "cpu_machine_per_operation_ns", false),
                 ("device-B/op", "device_bytes_per_operation", false),
             ] {
-                found.extend(find(name).map(|value| (unit.to_owned(), value, more)));
+                matched.extend(find(name).map(|value| (unit.to_owned(), value, more)));
             }
-            (load.operations.max(1), found)
+            (load.operations.max(1), matched)
         }
     }
 }

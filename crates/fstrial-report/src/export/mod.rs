@@ -1,4 +1,4 @@
-//! Stored trials in the formats of other programs. What each number is, is in docs/results.md.
+//! Stored trials in the formats of other programs. docs/results.md defines each number.
 
 pub mod go_bench;
 pub mod open_metrics;
@@ -14,7 +14,7 @@ fn word(text: &str, reserved: &str) -> String {
     if word.is_empty() { "-".into() } else { word }
 }
 
-/// What a writer of another library complains of, as the error it was about.
+/// An error of another library's writer, as the underlying error.
 fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::other(error)
 }

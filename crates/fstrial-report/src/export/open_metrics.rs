@@ -1,5 +1,5 @@
-//! OpenMetrics text, for Prometheus and whatever reads it: what a trial found, one gauge family for each figure, with the
-//! time of its end, so that it can be loaded into a history afterwards.
+//! OpenMetrics text, for Prometheus and other readers: the results of a trial, one gauge family for each figure, with
+//! the time of its end, so that it can be loaded into a history afterwards.
 
 use crate::document::{CellReport, Document, WorkloadReport};
 use fstrial_store::TrialSummary;
@@ -36,7 +36,7 @@ pub struct OpenMetrics {
     /// Lines about the trials themselves.
     info: String,
     verdicts: String,
-    /// What was said already: a sample must not be there twice.
+    /// Written samples: duplicates are invalid.
     said: BTreeSet<String>,
 }
 
@@ -84,7 +84,7 @@ impl OpenMetrics {
 
     fn sample(&mut self, family: &'static str, labels: &str, value: f64, ended: f64) {
         let name = format!("fstrial_{family}{labels}");
-        // What is not a number was not known.
+        // A value that is not a number was unknown.
         if value.is_finite() && self.said.insert(name.clone()) {
             let _ = writeln!(self.lines.entry(family).or_default(), "{name} {value} {ended}");
         }
@@ -145,8 +145,8 @@ impl OpenMetrics {
             }
             let name = serde_json::to_value(contrast.verdict);
             let name = name.ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-            let told = labels(&[&place[..], &[("verdict", name.as_str())]].concat());
-            let name = format!("fstrial_verdict_info{told}");
+            let reported = labels(&[&place[..], &[("verdict", name.as_str())]].concat());
+            let name = format!("fstrial_verdict_info{reported}");
             if self.said.insert(name.clone()) {
                 let _ = writeln!(self.verdicts, "{name} 1 {ended}");
             }

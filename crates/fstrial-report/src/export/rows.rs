@@ -25,7 +25,7 @@ pub trait Rows {
     /// They could not be written.
     fn write(&mut self, rows: &[MetricRow]) -> io::Result<()>;
 
-    /// What is left to write when there are no more.
+    /// Writes the rest at the end.
     ///
     /// # Errors
     /// It could not be written.
@@ -49,8 +49,8 @@ impl<W: Write> Rows for Csv<W> {
     }
 }
 
-/// The row with names that a spreadsheet takes for text: what begins like a formula is one to it, and an arm from elsewhere can be
-/// called `=HYPERLINK(…)`.
+/// The row with names that a spreadsheet reads as text: a leading formula character makes a formula, and a foreign arm
+/// may be named `=HYPERLINK(…)`.
 fn as_text(row: &MetricRow) -> MetricRow {
     let text = |name: &String| match name.starts_with(['=', '+', '-', '@']) {
         true => format!("'{name}"),
@@ -67,7 +67,7 @@ pub fn json<'a>(out: impl Write + 'a) -> Box<dyn Rows + 'a> {
 
 struct Json<W> {
     out: W,
-    /// What comes before the next row.
+    /// Text before the next row.
     separator: &'static str,
 }
 

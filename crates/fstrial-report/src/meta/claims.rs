@@ -1,4 +1,4 @@
-//! Claims over hosts: what the mean of hosts says of each part that is a ratio, and of the whole.
+//! Claims over hosts: the verdict of the hosts' mean on each part that is a ratio, and on the whole.
 
 use super::{Pooled, QuestionReport};
 use crate::numbers::{self, counted};
@@ -10,7 +10,7 @@ use fstrial_run::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a part of a claim expects, and what is found over all hosts.
+/// The expectation of a claim's part, and the result over all hosts.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartOfHosts {
     #[serde(flatten)]
@@ -34,33 +34,34 @@ pub struct ClaimOfHosts {
 
 /// The verdict on a part: by the interval of the mean ratio of hosts. `band`: a fraction within which a difference does not matter.
 ///
-/// What a trial could not have shown says nothing, as on one host.
+/// A trial's blind result says nothing, as on one host.
 pub(super) fn verdict(expected: &Expected, pooled: &Pooled, band: f64) -> ClaimVerdict {
     let Some((low, high)) = pooled.interval else { return ClaimVerdict::Undecided };
     let is_within = |band: f64| low > (1.0 + band).recip() && high < 1.0 + band;
-    let found = match expected.bound {
-        Bound::Within(share) if is_within(share) => ClaimVerdict::Holds,
+    let result = match expected.bound {
+        Bound::Within(share) if is_within(share) => ClaimVerdict::Confirmed,
         Bound::Within(share) if low > 1.0 + share || high < (1.0 + share).recip() => ClaimVerdict::Reversed,
         Bound::Within(_) => ClaimVerdict::Undecided,
         Bound::Above(bound) => beyond(bound, (low, high), is_within(band)),
         Bound::Below(bound) => beyond(bound.recip(), (high.recip(), low.recip()), is_within(band)),
     };
     let Blind { few_processors, at_limit, at_ceiling } = expected.blind;
-    let denies = matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed);
+    let denies =
+        matches!(result, ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed);
     let is_blind = expected.planted && denies
-        || few_processors && needs_processors(expected.bound, found)
-        || at_limit && found == ClaimVerdict::Less
-        || at_ceiling && saw_no_effect(expected.bound, found);
-    if is_blind { ClaimVerdict::CannotTell } else { found }
+        || few_processors && needs_processors(expected.bound, result)
+        || at_limit && result == ClaimVerdict::Smaller
+        || at_ceiling && saw_no_effect(expected.bound, result);
+    if is_blind { ClaimVerdict::Insensitive } else { result }
 }
 
-/// Whether a ratio exceeds a bound. Beyond 1 but short of a bound above 1 is less than claimed.
+/// Compares a ratio with a bound. Beyond 1 but short of a bound above 1 is less than claimed.
 fn beyond(bound: f64, (low, high): (f64, f64), is_same: bool) -> ClaimVerdict {
     match () {
-        () if low > bound => ClaimVerdict::Holds,
+        () if low > bound => ClaimVerdict::Confirmed,
         () if is_same && bound >= 1.0 => ClaimVerdict::NoDifference,
         () if high < bound.min(1.0) => ClaimVerdict::Reversed,
-        () if high < bound && low > 1.0 => ClaimVerdict::Less,
+        () if high < bound && low > 1.0 => ClaimVerdict::Smaller,
         () => ClaimVerdict::Undecided,
     }
 }
@@ -120,11 +121,11 @@ impl PartOfHosts {
             Bound::Within(share) => format!("within ±{} % of 1", numbers::plain(100.0 * share)),
         };
         let ratio = numbers::ratio(pooled.ratio);
-        let found = match pooled.interval {
+        let result = match pooled.interval {
             Some(ends) => format!("{ratio} {} on hosts like these", numbers::ratio_interval(ends)),
             None => format!("{ratio} on {}, of which three are needed", counted(pooled.hosts, "host")),
         };
-        format!("{found}, where {claimed} is claimed: {}", self.verdict.words())
+        format!("{result}; claimed: {claimed}: {}", self.verdict.words())
     }
 }
 
@@ -132,7 +133,7 @@ impl PartOfHosts {
 mod tests {
     use super::*;
 
-    fn found(bound: Bound, interval: (f64, f64), blind: Blind) -> ClaimVerdict {
+    fn result(bound: Bound, interval: (f64, f64), blind: Blind) -> ClaimVerdict {
         let expected = Expected {
             claim: "c".into(),
             part: 0,
@@ -157,38 +158,38 @@ mod tests {
     #[test]
     fn the_mean_of_hosts_answers_what_a_claim_expects() {
         for (bound, interval, verdict) in [
-            (Bound::Above(1.5), (1.6, 1.9), ClaimVerdict::Holds),
+            (Bound::Above(1.5), (1.6, 1.9), ClaimVerdict::Confirmed),
             (Bound::Above(1.5), (1.4, 1.6), ClaimVerdict::Undecided),
-            (Bound::Above(1.5), (1.1, 1.4), ClaimVerdict::Less),
+            (Bound::Above(1.5), (1.1, 1.4), ClaimVerdict::Smaller),
             (Bound::Above(1.5), (0.98, 1.02), ClaimVerdict::NoDifference),
             (Bound::Above(1.5), (0.9, 1.2), ClaimVerdict::Undecided),
             (Bound::Above(1.5), (0.7, 0.9), ClaimVerdict::Reversed),
             // "At least 95 % of": 1.0 is as claimed, 0.9 is not.
-            (Bound::Above(0.95), (0.98, 1.02), ClaimVerdict::Holds),
+            (Bound::Above(0.95), (0.98, 1.02), ClaimVerdict::Confirmed),
             (Bound::Above(0.95), (0.85, 0.92), ClaimVerdict::Reversed),
-            (Bound::Below(0.5), (0.3, 0.4), ClaimVerdict::Holds),
-            (Bound::Below(0.5), (0.6, 0.8), ClaimVerdict::Less),
+            (Bound::Below(0.5), (0.3, 0.4), ClaimVerdict::Confirmed),
+            (Bound::Below(0.5), (0.6, 0.8), ClaimVerdict::Smaller),
             (Bound::Below(0.5), (1.2, 1.4), ClaimVerdict::Reversed),
             (Bound::Below(1.0), (1.2, 1.4), ClaimVerdict::Reversed),
-            (Bound::Within(0.05), (0.98, 1.03), ClaimVerdict::Holds),
+            (Bound::Within(0.05), (0.98, 1.03), ClaimVerdict::Confirmed),
             (Bound::Within(0.05), (1.06, 1.2), ClaimVerdict::Reversed),
             (Bound::Within(0.05), (0.98, 1.2), ClaimVerdict::Undecided),
         ] {
-            assert_eq!(found(bound, interval, Blind::default()), verdict, "{bound:?} {interval:?}");
+            assert_eq!(result(bound, interval, Blind::default()), verdict, "{bound:?} {interval:?}");
         }
         let few = Blind { few_processors: true, ..Blind::default() };
         let limit = Blind { at_limit: true, ..Blind::default() };
         let ceiling = Blind { at_limit: true, at_ceiling: true, ..Blind::default() };
         for (bound, interval, blind, verdict) in [
-            (Bound::Above(1.5), (0.7, 0.9), few, ClaimVerdict::CannotTell),
-            (Bound::Above(1.5), (1.6, 1.9), few, ClaimVerdict::Holds),
-            (Bound::Below(1.3), (0.98, 1.02), few, ClaimVerdict::CannotTell),
-            (Bound::Above(1.5), (1.1, 1.4), limit, ClaimVerdict::CannotTell),
+            (Bound::Above(1.5), (0.7, 0.9), few, ClaimVerdict::Insensitive),
+            (Bound::Above(1.5), (1.6, 1.9), few, ClaimVerdict::Confirmed),
+            (Bound::Below(1.3), (0.98, 1.02), few, ClaimVerdict::Insensitive),
+            (Bound::Above(1.5), (1.1, 1.4), limit, ClaimVerdict::Insensitive),
             (Bound::Above(1.5), (0.7, 0.9), limit, ClaimVerdict::Reversed),
-            (Bound::Above(0.9), (0.98, 1.02), ceiling, ClaimVerdict::CannotTell),
-            (Bound::Within(0.05), (0.98, 1.03), ceiling, ClaimVerdict::CannotTell),
+            (Bound::Above(0.9), (0.98, 1.02), ceiling, ClaimVerdict::Insensitive),
+            (Bound::Within(0.05), (0.98, 1.03), ceiling, ClaimVerdict::Insensitive),
         ] {
-            assert_eq!(found(bound, interval, blind), verdict, "{bound:?} {interval:?} {blind:?}");
+            assert_eq!(result(bound, interval, blind), verdict, "{bound:?} {interval:?} {blind:?}");
         }
     }
 }

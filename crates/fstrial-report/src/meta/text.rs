@@ -10,14 +10,14 @@ use fstrial_model::metric::Metric;
 use fstrial_run::{answers::Stop, contrast::Outcome, plan::threads_in_words};
 use std::fmt::Write as _;
 
-/// Hosts that are listed at each end where there are too many for a list of all.
+/// Hosts listed at each end if there are too many for a list of all.
 const ENDS: usize = 8;
 /// Hosts up to which all are listed.
 const ALL: usize = 40;
 /// Columns of a plot, at least.
 const LEAST_PLOT: usize = 20;
 
-/// The answer for people, its sentences not folded.
+/// The answer as text, its sentences not folded.
 pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
     let mut text = String::new();
     for claim in &document.claims {
@@ -50,7 +50,7 @@ pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
     if terminal.unicode { text } else { ascii(&text) }
 }
 
-/// What a question is about.
+/// Subject of a question.
 pub(crate) fn title(question: &QuestionReport) -> String {
     if let Some(part) = &question.part {
         return part.title();
@@ -76,7 +76,7 @@ pub(crate) fn answer(question: &QuestionReport) -> String {
     }
     let ratio = numbers::ratio(pooled.ratio);
     let compared = match metric {
-        Metric::Throughput if subject.less_is_better => format!("{a} takes {ratio} what {b} takes"),
+        Metric::Throughput if subject.less_is_better => format!("{a} takes {ratio} as much as {b}"),
         Metric::Throughput => format!("{a} is {ratio} {b}"),
         metric => format!("{} of {a} is {ratio} that of {b}", metric.row().words),
     };
@@ -100,7 +100,7 @@ fn verdict(question: &QuestionReport) -> String {
     }
 }
 
-/// What to expect on the next host; nothing with too few.
+/// Prediction for the next host; none with too few.
 pub(crate) fn prediction(pooled: &Pooled) -> Option<String> {
     let (low, high) = pooled.prediction?;
     let side = if low > 1.0 || high < 1.0 { "which excludes 1" } else { "which includes 1" };
@@ -111,7 +111,7 @@ pub(crate) fn prediction(pooled: &Pooled) -> Option<String> {
     ))
 }
 
-/// How much hosts differ.
+/// Spread of the hosts.
 pub(crate) fn spread(pooled: &Pooled) -> String {
     format!(
         "spread between hosts: a factor of {} (τ {}); I² {:.0} %, Q {} on {}",
@@ -123,7 +123,7 @@ pub(crate) fn spread(pooled: &Pooled) -> String {
     )
 }
 
-/// What the answer rests on, line by line.
+/// Basis of the answer, line by line.
 pub(crate) fn remarks(question: &QuestionReport) -> Vec<String> {
     let mut lines = Vec::new();
     let stopped = question.hosts.iter().filter(|host| host.stop == Stop::Verdict).count();
@@ -183,7 +183,7 @@ fn section(text: &mut String, question: &QuestionReport, terminal: Terminal) {
 }
 
 /// A line of the plot.
-struct Row {
+struct HostRow {
     name: String,
     figure: String,
     /// The value and its interval; none for a line that stands for hosts that are not listed.
@@ -194,7 +194,8 @@ struct Row {
 /// The hosts in the order of their ratios, the mean, and the next one.
 fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
     let rows = rows(question);
-    let width = |of: fn(&Row) -> &String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
+    let width =
+        |of: fn(&HostRow) -> &String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
     let (names, figures) = (width(|row| &row.name).min(24), width(|row| &row.figure));
     let columns = terminal.columns.saturating_sub(names + figures + 8).clamp(LEAST_PLOT, 60);
     let values: Vec<f64> = rows.iter().filter_map(|row| Some(row.drawn?.0.ln())).collect();
@@ -215,7 +216,7 @@ fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
         let share = (value.ln().clamp(low, high) - low) / (high - low).max(1e-9);
         (share * (columns - 1) as f64).round() as usize
     };
-    let line = |row: &Row| {
+    let line = |row: &HostRow| {
         let mut cells = vec![' '; columns];
         let marks =
             if terminal.unicode { ['│', '─', '●', '◆', '┼'] } else { ['|', '-', 'o', '#', '+'] };
@@ -241,34 +242,36 @@ fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn rows(question: &QuestionReport) -> Vec<Row> {
+fn rows(question: &QuestionReport) -> Vec<HostRow> {
     let hosts = &question.hosts;
-    let of_host = |host: &HostReport| Row {
+    let of_host = |host: &HostReport| HostRow {
         name: host.host.name.clone(),
         figure: format!("{} {}", numbers::ratio(host.ratio), numbers::ratio_interval(host.interval)),
         drawn: Some((host.ratio, host.interval)),
         is_pooled: false,
     };
-    let mut rows: Vec<Row> = if hosts.len() <= ALL {
+    let mut rows: Vec<HostRow> = if hosts.len() <= ALL {
         hosts.iter().map(of_host).collect()
     } else {
         let between = hosts.len() - 2 * ENDS;
-        let gap =
-            Row {
-                name: format!("… {between} hosts"), figure: String::new(), drawn: None, is_pooled: false
-            };
+        let gap = HostRow {
+            name: format!("… {between} hosts"),
+            figure: String::new(),
+            drawn: None,
+            is_pooled: false,
+        };
         let (low, high) = (&hosts[..ENDS], &hosts[hosts.len() - ENDS..]);
         low.iter().map(of_host).chain([gap]).chain(high.iter().map(of_host)).collect()
     };
     let pooled = &question.pooled;
     if let (Some(mean), Some(next)) = (pooled.interval, pooled.prediction) {
-        rows.push(Row {
+        rows.push(HostRow {
             name: "all".into(),
             figure: format!("{} {}", numbers::ratio(pooled.ratio), numbers::ratio_interval(mean)),
             drawn: Some((pooled.ratio, mean)),
             is_pooled: true,
         });
-        rows.push(Row {
+        rows.push(HostRow {
             name: "next host".into(),
             figure: numbers::ratio_interval(next),
             drawn: Some((f64::NAN, next)),

@@ -1,10 +1,10 @@
-//! The top of a trial's page: the answer in words, and what to distrust.
+//! The top of a trial's page: the answer as text, and its caveats.
 
 use super::trial::Shown;
 use crate::{
     document::Document,
     numbers,
-    summary::{self, Among, Behind, Ratio, Standing, listed},
+    summary::{self, Among, Behind, Ranking, Ratio, listed},
     verdict,
 };
 use fstrial_model::{
@@ -17,12 +17,12 @@ use fstrial_run::{
 };
 use maud::{Markup, html};
 
-/// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.
+/// Limit of single lines of the answer; for more workloads and levels it counts the leads of each arm.
 const MAX_LINES: usize = 12;
 /// Rounds below which most contrasts cannot have an interval.
 const FEW_ROUNDS: u32 = 7;
 
-/// What the trial found, in a sentence.
+/// Result of the trial, in a sentence.
 pub(super) fn finding(document: &Document) -> String {
     if let Some(claim) = &document.claim {
         return format!("{}: {}", claim.statement.trim_end_matches('.'), claim.verdict.words());
@@ -30,7 +30,7 @@ pub(super) fn finding(document: &Document) -> String {
     summary::headline(document).unwrap_or_else(|| nothing_to_say(document).to_owned())
 }
 
-/// The names of what is compared, where that is workloads.
+/// The names of the compared things, if those are workloads.
 fn compared(document: &Document) -> Vec<&str> {
     let mut names: Vec<&str> = document
         .workloads
@@ -43,53 +43,53 @@ fn compared(document: &Document) -> Vec<&str> {
     names
 }
 
-/// The answer in words, with how sure it is.
+/// The answer as text, with its confidence.
 pub(super) fn answer(shown: &Shown) -> Markup {
     let document = &shown.document;
-    let standings = summary::standings(document);
+    let rankings = summary::rankings(document);
     html! {
         div.answer {
-            @if standings.is_empty() {
-            } @else if standings.len() <= MAX_LINES || summary::has_baseline(document) {
-                ul { @for standing in &standings { li { (line(standing)) } } }
+            @if rankings.is_empty() {
+            } @else if rankings.len() <= MAX_LINES || summary::has_baseline(document) {
+                ul { @for ranking in &rankings { li { (line(ranking)) } } }
             } @else {
                 (counted(document))
             }
         }
         p.sure { (ended(document)) }
         @if document.rounds > 0 {
-            details { summary { "What the intervals promise" } p.sure { (promise(document)) } }
+            details { summary { "The guarantee of the intervals" } p.sure { (promise(document)) } }
         }
     }
 }
 
-/// Who won a workload at a level, by how much and how sure.
-fn line(standing: &Standing<'_>) -> Markup {
+/// Winner of a workload at a level, with margin and confidence.
+fn line(ranking: &Ranking<'_>) -> Markup {
     let amount = |(ratio, interval): Ratio, of: &str| {
         html! {
             (numbers::ratio(ratio))
             @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(ends)) } }
-            " " (standing.of_whom(of))
+            " " (ranking.of_whom(of))
         }
     };
     html! {
-        (standing.workload.title()) ", " (threads_in_words(standing.threads)) ": "
-        @if let Some((first, second, ratio)) = standing.leads_by() {
+        (ranking.workload.title()) ", " (threads_in_words(ranking.threads)) ": "
+        @if let Some((first, second, ratio)) = ranking.leads_by() {
             strong { (first) " leads" }
-            (standing.leads_in_a_word()) " " (amount(ratio, second))
+            (ranking.leads_in_a_word()) " " (amount(ratio, second))
         } @else {
-            strong { (standing.leaders()) }
-            @for Behind { arm, of, ratio, .. } in &standing.behind {
+            strong { (ranking.leaders()) }
+            @for Behind { arm, of, ratio, .. } in &ranking.behind {
                 "; " (arm)
                 @match ratio {
-                    Some(ratio) => { " " (standing.has_in_a_word()) " " (amount(*ratio, of)) }
+                    Some(ratio) => { " " (ranking.has_in_a_word()) " " (amount(*ratio, of)) }
                     None => { " is behind " (of) }
                 }
             }
         }
-        @for words in standing.open_words() { "; " (words) }
-        @if !standing.out.is_empty() { "; without " (listed(&standing.out)) }
-        @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
+        @for words in ranking.open_words() { "; " (words) }
+        @if !ranking.out.is_empty() { "; without " (listed(&ranking.out)) }
+        @if ranking.unequal { " " span.badge.unequal { "unequal durability" } }
     }
 }
 
@@ -100,23 +100,23 @@ const fn nothing_to_say(document: &Document) -> &'static str {
     }
 }
 
-/// How often each arm leads, where there are too many workloads and levels to name.
+/// Number of each arm's leads, if there are too many workloads and levels to name.
 fn counted(document: &Document) -> Markup {
-    let standings = summary::standings(document);
+    let rankings = summary::rankings(document);
     let names: Vec<&str> = match document.compare {
         Compare::Arms => document.arms.iter().map(|arm| arm.name.as_str()).collect(),
         Compare::Workloads => compared(document),
     };
-    let count = |is: &dyn Fn(&Standing<'_>) -> bool| standings.iter().filter(|standing| is(standing)).count();
-    let of = standings.len();
-    let undecided = count(&|standing| standing.among == Among::Open);
+    let count = |is: &dyn Fn(&Ranking<'_>) -> bool| rankings.iter().filter(|ranking| is(ranking)).count();
+    let of = rankings.len();
+    let undecided = count(&|ranking| ranking.among == Among::Open);
     html! {
         p { "Of " (of) " combinations of workload and level:" }
         ul {
             @for name in names {
-                @let alone = count(&|standing| standing.leading == [name]);
-                @let shared = count(&|standing| standing.leading.len() > 1 && standing.leading.contains(&name));
-                @let behind = count(&|standing| standing.behind.iter().any(|behind| behind.arm == name));
+                @let alone = count(&|ranking| ranking.leading == [name]);
+                @let shared = count(&|ranking| ranking.leading.len() > 1 && ranking.leading.contains(&name));
+                @let behind = count(&|ranking| ranking.behind.iter().any(|behind| behind.arm == name));
                 li { strong { (name) } ": leads alone in " (alone) ", is among several leaders in " (shared) ", is behind in " (behind) }
             }
             @if undecided > 0 { li { "in " (undecided) " it is not decided who leads" } }
@@ -124,7 +124,7 @@ fn counted(document: &Document) -> Markup {
     }
 }
 
-/// How it ended.
+/// Its end.
 fn ended(document: &Document) -> String {
     if document.rounds == 0 {
         return "No round was measured.".into();
@@ -135,17 +135,17 @@ fn ended(document: &Document) -> String {
         "interrupted" => "It is not at its end, so some of it may be open",
         "running" => "It still runs, so some of it may be open",
         "killed" => "It was killed before its end, so some of it may be open",
-        "given-up" => "It ended because what is open was too unlikely to be decided in time",
+        "given-up" => "It ended because the open comparisons were too unlikely to be decided in time",
         _ => "It ended because its time or its number of rounds was up",
     };
     format!("{rounds}. {ended}.")
 }
 
-/// What the intervals promise.
+/// The guarantee of the intervals.
 fn promise(document: &Document) -> String {
     let promise = match document.errors {
         ErrorControl::Fdr => "of the differences that are reported here, expect at most 1 in 20 to be wrong",
-        ErrorControl::Fwer => "the chance that even one of the differences told here is wrong is at most 5 %",
+        ErrorControl::Fwer => "the chance that even one of the reported differences is wrong is at most 5 %",
     };
     format!(
         "In each round every configuration that was still in question was made afresh and measured, in an order drawn at \
@@ -156,13 +156,13 @@ fn promise(document: &Document) -> String {
     )
 }
 
-/// What to distrust, the worst first.
+/// Caveats, the worst first.
 pub(super) fn distrust(shown: &Shown) -> Markup {
     let document = &shown.document;
     let unequal = unequal(shown);
     html! {
         section.distrust {
-            h3 { "What to distrust" }
+            h3 { "Caveats" }
             ul {
                 @for reason in &unequal {
                     li.loud { span.badge.unequal { "unequal durability" } " " (reason) }
@@ -207,7 +207,7 @@ fn unequal(shown: &Shown) -> Vec<String> {
         .collect()
 }
 
-/// What stayed open, and what a decision would take.
+/// Open questions, and the requirements of a decision.
 fn open_questions(document: &Document) -> Vec<String> {
     let states = || document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|v| &v.contrast);
     let mut lines = Vec::new();
@@ -241,7 +241,7 @@ fn open_questions(document: &Document) -> Vec<String> {
     let few = states().filter(|state| state.too_few_operations).count();
     if few > 0 {
         let (of, have) = if few == 1 { ("comparison", "has") } else { ("comparisons", "have") };
-        lines.push(format!("{few} {of} of tail latency {have} too few operations to say anything."));
+        lines.push(format!("{few} {of} of tail latency {have} too few operations for a conclusion."));
     }
     lines
 }

@@ -1,8 +1,8 @@
-//! Axes: where a value lies between two ends, and the round numbers that are written there.
+//! Axes: positions of values between two ends, and the round numbers of the ticks.
 
 use std::rc::Rc;
 
-/// How values are laid out.
+/// Layout of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// Evenly.
@@ -24,11 +24,11 @@ pub(crate) struct Axis {
     words: Words,
     /// The numbers that are written, where they are not to be round ones.
     marked: Vec<f64>,
-    /// What the numbers that are written are round in.
+    /// Unit in which tick labels are round.
     unit: f64,
 }
 
-/// What is left at the end of [`Scale::Tail`], as nothing has no logarithm.
+/// The remainder at the end of [`Scale::Tail`], as zero has no logarithm.
 const LEAST_LEFT: f64 = 1e-5;
 
 impl Axis {
@@ -36,8 +36,8 @@ impl Axis {
         Self { scale, low, high, words, marked: Vec::new(), unit: 1.0 }
     }
 
-    /// An axis on which all of these values fit, with some room beyond them; a linear one begins at zero if that is wished.
-    /// Infinite values, and on a logarithm those that are not positive, lie beyond it.
+    /// An axis on which all of these values fit, with some room beyond them; a linear one begins at zero if requested.
+    /// Infinite values, and on a logarithm nonpositive ones, are beyond it.
     pub(crate) fn around(
         values: impl Iterator<Item = f64>,
         scale: Scale,
@@ -77,7 +77,7 @@ impl Axis {
         Self { marked, ..self }
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high one, less or more beyond them.
+    /// Position of a value: 0 at the low end, 1 at the high one, less or more beyond them.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let map = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -88,12 +88,12 @@ impl Axis {
         if share.is_nan() { 0.0 } else { share }
     }
 
-    /// Whether a value lies on it.
+    /// True if a value is on it.
     pub(crate) fn holds(&self, value: f64) -> bool {
         (0.0..=1.0).contains(&self.share(value))
     }
 
-    /// Numbers that lie far enough from each other on a line of this length, with their words. `room` is what words take.
+    /// Numbers far enough from each other on a line of this length, with their labels. `room` is the width of a label.
     pub(crate) fn ticks(&self, length: f64, room: impl Fn(&str) -> f64) -> Vec<(f64, String)> {
         let mut chosen: Vec<(f64, String)> = Vec::new();
         for value in self.candidates().into_iter().filter(|value| self.holds(*value)) {

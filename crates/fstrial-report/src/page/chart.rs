@@ -1,7 +1,7 @@
 //! Pictures of two axes as SVG: lines, points, ranges. They need no script, print as they are, and take their colours
 //! from the style sheet. An arm has the same colour, shape and dashes everywhere.
 //!
-//! Each series carries its numbers (`data-x`, `data-y`), from which the page's script tells values and makes CSV.
+//! Each series carries its numbers (`data-x`, `data-y`), from which the page's script shows values and makes CSV.
 
 use super::{
     axis::Axis,
@@ -41,10 +41,10 @@ const DOT: &str = "h0";
 
 /// A picture.
 pub(crate) struct Chart {
-    /// What it shows and finds, for those who do not see it.
+    /// Its content and finding, for those who do not see it.
     pub(crate) finding: String,
-    pub(crate) x: Side,
-    pub(crate) y: Side,
+    pub(crate) x: ChartAxis,
+    pub(crate) y: ChartAxis,
     /// The unit of vertical values, as it is stored.
     pub(crate) unit: String,
     pub(crate) series: Vec<Series>,
@@ -56,8 +56,8 @@ pub(crate) struct Chart {
     pub(crate) rules: Vec<f64>,
 }
 
-/// An axis with what it shows.
-pub(crate) struct Side {
+/// An axis with its quantity.
+pub(crate) struct ChartAxis {
     pub(crate) axis: Axis,
     pub(crate) name: String,
 }
@@ -68,14 +68,14 @@ pub(crate) struct Series {
     pub(crate) arm: Option<usize>,
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
-    /// For each point its interval, where it has one.
+    /// For each point its interval, if it has one.
     pub(crate) intervals: Vec<Option<(f64, f64)>>,
     /// A shaded range around the line: place, low, high.
     pub(crate) range: Vec<(f64, f64, f64)>,
     pub(crate) is_line: bool,
-    /// Whether each point has a mark.
+    /// True if each point has a mark.
     pub(crate) is_marked: bool,
-    /// Of another source, and not measured here.
+    /// From another source, and not measured here.
     pub(crate) is_pale: bool,
 }
 
@@ -101,7 +101,7 @@ fn shape(arm: Option<usize>) -> &'static str {
     arm.map_or(DOT, |arm| SHAPES[(arm + arm / COLOURS) % COLOURS])
 }
 
-/// Where things lie in a drawing.
+/// Positions in a drawing.
 struct Room<'a> {
     chart: &'a Chart,
     left: f64,
@@ -176,7 +176,7 @@ fn values(series: &Series, of: fn(&(f64, f64)) -> f64) -> String {
     known(series).map(|point| short(of(point))).collect::<Vec<_>>().join(" ")
 }
 
-/// A series; `has_places` of its own.
+/// A series; `has_places` for separate positions.
 fn draw_series(series: &Series, room: &Room<'_>, has_places: bool) -> Markup {
     let points: Vec<(f64, f64)> = known(series).copied().collect();
     let at = |(x, y): &(f64, f64)| (room.x(*x), room.y(*y));
@@ -225,7 +225,7 @@ fn whiskers(series: &Series, room: &Room<'_>) -> String {
     out
 }
 
-/// The name of an axis, cut where somebody made it to be long.
+/// The name of an axis, cut if it is overlong.
 fn short_name(name: &str) -> String {
     let mut columns = 0;
     let fits = |letter: &char| {
@@ -242,7 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
-        let side = |values: Vec<f64>, name: &str| Side {
+        let side = |values: Vec<f64>, name: &str| ChartAxis {
             axis: Axis::around(values.into_iter(), Scale::Log, false, std::rc::Rc::new(short)),
             name: name.into(),
         };

@@ -1,4 +1,4 @@
-//! Claims on a page: one with its answer, and the whole catalogue with what was said then and what is found here.
+//! Claims on a page: one with its answer, and the whole catalogue with the original figures and the results here.
 
 use super::{TrialPage, head, list, trial};
 use crate::claim::ClaimReport;
@@ -7,7 +7,7 @@ use fstrial_run::claim::ClaimVerdict;
 use maud::{Markup, html};
 
 pub struct ClaimEntry {
-    /// What was said then, and the answer of the last check here, if there was one.
+    /// The original statement, and the answer of the last check here, if there was one.
     pub report: ClaimReport,
     /// Why it cannot be checked here, or that it was not checked yet; none if it was.
     pub open: Option<String>,
@@ -17,21 +17,21 @@ pub struct ClaimEntry {
 
 fn class(verdict: ClaimVerdict) -> &'static str {
     match verdict {
-        ClaimVerdict::Holds => "verdict-holds",
+        ClaimVerdict::Confirmed => "verdict-holds",
         ClaimVerdict::Reversed => "verdict-reversed",
-        ClaimVerdict::InPart => "verdict-in-part",
-        ClaimVerdict::Less => "verdict-less",
+        ClaimVerdict::PartlyConfirmed => "verdict-in-part",
+        ClaimVerdict::Smaller => "verdict-less",
         ClaimVerdict::NoDifference => "verdict-no-difference",
         ClaimVerdict::Undecided => "verdict-undecided",
         ClaimVerdict::Measured => "verdict-measured",
-        ClaimVerdict::CannotTell => "verdict-cannot-tell",
-        ClaimVerdict::CannotRun => "verdict-cannot-run",
+        ClaimVerdict::Insensitive => "verdict-cannot-tell",
+        ClaimVerdict::NotTestable => "verdict-cannot-run",
     }
 }
 
 pub fn page(mut entries: Vec<ClaimEntry>) -> String {
     let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
-    trials.enumerate().for_each(|(place, trial)| trial.told.place(place));
+    trials.enumerate().for_each(|(place, trial)| trial.reported.place(place));
     let title = format!("{} statements about filesystem speed, put to the test", entries.len());
     let body = html! {
         header.top {
@@ -39,8 +39,8 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
             div.answer { (counts(&entries)) }
             (key())
             p.sure {
-                "Each statement was published once, with its source. What it says was measured again on this machine as a \
-                 randomised trial; a verdict speaks for the machine, kernel and device that are named with it."
+                "Each statement was published once, with its source. Here it was measured again on this machine as a \
+                 randomised trial; a verdict holds for the machine, kernel and device named with it."
             }
         }
         (overview(&entries))
@@ -60,23 +60,23 @@ fn anchor(report: &ClaimReport) -> String {
     format!("claim-{}", report.id)
 }
 
-/// Whether it was checked, or is known not to run here.
+/// True if it was checked, or is known not to run here.
 fn is_checked(entry: &ClaimEntry) -> bool {
-    entry.open.is_none() || entry.report.verdict == ClaimVerdict::CannotRun
+    entry.open.is_none() || entry.report.verdict == ClaimVerdict::NotTestable
 }
 
-/// How many hold, and so on.
+/// Counts by verdict.
 fn counts(entries: &[ClaimEntry]) -> Markup {
     let order = [
-        ClaimVerdict::Holds,
-        ClaimVerdict::InPart,
-        ClaimVerdict::Less,
+        ClaimVerdict::Confirmed,
+        ClaimVerdict::PartlyConfirmed,
+        ClaimVerdict::Smaller,
         ClaimVerdict::NoDifference,
         ClaimVerdict::Reversed,
         ClaimVerdict::Measured,
         ClaimVerdict::Undecided,
-        ClaimVerdict::CannotTell,
-        ClaimVerdict::CannotRun,
+        ClaimVerdict::Insensitive,
+        ClaimVerdict::NotTestable,
     ];
     let count = |verdict: ClaimVerdict| {
         entries
@@ -89,8 +89,8 @@ fn counts(entries: &[ClaimEntry]) -> Markup {
     html! {
         ul {
             @for verdict in order {
-                @let found = count(verdict);
-                @if found > 0 { li { strong { (found) } " " span class=(class(verdict)) { (verdict.words()) } } }
+                @let result = count(verdict);
+                @if result > 0 { li { strong { (result) } " " span class=(class(verdict)) { (verdict.words()) } } }
             }
             @if unchecked > 0 { li { strong { (unchecked) } " not checked yet" } }
         }
@@ -102,7 +102,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="All claims" {
             table.claims {
-                caption.unseen { "All statements with what is found here and what was said then" }
+                caption.unseen { "All statements with the result here and the original figure" }
                 (head(&["statement", "verdict", "here", "then", "source"]))
                 tbody {
                     @for entry in entries {
@@ -125,31 +125,31 @@ fn verdict_in_words(entry: &ClaimEntry) -> &str {
     if is_checked(entry) { entry.report.verdict.words() } else { "not checked yet" }
 }
 
-/// What is measured here, or why nothing is.
+/// The measurement here, or the reason why there is none.
 fn here(entry: &ClaimEntry) -> String {
     entry.open.clone().unwrap_or_else(|| entry.report.here())
 }
 
-/// What the verdicts mean.
+/// The verdicts.
 fn key() -> Markup {
     let meanings = [
-        (ClaimVerdict::Holds, "what was said is so here, and surely"),
-        (ClaimVerdict::InPart, "some of what was said is so here, and some surely is not"),
-        (ClaimVerdict::Less, "there is such an effect here, but surely less of it than was said"),
+        (ClaimVerdict::Confirmed, "confirmed here, at the stated confidence"),
+        (ClaimVerdict::PartlyConfirmed, "some parts are confirmed here, others are refuted"),
+        (ClaimVerdict::Smaller, "the effect exists here, but is smaller than claimed"),
         (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
-        (ClaimVerdict::Reversed, "what was said is surely not so here: it is the other way round"),
+        (ClaimVerdict::Reversed, "refuted here: the effect has the opposite direction"),
         (ClaimVerdict::Measured, "a question without an expectation: the figures are the answer"),
         (ClaimVerdict::Undecided, "not known after the time it was given"),
         (
-            ClaimVerdict::CannotTell,
-            "what was found could not have been otherwise: the device was at its limit, what was planted was not seen, others took the \
-             processors, or there are too few",
+            ClaimVerdict::Insensitive,
+            "no other result was possible: the device was at its limit, the planted slowdown was not \
+                 detected, others took the processors, or there are too few",
         ),
-        (ClaimVerdict::CannotRun, "this kernel or machine lacks what it takes"),
+        (ClaimVerdict::NotTestable, "this kernel or machine lacks a requirement"),
     ];
     html! {
         details {
-            summary { "What the verdicts mean" }
+            summary { "The verdicts" }
             dl.verdicts-key {
                 @for (verdict, meaning) in meanings {
                     dt class=(class(verdict)) { (verdict.words()) }
@@ -167,8 +167,8 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str, is_checked: bool) -> Mar
             h3 { (report.statement) }
             p.source { (report.source) @if !report.setup.is_empty() { ". Measured on: " (report.setup) } }
             @if is_checked { p.verdict { strong class=(class(report.verdict)) { (report.answer) } } }
-            @if !report.said.is_empty() { p { "Said then: " (report.said) } }
-            @if let Some(day) = report.fixed { p { "What is expected was fixed on " (day.to_string()) "." } }
+            @if !report.said.is_empty() { p { "Original: " (report.said) } }
+            @if let Some(day) = report.fixed { p { "Expectations were fixed on " (day.to_string()) "." } }
             @if !report.parts.is_empty() { (parts(report, is_checked)) }
             (list(&report.notes))
             @if !report.substituted.is_empty() { p { "Replacements for features this kernel no longer has:" } (list(&report.substituted)) }

@@ -26,15 +26,15 @@ const SHARES: [f64; 26] = [
     0.97, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999,
 ];
 
-/// Stages that say something of a filesystem: the rest is the instrument's.
+/// Stages that characterise a filesystem: the rest is the instrument's.
 const STAGES: [Stage; 5] = [Stage::Mkfs, Stage::Mount, Stage::Layout, Stage::Unmount, Stage::Fsck];
 
-/// How much of a trial is drawn. A page with everything of a very large one would be slow to open and to send.
+/// Detail of a trial's drawings. A page with everything of a very large one would be slow to open and to send.
 #[derive(Debug, Clone, Copy)]
 struct Detail {
     /// Windows of a course in time, at most.
     windows: usize,
-    /// Of the shares of a distribution every n-th.
+    /// Every n-th share of a distribution.
     shares: usize,
     /// Only contrasts with the arm that leads.
     few_contrasts: bool,
@@ -52,18 +52,18 @@ impl Detail {
     }
 }
 
-pub(super) fn of_trial(told: &JudgedTrial<'_>) -> TrialData {
-    let document = &told.document;
+pub(super) fn of_trial(judged: &JudgedTrial<'_>) -> TrialData {
+    let document = &judged.document;
     let names: Vec<String> = match document.compare {
         Compare::Arms => document.arms.iter().map(|arm| arm.name.clone()).collect(),
         // Compared are workloads: they are the lines of a plot.
-        Compare::Workloads => told.plan.workloads.iter().map(|workload| workload.name.clone()).collect(),
+        Compare::Workloads => judged.plan.workloads.iter().map(|workload| workload.name.clone()).collect(),
     };
-    let detail = Detail::of(told.plan);
-    let reported = told.plan.sections();
+    let detail = Detail::of(judged.plan);
+    let reported = judged.plan.sections();
     let sections = reported.iter().zip(&document.workloads);
     let mut sections: Vec<SectionData> =
-        sections.map(|(section, report)| section_data(told, section, report, &names, detail)).collect();
+        sections.map(|(section, report)| section_data(judged, section, report, &names, detail)).collect();
     let contrasts_left_out = if detail.few_contrasts { sections.iter_mut().map(thin).sum() } else { 0 };
     TrialData {
         id: document.trial_id,
@@ -77,7 +77,7 @@ pub(super) fn of_trial(told: &JudgedTrial<'_>) -> TrialData {
     }
 }
 
-/// Leaves out contrasts without the arm that leads at their level; says how many.
+/// Leaves out contrasts without the arm that leads at their level; returns their number.
 fn thin(section: &mut SectionData) -> usize {
     let all = std::mem::take(&mut section.contrasts);
     let before = all.len();
@@ -86,7 +86,7 @@ fn thin(section: &mut SectionData) -> usize {
 }
 
 fn section_data(
-    told: &JudgedTrial<'_>,
+    judged: &JudgedTrial<'_>,
     section: &[(usize, usize)],
     report: &WorkloadReport,
     names: &[String],
@@ -95,9 +95,9 @@ fn section_data(
     let cells: Vec<CellData> = section
         .iter()
         .zip(&report.cells)
-        .map(|(at, cell)| cell_data(told, *at, cell, index_of(names, &cell.arm), detail))
+        .map(|(at, cell)| cell_data(judged, *at, cell, index_of(names, &cell.arm), detail))
         .collect();
-    let claim = told.plan.trial.claim.as_ref().filter(|_| !report.less_is_better);
+    let claim = judged.plan.trial.claim.as_ref().filter(|_| !report.less_is_better);
     SectionData {
         title: report.title(),
         unit: report.unit.clone(),
@@ -106,12 +106,12 @@ fn section_data(
         levels: report.levels(),
         source: claim.map_or_else(Vec::new, |claim| source_curves(&claim.tables, &cells, names)),
         cells,
-        contrasts: contrasts_of(told, section, report, names),
+        contrasts: contrasts_of(judged, section, report, names),
     }
 }
 
-/// The columns of the first table over threads that are called like arms, multiplied by the median ratio of our rates to its figures at
-/// the points that both have: what can be compared of the two is the shape. Empty where there is no such point.
+/// The columns of the first table over threads that are named like arms, multiplied by the median ratio of our rates to
+/// its figures at the common points: only the shapes are comparable. Empty without such a point.
 fn source_curves(
     tables: &[OriginalTable],
     cells: &[CellData],
@@ -146,17 +146,17 @@ fn index_of(names: &[String], name: &str) -> usize {
 }
 
 fn contrasts_of(
-    told: &JudgedTrial<'_>,
+    judged: &JudgedTrial<'_>,
     section: &[(usize, usize)],
     report: &WorkloadReport,
     names: &[String],
 ) -> Vec<ContrastData> {
     // In the order of the plan, as the report has them.
     let of_this = |index: &usize| {
-        let contrast = &told.plan.contrasts[*index];
+        let contrast = &judged.plan.contrasts[*index];
         section.contains(&(contrast.a, contrast.result_a)) && !contrast.is_lead()
     };
-    let indices = (0..told.plan.contrasts.len()).filter(of_this);
+    let indices = (0..judged.plan.contrasts.len()).filter(of_this);
     let data = report.verdicts.iter().zip(indices).filter_map(|(verdict, index)| {
         let state = &verdict.contrast;
         (state.metric == Metric::Throughput).then(|| ContrastData {
@@ -166,15 +166,15 @@ fn contrasts_of(
             verdict: state.verdict,
             ratio: state.ratio,
             interval: state.interval,
-            course: told.courses.get(index).and_then(course_data),
+            course: judged.courses.get(index).and_then(course_data),
         })
     });
     data.collect()
 }
 
 fn course_data(course: &Course) -> Option<CourseData> {
-    // A contrast without any ratio has no course to see.
-    // Nor is there anything to see of it after the last round that it had.
+    // A contrast without any ratio has no course to see. Nor is there anything to see of it after the last round that
+    // it had.
     let last = course.rounds.iter().rposition(|point| point.ratio.is_some())?;
     let known = course.rounds[..=last].iter();
     let points: Vec<_> = known.filter(|point| point.ratio.is_some() || point.estimate.is_some()).collect();
@@ -187,17 +187,17 @@ fn course_data(course: &Course) -> Option<CourseData> {
 }
 
 fn cell_data(
-    told: &JudgedTrial<'_>,
+    judged: &JudgedTrial<'_>,
     (cell, result): (usize, usize),
     report: &CellReport,
     arm: usize,
     detail: Detail,
 ) -> CellData {
-    let samples = told.finished.judge().map(|judge| judge.samples(cell, result)).unwrap_or_default();
+    let samples = judged.finished.judge().map(|judge| judge.samples(cell, result)).unwrap_or_default();
     let loads: Vec<&LoadSample> = samples.iter().filter_map(|sample| sample.load.as_ref()).collect();
     let mut all = Latencies::default();
     loads.iter().for_each(|load| all.add(&load.latencies));
-    let besides = &told.besides[cell];
+    let besides = &judged.besides[cell];
     CellData {
         arm,
         threads: report.threads,
@@ -206,11 +206,11 @@ fn cell_data(
         rounds: samples.iter().map(|sample| (sample.round, sample.rate)).collect(),
         p99: p99(&all, &loads),
         cdf: distribution(&all, detail),
-        series: series(told, (cell, result), &loads, detail),
+        series: series(judged, (cell, result), &loads, detail),
         cpu_ns: report.cpu_per_operation_ns,
         device_bytes: report.device_bytes_per_operation,
         asked_bytes: median(loads.iter().map(|load| load.operation_bytes)).filter(|bytes| *bytes > 0.0),
-        space_used_bytes: space_used(told, besides),
+        space_used_bytes: space_used(judged, besides),
         stages: stages(besides),
     }
 }
@@ -219,7 +219,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     spread::median(&values.collect::<Vec<_>>())
 }
 
-/// Whether a quantile has enough operations beyond it.
+/// True if a quantile has enough operations beyond it.
 fn is_known(of: &Latencies, quantile: f64) -> bool {
     !of.is_empty() && are_enough(1.0 - quantile, of.len())
 }
@@ -254,12 +254,12 @@ fn distribution(all: &Latencies, detail: Detail) -> Vec<(f64, f64)> {
 /// Operations a second from the start of the warm-up on. Short runs are shown by their 40 windows, longer ones by their
 /// seconds or tenths of them.
 fn series(
-    told: &JudgedTrial<'_>,
+    judged: &JudgedTrial<'_>,
     (cell, result): (usize, usize),
     loads: &[&LoadSample],
     detail: Detail,
 ) -> Option<SeriesData> {
-    let workload = &told.plan.workloads[told.plan.cells[cell].workload];
+    let workload = &judged.plan.workloads[judged.plan.cells[cell].workload];
     let timed = workload.phase_of(result).filter(|phase| phase.until == Until::Time);
     let points = loads.iter().map(|load| load.series.operations.len()).min()?;
     // The last window of a series is cut short where the time is not a multiple of it; the 40 are all alike.
@@ -300,15 +300,15 @@ fn count(operations: u64) -> f64 {
     operations as f64
 }
 
-/// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
+/// Content of a device that was made for the trial, with the filesystem's metadata: its size less the free space.
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
-fn space_used(told: &JudgedTrial<'_>, besides: &Besides) -> Option<f64> {
+fn space_used(judged: &JudgedTrial<'_>, besides: &Besides) -> Option<f64> {
     // A layer takes a part of the device.
-    let has_layer = told.plan.trial.arms.iter().any(|arm| arm.layer.is_some());
-    let is_made = told.plan.trial.device.kind.is_made() && !has_layer;
-    // The bare device has no filesystem, and says 0.
+    let has_layer = judged.plan.trial.arms.iter().any(|arm| arm.layer.is_some());
+    let is_made = judged.plan.trial.device.kind.is_made() && !has_layer;
+    // The bare device has no filesystem, and reports 0.
     let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;
-    Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)
+    Some(judged.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)
 }
 
 fn stages(besides: &Besides) -> BTreeMap<&'static str, f64> {
@@ -339,8 +339,8 @@ mod tests {
         let cells = [cell(0, 8, 90.0), cell(1, 16, 100.0), cell(0, 16, 100.0), cell(1, 32, 180.0)];
         let names = ["xfs", "ext4"].map(str::to_owned);
         let curves = source_curves(std::slice::from_ref(&table), &cells, &names);
-        let near = |found: &[(f64, f64)], wanted: [(f64, f64); 3]| {
-            found.iter().zip(wanted).all(|((x, y), (at, value))| *x == at && (y - value).abs() < 1e-9)
+        let near = |matched: &[(f64, f64)], wanted: [(f64, f64); 3]| {
+            matched.iter().zip(wanted).all(|((x, y), (at, value))| *x == at && (y - value).abs() < 1e-9)
         };
         assert_eq!((curves[0].0, curves[1].0), (1, 0));
         assert!(near(&curves[0].1, [(16.0, 100.0), (32.0, 120.0), (64.0, 120.0)]), "{curves:?}");

@@ -27,14 +27,14 @@ pub(super) struct SectionData {
     pub(super) warmup_seconds: Option<f64>,
     pub(super) levels: Vec<u16>,
     pub(super) cells: Vec<CellData>,
-    /// Curves over threads of a claim's source, by arm, all multiplied so that they lie where ours do.
+    /// Curves over threads of a claim's source, by arm, all multiplied to be at the height of ours.
     pub(super) source: Vec<(usize, Vec<(f64, f64)>)>,
     /// Those of throughput.
     pub(super) contrasts: Vec<ContrastData>,
 }
 
 impl SectionData {
-    /// What its rates are called.
+    /// Name of its rates.
     pub(super) fn what(&self) -> &'static str {
         match self.unit.as_str() {
             unit::TIME => "Time",
@@ -67,7 +67,7 @@ pub(super) struct CellData {
     pub(super) stages: BTreeMap<&'static str, f64>,
 }
 
-/// Operations a second in the course of a run, over its rounds.
+/// Operations a second within a run, over its rounds.
 pub(super) struct SeriesData {
     pub(super) step_seconds: f64,
     pub(super) typical: Vec<f64>,
@@ -82,11 +82,11 @@ pub(super) struct ContrastData {
     pub(super) verdict: Outcome,
     pub(super) ratio: Option<f64>,
     pub(super) interval: Option<(f64, f64)>,
-    /// How it went, round by round.
+    /// Its course, round by round.
     pub(super) course: Option<CourseData>,
 }
 
-/// How a contrast went: ratios of single rounds, and the running estimate with its interval.
+/// The course of a contrast: ratios of single rounds, and the running estimate with its interval.
 pub(super) struct CourseData {
     pub(super) rounds: Vec<u32>,
     pub(super) pairs: Vec<Option<f64>>,

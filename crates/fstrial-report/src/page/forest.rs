@@ -1,8 +1,8 @@
 //! Values with their intervals, one below the other, drawn as SVG: pictures that need no script, print as they are and
 //! take their colours from the style sheet.
 //!
-//! Every label has lines of its own above its mark and is wrapped, never cut; an interval that goes on beyond the
-//! picture ends in an arrow.
+//! Every label has separate lines above its mark and is wrapped, never cut; an interval that extends beyond the picture
+//! ends in an arrow.
 
 use super::{
     axis::{self, Axis, Words},
@@ -17,41 +17,41 @@ use unicode_width::UnicodeWidthChar;
 const EDGE: f64 = 10.0;
 /// Height of the mark below a label.
 const MARK: f64 = 16.0;
-/// Lines of a label: more than that is a name that somebody made to be long.
+/// Lines of a label: a longer name is overlong on purpose.
 const MAX_LINES: usize = 6;
-/// How far beyond all values the axis goes for the sake of intervals, as a factor.
+/// Extension of the axis beyond all values for the sake of intervals, as a factor.
 const FARTHEST: f64 = 30.0;
 
 /// A drawing of values with intervals.
 pub(super) struct Forest {
-    /// What it shows and finds, for those who do not see it.
+    /// Its content and finding, for those who do not see it.
     pub(super) finding: String,
-    /// What the axis shows.
+    /// Quantity of the axis.
     pub(super) axis: String,
     pub(super) scale: Scale,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ForestRow>,
 }
 
-/// How values are laid out.
+/// Layout of values.
 pub(super) enum Scale {
-    /// From zero on, with what writes a number on the axis, and what those are round in.
+    /// From zero on, with the format of tick labels, and the unit in which they are round.
     Linear(Words, f64),
     /// Ratios on a logarithmic axis that contains 1, with the band of those that do not matter.
     Ratio((f64, f64)),
 }
 
 /// A value.
-pub(super) struct Row {
-    /// What begins with it: the level, or the pair.
+pub(super) struct ForestRow {
+    /// Heading of a group that begins with it: the level, or the pair.
     pub(super) heading: Option<String>,
     /// The arms that it is about.
     pub(super) arms: Vec<usize>,
     pub(super) label: String,
-    /// The value and its interval in words.
+    /// The value and its interval as text.
     pub(super) figure: String,
     pub(super) value: f64,
     pub(super) interval: Option<(f64, f64)>,
-    /// Whether it is decided: its mark is filled.
+    /// True if it is decided: its mark is filled.
     pub(super) is_sure: bool,
 }
 
@@ -89,13 +89,13 @@ impl Placed {
         }
     }
 
-    /// Where a value lies, and whether it is inside.
+    /// Position of a value, and whether it is inside.
     fn at(&self, value: f64) -> (f64, bool) {
         let share = self.axis.share(value);
         (EDGE + share.clamp(0.0, 1.0) * (WIDTH - 2.0 * EDGE), self.axis.holds(value))
     }
 
-    /// Round numbers that lie far enough from each other, with their text.
+    /// Round numbers far enough from each other, with their text.
     fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         let ticks = self.axis.ticks(WIDTH - 2.0 * EDGE, |words| width(words) + COLUMN);
         ticks.into_iter().map(|(at, words)| (at + EDGE, words))
@@ -117,7 +117,7 @@ pub(super) fn draw(forest: &Forest) -> Markup {
     }
 }
 
-/// The band, the lines of the axis, its numbers and what they are.
+/// The band, the lines of the axis, its numbers and their names.
 fn draw_axis(axis: &Placed, bottom: f64, names: &[String]) -> Markup {
     let line = |at: f64| format!("M{} 0V{}", px(at), px(bottom));
     let ticks: Vec<(f64, String)> = axis.ticks().collect();
@@ -141,8 +141,8 @@ fn draw_axis(axis: &Placed, bottom: f64, names: &[String]) -> Markup {
     }
 }
 
-/// A row with its heading, below what is drawn already.
-fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
+/// A row with its heading, below the ones drawn before.
+fn draw_row(row: &ForestRow, axis: &Placed, below: &mut f64) -> Markup {
     let mut next = || {
         *below += LINE;
         *below - 4.0
@@ -151,7 +151,7 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
     let heading = row.heading.as_deref().map(|heading| lines(heading, room)).unwrap_or_default();
     let labels = lines(&row.label, room);
     let figures = lines(&row.figure, room);
-    // On one line where there is room for both.
+    // On one line if there is room for both.
     let last = labels.last().map_or(0.0, |label| width(label));
     let together =
         !labels.is_empty() && figures.len() == 1 && last + width(&figures[0]) + 2.0 * COLUMN < room;
@@ -186,10 +186,10 @@ fn draw_row(row: &Row, axis: &Placed, below: &mut f64) -> Markup {
 }
 
 /// The interval and the value.
-fn mark(row: &Row, axis: &Placed, y: f64) -> Markup {
+fn mark(row: &ForestRow, axis: &Placed, y: f64) -> Markup {
     let end = |(at, inside): (f64, bool), towards: f64| {
         let (x, top, low) = (px(at), px(y - 4.0), px(y + 4.0));
-        // A cap, or an arrow where it goes on.
+        // A cap, or an arrow if it extends further.
         match inside {
             true => format!("M{x} {top}v8"),
             false => format!("M{tail} {top}L{x} {}L{tail} {low}", px(y), tail = px(at - towards)),
@@ -205,32 +205,32 @@ fn mark(row: &Row, axis: &Placed, y: f64) -> Markup {
     }
 }
 
-/// A text in lines that fit, broken at spaces where there are any.
+/// A text in lines that fit, broken at spaces if possible.
 fn lines(text: &str, room: f64) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut result: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in plain(text).split_inclusive(' ') {
         if !line.is_empty() && width(line.trim_end()) + width(word.trim_end()) > room {
-            found.push(std::mem::take(&mut line));
+            result.push(std::mem::take(&mut line));
         }
         for letter in word.chars() {
             if width(&line) + float(letter.width().unwrap_or(1)) * COLUMN > room && letter != ' ' {
-                found.push(std::mem::take(&mut line));
+                result.push(std::mem::take(&mut line));
             }
             line.push(letter);
         }
     }
-    found.push(line);
-    let mut found: Vec<String> = found.into_iter().map(|line| line.trim().to_owned()).collect();
-    found.retain(|line| !line.is_empty());
-    if found.len() > MAX_LINES {
-        found.truncate(MAX_LINES);
-        if let Some(last) = found.last_mut() {
+    result.push(line);
+    let mut result: Vec<String> = result.into_iter().map(|line| line.trim().to_owned()).collect();
+    result.retain(|line| !line.is_empty());
+    if result.len() > MAX_LINES {
+        result.truncate(MAX_LINES);
+        if let Some(last) = result.last_mut() {
             last.pop();
             last.push('…');
         }
     }
-    found
+    result
 }
 
 #[cfg(test)]
@@ -238,9 +238,9 @@ mod tests {
     use super::{super::PICTURES, *};
     use proptest::prelude::*;
 
-    fn row(label: &str, value: f64, interval: Option<(f64, f64)>) -> Row {
+    fn row(label: &str, value: f64, interval: Option<(f64, f64)>) -> ForestRow {
         let figure = format!("{}×", crate::numbers::plain(value));
-        Row {
+        ForestRow {
             heading: None,
             arms: vec![0, 1],
             label: label.into(),
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    fn ratios(rows: Vec<Row>) -> Forest {
+    fn ratios(rows: Vec<ForestRow>) -> Forest {
         Forest {
             finding: "xfs leads".into(),
             axis: "ratio of throughput".into(),
@@ -286,7 +286,7 @@ mod tests {
             let words =
                 words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
             let place = |name| of(head, name).parse::<f64>().expect("a number");
-            // Those of the axis are in a group without a class of their own, and the style sheet ends a figure where it is placed.
+            // Those of the axis are in a group without a class, and the style sheet ends a figure at its position.
             let anchor = match head.contains("class=").then(|| of(head, "class")).as_deref() {
                 None => "middle",
                 Some("figure") => "end",

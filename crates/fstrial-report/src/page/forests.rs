@@ -1,11 +1,11 @@
-//! Values one below the other: the ratios of a trial, the rates of a workload's arms and what they cost, the ratios of
+//! Values one below the other: the ratios of a trial, the rates of a workload's arms and their costs, the ratios of
 //! several trials.
 
 use super::{
     TrialPage,
     axis::Words,
     data::{CellData, ContrastData, SectionData, TrialData},
-    forest::{self, Forest, Row, Scale},
+    forest::{self, Forest, ForestRow, Scale},
 };
 use crate::numbers;
 use fstrial_model::unit;
@@ -49,11 +49,12 @@ pub(super) fn rates(trial: &TrialData, section: &SectionData, id: &str) -> Optio
         scale: Scale::Linear(figures_of(section), round_in(&section.unit, most(&rows))),
         rows,
     };
-    let about = "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.";
+    let about = "The typical value of each arm over its rounds with its 95 % interval; for fewer than six runs, \
+         their range.";
     (!drawing.rows.is_empty()).then(|| figure(id, section.what(), about, &drawing, left_out))
 }
 
-/// What an operation costs each arm: a number of each cell.
+/// Cost of an operation on each arm: a number of each cell.
 pub(super) fn costs(
     trial: &TrialData,
     section: &SectionData,
@@ -72,20 +73,20 @@ pub(super) fn costs(
     (!drawing.rows.is_empty()).then(|| figure(id, title, about, &drawing, left_out))
 }
 
-/// A row for each cell whose number is known, by level; and how many more there are.
+/// A row for each cell with a known number, by level; and the number of omitted ones.
 fn cell_rows(
     trial: &TrialData,
     section: &SectionData,
     known: Known<'_>,
     words: &dyn Fn(f64) -> String,
     unit: &str,
-) -> (Vec<Row>, usize) {
+) -> (Vec<ForestRow>, usize) {
     let mut rows = Vec::new();
     let mut before = None;
     let mut cells = section.cells.iter().filter_map(|cell| Some((cell, known(cell)?)));
     for (cell, (value, interval)) in cells.by_ref().take(MOST_ROWS) {
         let is_first = before.replace(cell.threads) != Some(cell.threads);
-        rows.push(Row {
+        rows.push(ForestRow {
             heading: (is_first && section.levels.len() > 1).then(|| threads_in_words(cell.threads)),
             arms: vec![cell.arm],
             label: trial.arms[cell.arm].clone(),
@@ -111,20 +112,20 @@ pub(super) fn figures_of(section: &SectionData) -> Words {
     Rc::new(move |value| numbers::figure(value, &unit))
 }
 
-/// The first rows in words, for those who do not see them.
-fn first_rows(rows: &[Row]) -> String {
-    let words = |row: &Row| {
+/// The first rows as text, for those who do not see them.
+fn first_rows(rows: &[ForestRow]) -> String {
+    let words = |row: &ForestRow| {
         let heading = row.heading.as_ref().map_or_else(String::new, |heading| format!("{heading}: "));
         format!("{heading}{} {}", row.label, row.figure)
     };
     rows.iter().take(3).map(words).collect::<Vec<_>>().join("; ")
 }
 
-fn most(rows: &[Row]) -> f64 {
+fn most(rows: &[ForestRow]) -> f64 {
     rows.iter().map(|row| row.value).fold(0.0, f64::max)
 }
 
-/// What numbers up to `most` of a unit are round in, as figures of it are written.
+/// Unit in which tick labels up to `most` are round, in the display form of its figures.
 pub(super) fn round_in(unit: &str, most: f64) -> f64 {
     match unit {
         unit::BYTES | unit::BYTES_PER_FILE => {
@@ -136,7 +137,7 @@ pub(super) fn round_in(unit: &str, most: f64) -> f64 {
     }
 }
 
-/// Who is best with the most threads, in words.
+/// The best with the most threads, as text.
 fn best_at_last_level(trial: &TrialData, section: &SectionData) -> Option<String> {
     let level = *section.levels.last()?;
     let (arm, rate) = best_at(section, level)?;
@@ -151,12 +152,12 @@ fn best_at(section: &SectionData, level: u16) -> Option<(usize, f64)> {
     rated.max_by(|x, y| if section.less_is_better { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) })
 }
 
-/// Whether one of two arms is the best at their level.
+/// True if one of two arms is the best at their level.
 pub(super) fn has_best(section: &SectionData, contrast: &ContrastData) -> bool {
     best_at(section, contrast.threads).is_some_and(|(arm, _)| [contrast.a, contrast.b].contains(&arm))
 }
 
-/// The ratios of throughput in some workloads; those that say most, where there are too many.
+/// The ratios of throughput in some workloads; the most informative, if there are too many.
 pub(super) fn ratios<'a>(
     trial: &TrialData,
     sections: &[&'a SectionData],
@@ -165,7 +166,7 @@ pub(super) fn ratios<'a>(
 ) -> Option<Markup> {
     let of = |section: &&'a SectionData| {
         let section = *section;
-        told(section).into_iter().map(move |contrast| (section, contrast))
+        reported(section).into_iter().map(move |contrast| (section, contrast))
     };
     let all: Vec<(&SectionData, &ContrastData)> = sections.iter().flat_map(of).collect();
     let known = sections.iter().map(|section| known_of(section).count()).sum::<usize>();
@@ -184,7 +185,7 @@ pub(super) fn ratios<'a>(
             vec![contrast.a, contrast.b],
         ))
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<ForestRow> = rows.collect();
     let drawing = Forest {
         finding: format!("Ratios. {}", first_rows(&rows)),
         axis: "ratio, logarithmic".into(),
@@ -198,18 +199,18 @@ pub(super) fn ratios<'a>(
     (known > 0).then(|| titled(id, &title, about, &drawing, known - drawing.rows.len()))
 }
 
-/// Whether the ratios of all these workloads fit into one picture.
+/// True if the ratios of all these workloads fit into one picture.
 pub(super) fn fit_together(sections: &[SectionData]) -> bool {
     sections.iter().map(|section| known_of(section).count()).sum::<usize>() <= MOST_ROWS
 }
 
-/// Those whose ratio is known.
+/// Those with a known ratio.
 pub(super) fn known_of(section: &SectionData) -> impl Iterator<Item = &ContrastData> {
     section.contrasts.iter().filter(|contrast| contrast.ratio.is_some())
 }
 
-/// The ratios of a workload by level; of very many those with the best arm of their level, which say most.
-pub(super) fn told(section: &SectionData) -> Vec<&ContrastData> {
+/// The ratios of a workload by level; of very many those with the best arm of their level, the most informative.
+pub(super) fn reported(section: &SectionData) -> Vec<&ContrastData> {
     let mut all: Vec<&ContrastData> = known_of(section).collect();
     if all.len() > MOST_ROWS {
         all.retain(|contrast| has_best(section, contrast));
@@ -227,7 +228,7 @@ pub(super) fn band(practical: f64) -> (f64, f64) {
     (1.0 / (1.0 + practical), 1.0 + practical)
 }
 
-/// What is known of two arms at a level in a trial.
+/// Result of two arms at a level in a trial.
 pub(super) struct Judged {
     ratio: f64,
     interval: Option<(f64, f64)>,
@@ -258,16 +259,22 @@ impl Judged {
             Outcome::Faster => "faster",
             Outcome::Slower => "slower",
             Outcome::Equivalent => "equivalent",
-            Outcome::CannotTell => "cannot tell here",
+            Outcome::Insensitive => "insensitive",
             Outcome::Undecided => "undecided",
             Outcome::Failed => "failed",
-            Outcome::Cannot => "cannot",
+            Outcome::Unsupported => "unsupported",
         };
         format!("{}{}, {verdict}", numbers::ratio(self.ratio), interval.unwrap_or_default())
     }
 
-    fn row(&self, heading: Option<String>, label: String, less_is_better: bool, arms: Vec<usize>) -> Row {
-        Row {
+    fn row(
+        &self,
+        heading: Option<String>,
+        label: String,
+        less_is_better: bool,
+        arms: Vec<usize>,
+    ) -> ForestRow {
+        ForestRow {
             heading,
             arms,
             label,
@@ -282,29 +289,29 @@ impl Judged {
 /// Two arms at a level that are compared in some trial: level, names.
 pub(super) type Pair = (u16, String, String);
 
-/// What is compared in a workload of several trials, by level.
+/// The pairs compared in a workload of several trials, by level.
 pub(super) fn pairs(trials: &[TrialPage], title: &str) -> Vec<Pair> {
-    let mut found: Vec<Pair> = Vec::new();
+    let mut result: Vec<Pair> = Vec::new();
     for trial in trials.iter().map(|trial| &trial.data) {
         for contrast in section_of(trial, title).into_iter().flat_map(|section| &section.contrasts) {
             let (a, b) = (&trial.arms[contrast.a], &trial.arms[contrast.b]);
             let is_same = |(threads, x, y): &Pair| {
                 *threads == contrast.threads && ((x == a && y == b) || (x == b && y == a))
             };
-            if !found.iter().any(is_same) {
-                found.push((contrast.threads, a.clone(), b.clone()));
+            if !result.iter().any(is_same) {
+                result.push((contrast.threads, a.clone(), b.clone()));
             }
         }
     }
-    found.sort_by_key(|(threads, ..)| *threads);
-    found
+    result.sort_by_key(|(threads, ..)| *threads);
+    result
 }
 
 fn section_of<'a>(trial: &'a TrialData, title: &str) -> Option<&'a SectionData> {
     trial.sections.iter().find(|section| section.title == title)
 }
 
-/// What a trial knows of a pair.
+/// A trial's result for a pair.
 pub(super) fn known(trial: &TrialPage, title: &str, (threads, a, b): &Pair) -> Option<Judged> {
     let trial = &trial.data;
     let contrasts = section_of(trial, title)?.contrasts.iter();
@@ -325,7 +332,7 @@ pub(super) fn known(trial: &TrialPage, title: &str, (threads, a, b): &Pair) -> O
 pub(super) fn across(trials: &[TrialPage], titles: &[String], title: &str, id: &str) -> Option<Markup> {
     let less =
         section_of(&trials.iter().find(|trial| section_of(&trial.data, title).is_some())?.data, title)?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ForestRow> = Vec::new();
     let mut all = 0;
     for of in pairs(trials, title) {
         let mut heading = Some(format!("{} / {}, {}", of.1, of.2, threads_in_words(of.0)));

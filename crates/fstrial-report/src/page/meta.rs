@@ -9,30 +9,30 @@ use maud::{Markup, html};
 
 /// Hosts up to which each has a row in the picture.
 const DRAWN: usize = 50;
-/// Hosts that are drawn at each end where there are more.
+/// Hosts drawn at each end if there are more.
 const ENDS: usize = 15;
 
-pub fn page(found: &MetaDocument) -> String {
-    let title = format!("{} of {}", counted(found.trials, "trial"), counted(found.hosts, "host"));
+pub fn page(result: &MetaDocument) -> String {
+    let title = format!("{} of {}", counted(result.trials, "trial"), counted(result.hosts, "host"));
     let body = html! {
         header.top {
             h1 { (title) }
             div.answer {
-                @for claim in &found.claims { p { (claim.line()) } }
-                @if found.claims.is_empty() { @for question in &found.questions { p { (meta::title(question)) ": " (meta::answer(question)) } } }
+                @for claim in &result.claims { p { (claim.line()) } }
+                @if result.claims.is_empty() { @for question in &result.questions { p { (meta::title(question)) ": " (meta::answer(question)) } } }
             }
             p.sure {
-                "Each host ran all arms by turns, so its ratio holds there. What they say together is about hosts like these: the mean \
-                 ratio, the spread between hosts, and the range in which the next host is expected."
+                "Each host alternated all arms, so its ratio is valid there. Pooled, they speak for similar hosts: the \
+                 mean ratio, the spread between hosts, and the range expected for the next host."
             }
-            (list(&found.warnings))
+            (list(&result.warnings))
         }
-        @for question in &found.questions { (section(question)) }
-        @if !found.left_out.is_empty() {
+        @for question in &result.questions { (section(question)) }
+        @if !result.left_out.is_empty() {
             section.trial {
                 h2 { "Left out" }
                 ul {
-                    @for (reason, what) in &found.left_out {
+                    @for (reason, what) in &result.left_out {
                         li { (reason) ": " (numbers::first_of(what, 20)) }
                     }
                 }
@@ -84,17 +84,17 @@ fn picture(question: &QuestionReport) -> forest::Forest {
     let band = question.practical_percent / 100.0;
     let hosts = &question.hosts;
     let of_host = |host: &HostReport| mark(&host.host.name, host.ratio, host.interval, false);
-    let mut rows: Vec<forest::Row> = if hosts.len() <= DRAWN {
+    let mut rows: Vec<forest::ForestRow> = if hosts.len() <= DRAWN {
         hosts.iter().map(of_host).collect()
     } else {
-        let mut ends: Vec<forest::Row> =
+        let mut ends: Vec<forest::ForestRow> =
             hosts[..ENDS].iter().chain(&hosts[hosts.len() - ENDS..]).map(of_host).collect();
         ends[ENDS].heading = Some(format!("… {} hosts between", hosts.len() - 2 * ENDS));
         ends
     };
     let pooled = &question.pooled;
     if let (Some(mean), Some(next)) = (pooled.interval, pooled.prediction) {
-        rows.push(forest::Row {
+        rows.push(forest::ForestRow {
             heading: Some("together".into()),
             ..mark("all hosts", pooled.ratio, mean, true)
         });
@@ -111,8 +111,8 @@ fn picture(question: &QuestionReport) -> forest::Forest {
     }
 }
 
-fn mark(name: &str, value: f64, interval: (f64, f64), is_sure: bool) -> forest::Row {
-    forest::Row {
+fn mark(name: &str, value: f64, interval: (f64, f64), is_sure: bool) -> forest::ForestRow {
+    forest::ForestRow {
         heading: None,
         arms: Vec::new(),
         label: name.to_owned(),

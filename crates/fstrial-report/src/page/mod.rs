@@ -1,9 +1,9 @@
-//! The page one hands to a colleague: a self-contained HTML file that says who won, by how much, how sure that is and
-//! what to distrust.
+//! The page to share with a colleague: a self-contained HTML file with the winner, the margin, the confidence and the
+//! caveats.
 //!
 //! Everything on it is HTML and SVG (see `forest` and `chart`) that needs no script; arms and levels are chosen by the
-//! style sheet. A short script tells the value under the pointer and saves pictures as SVG and CSV. Nothing is asked of
-//! any other place: the content security policy allows no request, and of scripts only that one, by its hash.
+//! style sheet. A short script shows the value under the pointer and saves pictures as SVG and CSV. Nothing is fetched
+//! from elsewhere: the content security policy allows no request, and of scripts only that one, by its hash.
 
 mod answer;
 mod axis;
@@ -30,31 +30,31 @@ use sha2::{Digest, Sha256};
 pub const PICTURES: &str = include_str!("picture.css");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Levels and arms that can be chosen. What is beyond them is always shown.
+/// Selectable levels and arms. Those beyond are always shown.
 const CHOICES: usize = 40;
 
 /// A trial as it is shown on a page.
 pub struct TrialPage {
     data: TrialData,
-    told: trial::Shown,
+    reported: trial::Shown,
 }
 
 impl TrialPage {
-    /// Takes what a page shows of a trial.
-    pub fn of(told: JudgedTrial<'_>) -> Self {
-        let data = collect::of_trial(&told);
-        Self { data, told: trial::Shown::of(told) }
+    /// Takes a page's data from a trial.
+    pub fn of(reported: JudgedTrial<'_>) -> Self {
+        let data = collect::of_trial(&reported);
+        Self { data, reported: trial::Shown::of(reported) }
     }
 
-    /// What the trial is called, or what it compares where it has no name.
+    /// Name of the trial, or its comparison if it has no name.
     fn title(&self) -> String {
-        self.told.title()
+        self.reported.title()
     }
 }
 
 /// A page of one trial, or of several: then their common arms are shown side by side before each of them.
 pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
-    trials.iter_mut().enumerate().for_each(|(place, trial)| trial.told.place(place));
+    trials.iter_mut().enumerate().for_each(|(place, trial)| trial.reported.place(place));
     let several = trials.len() > 1;
     let title = match trials.as_slice() {
         [one] => one.title(),
@@ -106,7 +106,7 @@ fn document(title: &str, body: &Markup) -> String {
         .fold(page.into_string(), |page, name| page.replace(&format!("\"></{name}>"), "\"/>"))
 }
 
-/// Without comments and what only indents.
+/// Without comments and indentation.
 fn compact(text: &'static str) -> String {
     let ends = |part: &'static str| part.split_once("*/").map_or(part, |(_, after)| after);
     let code: String = text.split("/*").map(ends).collect();
@@ -126,7 +126,7 @@ fn choices(body: &Markup) -> String {
     (0..CHOICES).filter(is_there).map(rule).collect()
 }
 
-/// No request to anywhere, and no script but the one that is in the file.
+/// No request to anywhere, and no script but that in the file.
 pub fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(compact(SCRIPT)));
     format!(

@@ -1,9 +1,9 @@
-//! The pictures of a workload: which there are, and what each shows.
+//! The pictures of a workload: their list, and the content of each.
 
 use super::{
     CHOICES,
     axis::{self, Axis, Scale},
-    chart::{self, Chart, Series, Side},
+    chart::{self, Chart, ChartAxis, Series},
     data::{CellData, ContrastData, CourseData, SectionData, TrialData},
     forests, svg,
 };
@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 /// Ranges of more arms than this hide each other.
 const MOST_RANGES: usize = 5;
-/// Comparisons whose course is drawn, for a level.
+/// Comparisons drawn with their course, for a level.
 const MOST_COURSES: usize = 6;
-/// Numbers of threads from which on a curve over them says more than a list.
+/// Numbers of threads from which on a curve over them is better than a list.
 const A_CURVE: usize = 3;
 
 /// The pictures of a section that there is something to draw on. `anchor`: the name of its place on the page.
@@ -50,23 +50,23 @@ pub(super) fn of(data: &TrialData, section: &SectionData, anchor: &str) -> Marku
     }
 }
 
-/// The ratios of all workloads, where one picture holds them.
+/// The ratios of all workloads, if one picture holds them.
 pub(super) fn ratios(data: &TrialData, id: &str) -> Option<Markup> {
     let sections: Vec<&SectionData> = data.sections.iter().collect();
     forests::fit_together(&data.sections).then(|| forests::ratios(data, &sections, id, true)).flatten()
 }
 
-/// A title, and what is seen.
+/// A title, and a description.
 type Words = (&'static str, &'static str);
 
 const THREADS: Words = (
     "Against threads",
-    "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
+    "The typical value of each arm over its rounds with its 95 % interval; for fewer than six runs, their range.",
 );
 const THREADS_AND_SOURCE: Words = (
     "Against threads",
-    "What is typical of each arm over its rounds with its 95 % interval; of fewer than six runs, their range. Pale: the curves of the \
-     source, all multiplied by one number to lie at the same height.",
+    "The typical value of each arm over its rounds with its 95 % interval; for fewer than six runs, their range. Pale: \
+     the curves of the source, all multiplied by one number to be at the same height.",
 );
 const LATENCY_THREADS: Words = (
     "Latency against threads",
@@ -74,9 +74,10 @@ const LATENCY_THREADS: Words = (
 );
 const COURSE: Words = (
     "How the decision was made",
-    "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the shade its \
-     interval. Once it lies clearly on one side of 1, or inside the grey band of differences that do not matter, it is \
-     decided; among many comparisons it must be clearer than that. A shade wider than the picture is cut.",
+    "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far \
+         and the shade its interval. Once the shade is clearly on one side of 1, or inside the grey band \
+         of negligible differences, the comparison is decided; among many comparisons it must be clearer \
+         than that. A shade wider than the picture is cut.",
 );
 
 type Cost = (
@@ -86,7 +87,7 @@ type Cost = (
     fn(f64) -> String,
 );
 
-/// What an operation costs.
+/// Cost of an operation.
 const COSTS: [Cost; 3] = [
     (
         "cpu",
@@ -101,8 +102,8 @@ const COSTS: [Cost; 3] = [
     (
         "device",
         (
-            "Bytes to the device for each byte asked",
-            "What was written to the device in the measured time: journal, metadata and copies included.",
+            "Bytes to the device per byte requested",
+            "Bytes written to the device in the measured time, journal, metadata and copies included.",
             "",
         ),
         |cell| Some(cell.device_bytes? / cell.asked_bytes?),
@@ -112,7 +113,7 @@ const COSTS: [Cost; 3] = [
         "space",
         (
             "Space used",
-            "Size of the device less what was left after a run: data and the filesystem's own.",
+            "Size of the device less the free space after a run: data and the filesystem's metadata.",
             unit::BYTES,
         ),
         |cell| cell.space_used_bytes,
@@ -136,7 +137,7 @@ const BY_LEVEL: [(&str, Words, Draw); 3] = [
     (
         "series",
         (
-            "In the course of a run",
+            "Within a run",
             "Operations a second from the start of the warm-up (shaded) on: the median round; of up to five arms the range of all \
              rounds, too.",
         ),
@@ -180,7 +181,7 @@ fn drawing(level: Level, pair: Option<(&ContrastData, &str)>, drawn: &Chart) -> 
     }
 }
 
-/// Which number of threads is shown, where there are several. The style sheet does the rest.
+/// Selection of the number of threads, if there are several. The style sheet does the rest.
 fn levels(section: &SectionData, name: &str) -> Markup {
     let last = section.levels.len().saturating_sub(1);
     html! {
@@ -203,8 +204,8 @@ fn cells_at(section: &SectionData, level: u16) -> impl Iterator<Item = &CellData
     section.cells.iter().filter(move |cell| cell.threads == level)
 }
 
-fn side(axis: Axis, name: impl Into<String>) -> Side {
-    Side { axis, name: name.into() }
+fn side(axis: Axis, name: impl Into<String>) -> ChartAxis {
+    ChartAxis { axis, name: name.into() }
 }
 
 /// The rates of a workload on an axis.
@@ -213,14 +214,14 @@ fn rate_side(
     values: impl Iterator<Item = f64>,
     from_zero: bool,
     words: axis::Words,
-) -> Side {
+) -> ChartAxis {
     let values: Vec<f64> = values.collect();
     let unit = forests::round_in(&section.unit, values.iter().copied().fold(0.0, f64::max));
     let axis = Axis::around(values.into_iter(), Scale::Linear, from_zero, words);
     side(axis.round_in(unit), forests::axis_of(section))
 }
 
-/// Writes figures without rounding: runs may lie within a few per cent of each other.
+/// Writes figures without rounding: runs may be within a few per cent of each other.
 fn whole_figures_of(section: &SectionData) -> axis::Words {
     let plain = |value: f64| match value.abs() >= 1000.0 {
         true => numbers::thousands(&format!("{:.0}", value.max(0.0))),
@@ -233,17 +234,17 @@ fn whole_figures_of(section: &SectionData) -> axis::Words {
     }
 }
 
-fn latency_side(values: impl Iterator<Item = f64>) -> Side {
+fn latency_side(values: impl Iterator<Item = f64>) -> ChartAxis {
     side(Axis::around(values, Scale::Log, false, Rc::new(numbers::nanos)), "latency")
 }
 
-/// A chart of what was drawn; none without points.
+/// A chart of the drawn series; none without points.
 fn chart(
     section: &SectionData,
     what: &str,
     unit: &str,
-    x: Side,
-    y: Side,
+    x: ChartAxis,
+    y: ChartAxis,
     series: Vec<Series>,
 ) -> Option<Chart> {
     let finding = format!("{what} in {}; the CSV has the numbers", section.title);
@@ -374,7 +375,7 @@ fn in_a_run(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart
         cells.iter().flat_map(|(_, course)| if has_ranges { &course.high } else { &course.typical });
     let length = cells.iter().map(|(_, course)| course.step_seconds * svg::float(course.typical.len()));
     let seconds = Axis::new(Scale::Linear, (0.0, length.fold(0.0, f64::max)), Rc::new(numbers::plain));
-    // Rates of windows are operations, whatever the unit of the workload is.
+    // Rates of windows are operations, regardless of the unit of the workload.
     let rates = Axis::around(highest.copied(), Scale::Linear, true, Rc::new(numbers::rate));
     let drawn = chart(
         section,
@@ -403,7 +404,7 @@ fn runs(data: &TrialData, section: &SectionData, level: u16) -> Option<Chart> {
     chart(section, &at_level("Every run", level), &section.unit, x, y, series)
 }
 
-fn round_side(rounds: impl Iterator<Item = f64>) -> Side {
+fn round_side(rounds: impl Iterator<Item = f64>) -> ChartAxis {
     let rounds: Vec<f64> = rounds.collect();
     let last = rounds.iter().copied().fold(1.0, f64::max);
     let step =
@@ -414,7 +415,7 @@ fn round_side(rounds: impl Iterator<Item = f64>) -> Side {
     side(axis.marked(marked.collect()), "round")
 }
 
-/// How the comparisons with the best arm went: they say most.
+/// Course of the comparisons with the best arm: the most informative.
 fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
     let mut drawings = Vec::new();
     let mut left_out = 0;
@@ -438,7 +439,7 @@ fn courses(data: &TrialData, section: &SectionData, id: &str) -> Markup {
                 div.grid {
                     @for (level, contrast, drawn) in &drawings { (drawing(*level, Some((contrast, &title(contrast))), drawn)) }
                 }
-                @if left_out > 0 { p.note { (left_out) " more comparisons are not drawn: those with the best arm say most." } }
+                @if left_out > 0 { p.note { (left_out) " more comparisons are not drawn: those with the best arm are the most informative." } }
             }
         }
     }
@@ -457,7 +458,7 @@ fn course(
     let pairs = points(&of.pairs);
     let range = rounds().zip(&of.interval).filter_map(|(round, ends)| Some((round, (*ends)?.0, (*ends)?.1)));
     let range: Vec<(f64, f64, f64)> = range.filter(|(_, low, high)| *low > 0.0 && high.is_finite()).collect();
-    // What it comes to is the interval of the verdict, not that of the last round.
+    // The final interval is that of the verdict, not that of the last round.
     let last = contrast.ratio.zip(rounds().next_back()).map(|(ratio, round)| (round, ratio));
     let (low, high) = forests::band(data.practical);
     let so_far = points(&of.ratio);
@@ -490,7 +491,7 @@ fn course(
     Some(Chart { band: Some((low, high)), ..drawn })
 }
 
-/// How long the steps around a run took.
+/// Duration of the steps around a run.
 fn stages(data: &TrialData, section: &SectionData) -> Markup {
     let level = section.levels.last().copied().unwrap_or_default();
     let cells: Vec<&CellData> = cells_at(section, level).filter(|cell| !cell.stages.is_empty()).collect();

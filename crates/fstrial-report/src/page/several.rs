@@ -1,11 +1,11 @@
-//! Several trials on one page: what their common arms did in each of them, side by side.
+//! Several trials on one page: the results of their common arms in each of them, side by side.
 
 use super::{TrialPage, data::SectionData, forests};
 use crate::{numbers, summary::listed};
 use fstrial_run::plan::threads_in_words;
 use maud::{Markup, html};
 
-/// What the page is, in words.
+/// Description of the page.
 pub(super) fn answer(trials: &[TrialPage]) -> Markup {
     let varying = varying(trials);
     html! {
@@ -17,8 +17,9 @@ pub(super) fn answer(trials: &[TrialPage]) -> Markup {
             }
         }
         p.sure {
-            "Inside a trial arms were measured by turns, so their ratios hold. Between trials nothing was: what differs there may \
-             also come from the day, the neighbours or the state of the device. So there are no verdicts between trials."
+            "Within a trial arms alternated, so their ratios are valid. Trials were not interleaved \
+                 with each other: their differences may also come from the day, the neighbours or the \
+                 state of the device. So there are no verdicts between trials."
         }
     }
 }
@@ -27,30 +28,34 @@ fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
     let differs = |of: &dyn Fn(&TrialPage) -> String| trials.iter().any(|trial| of(trial) != of(&trials[0]));
     let environment: [(&'static str, bool); 9] = [
         (
-            "what their arms are",
+            "the list of arms",
             differs(&|trial| {
-                let arms =
-                    trial.told.document.arms.iter().map(|arm| format!("{}={};", arm.name, arm.configuration));
+                let arms = trial
+                    .reported
+                    .document
+                    .arms
+                    .iter()
+                    .map(|arm| format!("{}={};", arm.name, arm.configuration));
                 arms.collect()
             }),
         ),
         (
-            "what their workloads are",
+            "the list of workloads",
             differs(&|trial| {
-                let document = &trial.told.document;
+                let document = &trial.reported.document;
                 document.trial.split_once("[[workload]]").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
             }),
         ),
-        ("host", differs(&|trial| trial.told.document.of_machines(|there| &there.host))),
+        ("host", differs(&|trial| trial.reported.document.of_machines(|there| &there.host))),
         (
             "memory",
-            differs(&|trial| trial.told.document.machines().map(|there| there.memory.human()).collect()),
+            differs(&|trial| trial.reported.document.machines().map(|there| there.memory.human()).collect()),
         ),
-        ("device", differs(&|trial| trial.told.document.of_machines(|there| &there.device))),
-        ("kernel", differs(&|trial| trial.told.document.of_machines(|there| &there.kernel))),
-        ("machine", differs(&|trial| trial.told.document.of_machines(|there| &there.processor))),
-        ("version of fstrial", differs(&|trial| trial.told.document.of_machines(|there| &there.fstrial))),
-        ("date", differs(&|trial| trial.told.day().to_owned())),
+        ("device", differs(&|trial| trial.reported.document.of_machines(|there| &there.device))),
+        ("kernel", differs(&|trial| trial.reported.document.of_machines(|there| &there.kernel))),
+        ("machine", differs(&|trial| trial.reported.document.of_machines(|there| &there.processor))),
+        ("version of fstrial", differs(&|trial| trial.reported.document.of_machines(|there| &there.fstrial))),
+        ("date", differs(&|trial| trial.reported.day().to_owned())),
     ];
     environment.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
 }
@@ -61,28 +66,28 @@ pub(super) fn contents(trials: &[TrialPage]) -> Markup {
         nav.toc aria-label="Trials" {
             ul {
                 @for trial in trials {
-                    li { a href={ "#" (trial.told.anchor("trial")) } { (name(trial)) } }
+                    li { a href={ "#" (trial.reported.anchor("trial")) } { (name(trial)) } }
                 }
             }
         }
     }
 }
 
-/// What a trial is called among others.
+/// A trial's name among others.
 fn name(trial: &TrialPage) -> String {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     let id = shown.document.trial_id.map_or_else(String::new, |id| format!("{id}: "));
     format!("{id}{}, {}", shown.title(), shown.day())
 }
 
-/// What heads the column of each trial: its number, its device, and what else tells it from the others.
+/// The heading of each trial's column: its number, its device, and its distinguishing properties.
 fn titles(trials: &[TrialPage]) -> Vec<String> {
     let device = |trial: &TrialPage| trial.data.device.clone();
     let others: [&dyn Fn(&TrialPage) -> String; 4] = [
         &|trial| trial.data.name.clone(),
         &|trial| format!("Linux {}", trial.data.kernel),
-        &|trial| trial.told.document.of_machines(|there| &there.host),
-        &|trial| trial.told.document.machines().map(|there| there.memory.human()).collect(),
+        &|trial| trial.reported.document.of_machines(|there| &there.host),
+        &|trial| trial.reported.document.machines().map(|there| there.memory.human()).collect(),
     ];
     let differing: Vec<_> =
         others.into_iter().filter(|of| trials.iter().any(|trial| of(trial) != of(&trials[0]))).collect();
@@ -91,7 +96,7 @@ fn titles(trials: &[TrialPage]) -> Vec<String> {
         let mut parts = vec![trial.data.id.map_or_else(String::new, |id| format!("#{id}")), device(trial)];
         parts.extend(differing.iter().map(|of| of(trial)));
         if alike {
-            parts.push(trial.told.day().to_owned());
+            parts.push(trial.reported.day().to_owned());
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
@@ -126,12 +131,10 @@ fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     }
 }
 
-/// The workload where it is first.
+/// The workload at its first place.
 fn measured<'a>(trials: &'a [TrialPage], title: &str) -> &'a SectionData {
     let all = trials.iter().flat_map(|trial| &trial.data.sections);
-    all.into_iter()
-        .find(|section| section.title == title)
-        .expect("what trials have in common is in one of them")
+    all.into_iter().find(|section| section.title == title).expect("a common contrast is in one of the trials")
 }
 
 /// The heads of a table with a column for each trial.
@@ -165,31 +168,31 @@ pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
     }
 }
 
-/// The workloads that at least two trials have, each where it is first: trial, place in it, title.
+/// The workloads that at least two trials have, each at its first place: trial, index in it, title.
 fn common(trials: &[TrialPage]) -> Vec<(usize, usize, &str)> {
-    let mut found: Vec<(usize, usize, &str)> = Vec::new();
+    let mut result: Vec<(usize, usize, &str)> = Vec::new();
     for (place, trial) in trials.iter().enumerate() {
         for (index, section) in trial.data.sections.iter().enumerate() {
             let title = section.title.as_str();
             let has = |other: &&TrialPage| other.data.sections.iter().any(|of| of.title == title);
-            let is_new = !found.iter().any(|(.., known)| *known == title);
+            let is_new = !result.iter().any(|(.., known)| *known == title);
             if is_new && trials.iter().filter(has).count() > 1 {
-                found.push((place, index, title));
+                result.push((place, index, title));
             }
         }
     }
-    found
+    result
 }
 
 /// The rates of a workload: a row for each arm and level, a column for each trial.
 fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     let mut rows: Vec<(u16, &str)> = Vec::new();
     let of_title = |trial: &'_ TrialPage| {
-        trial.told.document.workloads.iter().position(|workload| workload.title() == title)
+        trial.reported.document.workloads.iter().position(|workload| workload.title() == title)
     };
     for trial in trials {
         let Some(at) = of_title(trial) else { continue };
-        for cell in &trial.told.document.workloads[at].cells {
+        for cell in &trial.reported.document.workloads[at].cells {
             if !rows.contains(&(cell.threads, &cell.arm)) {
                 rows.push((cell.threads, &cell.arm));
             }
@@ -197,7 +200,7 @@ fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     }
     rows.sort_by_key(|(threads, _)| *threads);
     let figure = |trial: &TrialPage, threads: u16, arm: &str| {
-        let workload = &trial.told.document.workloads[of_title(trial)?];
+        let workload = &trial.reported.document.workloads[of_title(trial)?];
         let cell = workload.cells.iter().find(|cell| cell.threads == threads && cell.arm == arm)?;
         let figure = |value: f64| numbers::figure(value, &workload.unit);
         Some(numbers::with_interval(cell.rate?, cell.rate_interval, figure))

@@ -1,10 +1,10 @@
-//! What all pictures share: their size, their coordinates, their texts.
+//! Common properties of all pictures: their size, their coordinates, their texts.
 
 use crate::text::plain;
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
-/// Width of a drawing in units of its own: the style sheet scales it to the page. On a phone its letters must still be read.
+/// Width of a drawing in its units: the style sheet scales it to the page. Its letters must stay legible on a phone.
 pub(crate) const WIDTH: f64 = 440.0;
 /// Height of a line of text.
 pub(super) const LINE: f64 = 17.0;
@@ -18,7 +18,7 @@ pub(super) fn px(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
-/// A line of text. `class` where it is not that of its group.
+/// A line of text. `class` if it is not that of its group.
 pub(super) fn text(class: Option<&str>, x: f64, y: f64, words: &str) -> Markup {
     html! { text class=[class] x=(px(x)) y=(px(y)) { (plain(words)) } }
 }
@@ -28,7 +28,7 @@ pub(super) fn width(text: &str) -> f64 {
     float(text.width()) * COLUMN
 }
 
-/// A count of what is on a page.
+/// A count of items on a page.
 #[expect(clippy::cast_precision_loss, reason = "a few thousands at most")]
 pub(crate) fn float(count: usize) -> f64 {
     count as f64

@@ -2,7 +2,7 @@
 
 use super::{
     axis::{Axis, Scale},
-    chart::{self, Chart, Series, Side},
+    chart::{self, Chart, ChartAxis, Series},
     svg,
 };
 use crate::{
@@ -47,11 +47,14 @@ pub fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
     let last = place(series.points.len());
     let drawn = Chart {
         finding: "the points in order; the tables have the figures".into(),
-        x: Side {
+        x: ChartAxis {
             axis: Axis::new(Scale::Linear, (0.5, last - 0.5), Rc::new(name)).marked(places),
             name: "trial".into(),
         },
-        y: Side { axis: Axis::new(Scale::Log, (low.exp(), high.exp()), Rc::new(value)), name: String::new() },
+        y: ChartAxis {
+            axis: Axis::new(Scale::Log, (low.exp(), high.exp()), Rc::new(value)),
+            name: String::new(),
+        },
         unit: String::new(),
         series: segments.chain([trials]).collect(),
         band: None,

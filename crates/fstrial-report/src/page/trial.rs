@@ -1,5 +1,5 @@
-//! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
-//! repeat it.
+//! A trial on a page: its answer, each of its workloads with pictures and figures, the actual settings of its arms, and
+//! how to repeat it.
 
 use super::{CHOICES, TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
 use crate::{
@@ -13,16 +13,16 @@ use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Verdicts told about a workload, at most; of more only those against the arm that leads.
+/// Limit of a workload's verdicts; of more only those against the arm that leads.
 const MAX_VERDICTS: usize = 150;
 
-/// What is shown of a trial in words.
+/// The textual content of a trial.
 pub(super) struct Shown {
     pub(super) document: Document,
     stored: StoredTrial,
     /// The commands that made each arm.
     commands: Vec<Vec<String>>,
-    /// The first error of runs that count all the same, by cell in words.
+    /// The first error of runs that count regardless, by cell as text.
     errors: Vec<String>,
     /// Pairs of arms of unequal durability that are compared, and why they are.
     pub(super) unequal: Vec<(String, String, String)>,
@@ -31,16 +31,16 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn of(told: JudgedTrial<'_>) -> Self {
-        let errors = told.besides.iter().enumerate().filter_map(|(cell, besides)| {
-            Some(format!("{}: {}", told.plan.cell_name(cell), besides.first_error.as_ref()?))
+    pub(super) fn of(reported: JudgedTrial<'_>) -> Self {
+        let errors = reported.besides.iter().enumerate().filter_map(|(cell, besides)| {
+            Some(format!("{}: {}", reported.plan.cell_name(cell), besides.first_error.as_ref()?))
         });
         Self {
             errors: errors.collect(),
-            unequal: document::unequal_pairs(told.plan, told.finished),
-            stored: told.stored.clone(),
-            commands: told.commands.to_vec(),
-            document: told.document,
+            unequal: document::unequal_pairs(reported.plan, reported.finished),
+            stored: reported.stored.clone(),
+            commands: reported.commands.to_vec(),
+            document: reported.document,
             place: 0,
         }
     }
@@ -49,7 +49,7 @@ impl Shown {
         self.place = place;
     }
 
-    /// What it is called, or what it compares where it has no name.
+    /// Its name, or its comparison if it has no name.
     pub(super) fn title(&self) -> String {
         if !self.document.name.is_empty() {
             return self.document.name.clone();
@@ -75,9 +75,9 @@ impl Shown {
     }
 }
 
-/// A trial. `among` others, it has a heading of its own and no page header.
+/// A trial. `among` others, it has a separate heading and no page header.
 pub(super) fn render(trial: &TrialPage, among: bool) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     let finding = answer::finding(&shown.document);
     html! {
         @if among {
@@ -113,7 +113,7 @@ fn when(shown: &Shown) -> String {
 }
 
 fn rest(trial: &TrialPage) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     html! {
         @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
         (first(trial))
@@ -121,9 +121,9 @@ fn rest(trial: &TrialPage) -> Markup {
     }
 }
 
-/// The arms, the answer in words and in a picture, and what to distrust.
+/// The arms, the answer as text and as a picture, and the caveats.
 fn first(trial: &TrialPage) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     html! {
         (arms_shown(&trial.data))
         div.grid.first {
@@ -135,7 +135,7 @@ fn first(trial: &TrialPage) -> Markup {
 
 /// The trial of a claim in the catalogue: its pictures and figures, folded up.
 pub(super) fn of_claim(trial: &TrialPage) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     html! {
         details.trial {
             summary { "Trial " (number(shown)) ", " (when(shown)) }
@@ -147,7 +147,7 @@ pub(super) fn of_claim(trial: &TrialPage) -> Markup {
 
 /// All that is folded up.
 fn details(trial: &TrialPage) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     let workloads = &shown.document.workloads;
     html! {
         @for (index, workload) in workloads.iter().enumerate() {
@@ -182,7 +182,7 @@ fn arms_shown(data: &TrialData) -> Markup {
 
 /// A workload: its pictures, then its figures.
 fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: bool) -> Markup {
-    let shown = &trial.told;
+    let shown = &trial.reported;
     let anchor = shown.section_anchor(index);
     html! {
         details.workload id=(anchor) open[is_open] {
@@ -195,7 +195,7 @@ fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: 
     }
 }
 
-/// The figures of a workload, and every verdict in words.
+/// The figures of a workload, and every verdict as text.
 fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
     let document = &shown.document;
     let (headings, rows) = table::grid(workload, document.compare);
@@ -228,28 +228,28 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
     }
 }
 
-/// Every verdict in words. Of very many only those against the arm that leads.
+/// Every verdict as text. Of very many only those against the arm that leads.
 fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
     let document = &shown.document;
     let (aside, full): (Vec<_>, Vec<_>) =
         workload.verdicts.iter().partition(|report| table::is_aside(report));
     let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
-    let standings = summary::standings_of(workload);
+    let rankings = summary::rankings_of(workload);
     let is_told = |state: &ContrastState| {
         if state.metric != Metric::Throughput {
             return false;
         }
-        let mut of_level = standings.iter().filter(|standing| standing.threads == state.threads).peekable();
-        let is_of = |standing: &summary::Standing<'_>| {
-            [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0])
+        let mut of_level = rankings.iter().filter(|ranking| ranking.threads == state.threads).peekable();
+        let is_of = |ranking: &summary::Ranking<'_>| {
+            [state.a.as_str(), state.b.as_str()].contains(&ranking.leading[0])
         };
         of_level.peek().is_none() || of_level.any(is_of)
     };
     let all = full.len() <= MAX_VERDICTS;
-    let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
+    let reported: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
     html! {
         ul.verdicts {
-            @for report in &told {
+            @for report in &reported {
                 li class=[report.unequal_durability.is_some().then_some("loud")] {
                     (table::verdict_line(document, report))
                 }
@@ -257,7 +257,7 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
             @if all { @for line in verdict::undecided_latency(&states) { li.quiet { (line) } } }
             @else {
                 li.quiet {
-                    (workload.verdicts.len() - told.len())
+                    (workload.verdicts.len() - reported.len())
                     " more comparisons, of arms that do not lead or of latency, are in what "
                     code { "fstrial report " (number(shown)) " --format json" } " prints"
                 }
@@ -266,19 +266,19 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
     }
 }
 
-/// What the arms are, what they really were, and what differs.
+/// The arms, their actual settings, and their differences.
 fn arms(shown: &Shown) -> Markup {
     let document = &shown.document;
     html! {
         details id=(shown.anchor("arms")) {
-            summary { h3 { "The arms, and what else differs between them" } }
+            summary { h3 { "The arms, and other differences between them" } }
             dl.facts {
                 @for arm in &document.arms {
                     dt { (arm.name) }
                     dd { code { (arm.configuration) } }
                 }
             }
-            h4 id=(shown.anchor("audit")) { "What else differs" }
+            h4 id=(shown.anchor("audit")) { "Other differences" }
             @if document.arms.iter().any(|arm| arm.facts.is_none()) {
                 p { "Not known: the trial ended before every arm was made." }
             } @else if document.audit.is_empty() { p { "Nothing that is known." } }
@@ -313,7 +313,7 @@ fn facts(document: &Document) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Facts about the arms" {
             table.facts {
-                caption.unseen { "What was read back of each arm" }
+                caption.unseen { "Settings of each arm, as read back" }
                 thead { tr { th scope="col" { "fact" } @for arm in &document.arms { th scope="col" { (arm.name) } } } }
                 tbody {
                     @for fact in names {
@@ -364,7 +364,7 @@ fn conditions(shown: &Shown) -> Markup {
     }
 }
 
-/// What the load generator itself cost, from what was measured.
+/// Measured overhead of the load generator itself.
 fn instrument(document: &Document) -> String {
     let loads = document.workloads.iter().flat_map(|workload| &workload.cells);
     let greatest = loads
@@ -383,8 +383,8 @@ fn instrument(document: &Document) -> String {
     };
     match greatest {
         Some(cell) => format!(
-            "{cost}each thread of the load generator spent {:.0} % of a core outside the kernel where it spent the most (the median run of {} at {}); every arm \
-             pays the same for it",
+            "{cost}each thread of the load generator spent {:.0} % of a core outside the kernel in \
+                 the most expensive case (the median run of {} at {}); every arm pays the same",
             cell.generator_share * 100.0,
             cell.arm,
             fstrial_run::plan::threads_in_words(cell.threads)

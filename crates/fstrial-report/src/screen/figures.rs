@@ -1,5 +1,5 @@
-//! The figures of a trial in tables of which each has a unit: a row for a workload at a level, and the other arms as ratios to
-//! one of them, with a sign for what is decided.
+//! The figures of a trial in tables with one unit each: a row for a workload at a level, and the other arms as ratios
+//! to one of them, with a sign for each decision.
 
 use super::HEADING;
 use crate::{
@@ -23,10 +23,11 @@ const MAX_ROWS: usize = 12;
 const MAX_NAME: usize = 30;
 const MAX_ARM: usize = 20;
 
-/// All tables, and what their signs mean.
+/// All tables, and the legend of their signs.
 pub(super) fn render(document: &Document, columns: usize) -> String {
     let mut cells = document.workloads.iter().flat_map(|workload| &workload.cells);
-    if document.rounds == 0 && cells.all(|cell| cell.runs == 0 && !cell.failed && cell.cannot.is_none()) {
+    if document.rounds == 0 && cells.all(|cell| cell.runs == 0 && !cell.failed && cell.unsupported.is_none())
+    {
         return "\nno round is complete: there are no figures\n".into();
     }
     let mut out = String::new();
@@ -45,11 +46,11 @@ pub(super) fn render(document: &Document, columns: usize) -> String {
     out
 }
 
-/// Workloads with figures of one unit, whose arms are the same.
+/// Workloads with figures of one unit and the same arms.
 struct Block<'a> {
     unit: &'a str,
     arms: Vec<&'a str>,
-    /// The arm that all others are compared with; none where nothing is.
+    /// The arm that all others are compared with; none without comparisons.
     reference: Option<&'a str>,
     cases: Vec<Case<'a>>,
 }
@@ -64,7 +65,7 @@ struct Case<'a> {
     is_first: bool,
 }
 
-/// Workloads that follow each other and have one unit; with one that decides what is told with it.
+/// Consecutive workloads of one unit; a deciding one with those reported along with it.
 fn blocks(document: &Document) -> Vec<Block<'_>> {
     let mut groups: Vec<(Vec<&str>, Vec<&WorkloadReport>)> = Vec::new();
     for workload in &document.workloads {
@@ -99,7 +100,7 @@ fn places<'a>(arms: &[&'a str], workloads: &[&'a WorkloadReport]) -> Vec<Block<'
     places.iter().map(block).collect()
 }
 
-/// The rows of a workload: what decides, and every other metric that was asked for.
+/// The rows of a workload: the deciding one, and every other requested metric.
 fn cases(workload: &WorkloadReport) -> Vec<Case<'_>> {
     let mut cells = workload.cells.iter();
     let has_rates = cells.all(|cell| cell.rate.is_some() || cell.device_bytes_per_operation.is_none());
@@ -134,9 +135,9 @@ fn reference<'a>(arms: &[&'a str], workloads: &[&WorkloadReport]) -> Option<&'a 
     if workloads[0].has_baseline || states().filter(is_here).all(is_pair) {
         return arms.iter().copied().find(|arm| *arm == first.b);
     }
-    let standings = || workloads.iter().flat_map(|workload| summary::standings_of(workload));
+    let rankings = || workloads.iter().flat_map(|workload| summary::rankings_of(workload));
     let leads = |arm: &&str| {
-        standings().filter(|one| one.among != summary::Among::Open && one.leading.contains(arm)).count()
+        rankings().filter(|one| one.among != summary::Among::Open && one.leading.contains(arm)).count()
     };
     let has_a_ratio = |arm: &&str| states().filter(is_here).any(|state| [&*state.a, &*state.b].contains(arm));
     arms.iter().copied().rev().filter(has_a_ratio).max_by_key(leads)
@@ -147,12 +148,12 @@ impl<'a> Case<'a> {
         self.workload.cells.iter().find(|cell| cell.arm == arm && cell.threads == self.threads)
     }
 
-    /// Whether an arm has no figure that should have one.
+    /// True if an arm lacks a figure that it should have.
     fn has_failed(&self) -> bool {
         self.workload
             .cells
             .iter()
-            .any(|cell| cell.threads == self.threads && (cell.failed || cell.cannot.is_some()))
+            .any(|cell| cell.threads == self.threads && (cell.failed || cell.unsupported.is_some()))
     }
 
     /// The figure of an arm, in the unit of the block or with its own.
@@ -161,8 +162,8 @@ impl<'a> Case<'a> {
         if cell.failed {
             return "FAILED".into();
         }
-        if cell.cannot.is_some() {
-            return "cannot".into();
+        if cell.unsupported.is_some() {
+            return "unsupported".into();
         }
         let quantile = |index: usize| cell.latency_ns.and_then(|all| all[index]).map(numbers::nanos);
         let figure = match self.metric {
@@ -182,7 +183,7 @@ impl<'a> Case<'a> {
         figure.unwrap_or_else(|| "–".into())
     }
 
-    /// What it is called: of a further metric, or of what is told with a workload, only that.
+    /// Its name: for a further metric, or a result reported along with a workload, only that.
     fn name(&self, unit: &str) -> String {
         let name = match (self.metric, self.workload.secondary) {
             (_, false) if self.is_first => self.workload.title().replace("highest rate with", "rate at"),
@@ -220,7 +221,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Where it is better than the other, if that is known; the contrast may be the other way round.
+    /// True if it is better than the other, if that is known; the contrast may be in the opposite order.
     fn is_better(self) -> Option<bool> {
         match self.state.verdict {
             Outcome::Faster => Some(!self.is_turned),
@@ -255,7 +256,7 @@ impl Pair<'_> {
         let ratio = numbers::ratio_digits(turn(self.state.ratio?));
         let interval = self.state.interval.map_or_else(String::new, |(low, high)| {
             let ends = if self.is_turned { (turn(high), turn(low)) } else { (low, high) };
-            // Of what is equal, or near enough, all have one level, which the legend says.
+            // Equal and close ones share one level, which the legend shows.
             let level = match self.state.verdict {
                 Outcome::Equivalent => String::new(),
                 _ if self.state.near => String::new(),
@@ -267,14 +268,14 @@ impl Pair<'_> {
         Some(format!("{} {ratio:<5}{interval}{unequal}", self.sign()))
     }
 
-    /// How much there is to see in it: what is open first, then the size of the difference.
+    /// Its informativeness: open ones first, then the size of the difference.
     fn weight(self) -> f64 {
         let size = self.state.ratio.map_or(0.0, |ratio| ratio.ln().abs());
         if self.state.verdict == Outcome::Undecided && !self.state.near { 1e3 + size } else { size }
     }
 }
 
-/// How a table is laid out.
+/// Layout of a table.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// With the figures of every arm, and rounds.
@@ -286,7 +287,7 @@ enum Form {
 }
 
 impl<'a> Block<'a> {
-    /// The arms that are shown as ratios to the reference; all where there is none.
+    /// The arms shown as ratios to the reference; all without one.
     fn others(&self) -> impl Iterator<Item = &'a str> {
         self.arms.iter().copied().filter(|arm| Some(*arm) != self.reference)
     }
@@ -348,25 +349,25 @@ impl<'a> Block<'a> {
     }
 
     /// A row for the case, or one for each arm in it.
-    fn rows(&self, case: &Case<'a>, form: Form, keys: &[String]) -> Vec<Row<'a>> {
+    fn rows(&self, case: &Case<'a>, form: Form, keys: &[String]) -> Vec<TableRow<'a>> {
         let pair = |arm| self.reference.map(|reference| case.pair(arm, reference));
         if form == Form::Long {
             let of_arm = |arm: &'a str| {
-                let mut row = Row::of(case, Some(arm), keys);
+                let mut row = TableRow::of(case, Some(arm), keys);
                 row.cells.extend([shortened(&plain(arm), MAX_ARM), case.figure(arm)]);
                 pair(arm).into_iter().for_each(|pair| row.pair(pair, String::new()));
                 row
             };
             return self.others().map(of_arm).collect();
         }
-        let mut row = Row::of(case, None, keys);
+        let mut row = TableRow::of(case, None, keys);
         for arm in self.others() {
             let pair = pair(arm);
             if form == Form::Roomy || pair.is_none() {
                 row.cells.push(case.figure(arm));
             }
             let Some(pair) = pair else { continue };
-            // What has no ratio says why, where that is not in a column of its own.
+            // A missing ratio has its reason here, unless there is a separate column for it.
             let instead = if form == Form::Roomy { String::new() } else { case.figure(arm) };
             row.pair(pair, instead);
             if form == Form::Roomy {
@@ -378,7 +379,7 @@ impl<'a> Block<'a> {
 }
 
 /// A row of text; of cells with a pair, which.
-struct Row<'a> {
+struct TableRow<'a> {
     of: Case<'a>,
     /// The arm that it is of, where each has a row.
     arm: Option<&'a str>,
@@ -386,12 +387,12 @@ struct Row<'a> {
     pairs: Vec<(usize, Pair<'a>)>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> TableRow<'a> {
     fn of(case: &Case<'a>, arm: Option<&'a str>, keys: &[String]) -> Self {
         Self { of: *case, arm, cells: keys.to_vec(), pairs: Vec::new() }
     }
 
-    /// Adds a pair, or what is there instead.
+    /// Adds a pair, or its replacement.
     fn pair(&mut self, pair: Option<Pair<'a>>, instead: String) {
         let words = pair.and_then(|pair| Some((pair, pair.words()?)));
         self.pairs.extend(words.as_ref().map(|(pair, _)| (self.cells.len(), *pair)));
@@ -403,9 +404,9 @@ impl<'a> Row<'a> {
         if self.of.has_failed() { f64::INFINITY } else { most }
     }
 
-    /// Whether they stay together: they are one, or one of them is a figure that is told with the other's.
-    fn is_with(&self, other: &Row<'_>) -> bool {
-        let is_along = |row: &Row<'_>| row.of.workload.secondary || !row.of.is_first;
+    /// True if they stay together: they are one, or one of them is a figure reported along with the other's.
+    fn is_with(&self, other: &TableRow<'_>) -> bool {
+        let is_along = |row: &TableRow<'_>| row.of.workload.secondary || !row.of.is_first;
         let are_of_one = self.of.threads == other.of.threads
             && self.of.workload.name == other.of.workload.name
             && self.arm == other.arm;
@@ -415,11 +416,11 @@ impl<'a> Row<'a> {
 
 #[derive(Default)]
 struct Table<'a> {
-    /// Headings, each with whether what is below it is aligned to the right.
+    /// Headings, each with the alignment of its column: true for right.
     columns: Vec<(String, bool)>,
-    /// Columns that say what a row is of: what is as in the row above is not said again.
+    /// Key columns of a row: values equal to the row above are left blank.
     keys: usize,
-    rows: Vec<Row<'a>>,
+    rows: Vec<TableRow<'a>>,
     /// Rows that are not shown.
     left_out: usize,
 }
@@ -435,7 +436,7 @@ impl<'a> Table<'a> {
         self.columns.push((names.join(" / "), is_right));
     }
 
-    /// Leaves rows out if there are too many, each with what is told along: open ones and large differences stay.
+    /// Leaves rows out if there are too many, each with its accompanying rows: open ones and large differences stay.
     fn keep_most_telling(&mut self) {
         let all = self.rows.len();
         while self.rows.len() > MAX_ROWS {
@@ -445,7 +446,7 @@ impl<'a> Table<'a> {
             };
             let weight =
                 |rows: &Vec<usize>| rows.iter().map(|at| self.rows[*at].weight()).fold(0.0, f64::max);
-            // Of those that tell as little, the last.
+            // Among equally informative ones, the last.
             let groups = (0..self.rows.len()).rev().map(together);
             let least = groups.min_by(|a, b| weight(a).total_cmp(&weight(b))).expect("there are rows");
             least.into_iter().rev().for_each(|at| drop(self.rows.remove(at)));
@@ -473,9 +474,9 @@ impl<'a> Table<'a> {
     fn render(&self, report: Option<&str>) -> String {
         let widths = self.widths();
         let mut out = self.line(&widths, self.columns.iter().map(|(head, _)| (head.as_str(), HEADING)));
-        let mut before: Option<&Row<'_>> = None;
+        let mut before: Option<&TableRow<'_>> = None;
         for row in &self.rows {
-            let is_same = |other: &&Row<'_>| {
+            let is_same = |other: &&TableRow<'_>| {
                 std::ptr::eq(other.of.workload, row.of.workload) && other.of.metric == row.of.metric
             };
             let above = before.filter(is_same).map_or(&[] as &[String], |other| &other.cells);
@@ -486,9 +487,9 @@ impl<'a> Table<'a> {
                 pair.map_or_else(Style::new, |(_, pair)| pair.style())
             };
             let cells = row.cells.iter().enumerate();
-            let told =
+            let reported =
                 cells.map(|(column, text)| (if column < same { "" } else { text.as_str() }, style(column)));
-            out += &self.line(&widths, told);
+            out += &self.line(&widths, reported);
         }
         if self.left_out > 0 {
             let all = report.map_or_else(String::new, |report| format!(": {report} --format markdown"));
@@ -499,23 +500,23 @@ impl<'a> Table<'a> {
 
     /// Cells in columns of these widths.
     fn line<'c>(&self, widths: &[usize], cells: impl Iterator<Item = (&'c str, Style)>) -> String {
-        let told = cells.zip(widths).zip(&self.columns).map(|(((text, style), width), (_, is_right))| {
+        let reported = cells.zip(widths).zip(&self.columns).map(|(((text, style), width), (_, is_right))| {
             let room = " ".repeat(width - text.width());
             let shown = format!("{style}{text}{style:#}");
             if *is_right { format!("{room}{shown}") } else { format!("{shown}{room}") }
         });
-        format!("{}\n", told.collect::<Vec<_>>().join("  ").trim_end())
+        format!("{}\n", reported.collect::<Vec<_>>().join("  ").trim_end())
     }
 }
 
-/// What the signs in the tables mean, of those that are there.
+/// Legend of the signs that occur in the tables.
 fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
     let is_of =
         |wanted: char| signs.iter().filter(move |(sign, _)| *sign == wanted).map(|(_, pair)| pair.state);
     let less = signs.iter().any(|(_, pair)| pair.state.less_is_better);
     let level_of =
         |sign| is_of(sign).next().map_or_else(String::new, |state| verdict::of_level(state.interval_level));
-    // Latencies have bands of their own.
+    // Latencies have separate bands.
     let band = match is_of('=').all(|state| state.metric.row().band.is_none()) {
         true => format!(" within {} %", numbers::plain(practical)),
         false => String::new(),
@@ -526,13 +527,13 @@ fn legend(signs: &[(char, Pair<'_>)], practical: f64) -> String {
         ('>', if less { "more" } else { "faster" }.to_owned()),
         ('~', format!("near enough for either{}", level_of('~'))),
         ('?', "open".to_owned()),
-        ('-', "cannot tell here".to_owned()),
+        ('-', "insensitive".to_owned()),
     ];
     let is_there = |(sign, _): &(char, String)| is_of(*sign).next().is_some();
-    let mut told: Vec<String> =
+    let mut reported: Vec<String> =
         meanings.into_iter().filter(is_there).map(|(sign, words)| format!("{sign} {words}")).collect();
     if signs.iter().any(|(_, pair)| pair.is_unequal) {
-        told.push("* UNEQUAL DURABILITY".into());
+        reported.push("* UNEQUAL DURABILITY".into());
     }
-    if told.is_empty() { String::new() } else { format!("{}\n", told.join("  ")) }
+    if reported.is_empty() { String::new() } else { format!("{}\n", reported.join("  ")) }
 }

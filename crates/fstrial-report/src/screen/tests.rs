@@ -1,4 +1,4 @@
-//! What the screen shows of made-up trials, in the columns and lines that a terminal has.
+//! The screen of made-up trials, in the columns and lines of a terminal.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use anstream::adapter::strip_str;
 use fstrial_model::unit;
 use fstrial_run::contrast::{ContrastState, Outcome};
 
-/// A verdict on one arm over another, with what it rests on.
+/// A verdict on one arm over another, with its basis.
 fn verdict(a: &str, b: &str, threads: u16, verdict: Outcome, ratio: f64) -> VerdictReport {
     let rounds = if verdict == Outcome::Undecided { 3 } else { 9 };
     let interval = (rounds > 3).then_some((ratio * 0.97, ratio * 1.03));
@@ -109,7 +109,7 @@ fn what_is_near_open_or_at_a_server_says_so() {
     (state.less_is_better, state.verdict) = (true, Outcome::Slower);
     let five = [("a", 100.0), ("b", 90.0), ("c", 100.5), ("a-long-name", 12.0), ("e", 99.9)];
     let many = workload("create-files", &[1, 2, 4], &five);
-    // What less of is better has its name in the answer.
+    // A metric of which less is better is named in the answer.
     let mut sync = workload("etcd", &[1], &[("ext4", 3.7e6), ("xfs", 3.8e6)]);
     (sync.phase, sync.unit, sync.less_is_better) = ("sync-p99".into(), unit::TIME.into(), true);
     let state = &mut sync.verdicts[0].contrast;
@@ -148,7 +148,7 @@ fn what_more_rounds_would_not_decide_longer_runs_may() {
         Document { rounds_are_done: true, ..document("fstrial compare ext4 xfs --rounds 2 --seed 0x7") };
     assert_eq!(
         next(&few, true),
-        ["All rounds that were asked for were run; without that limit it goes on until it is decided."]
+        ["All requested rounds were run; without that limit the trial continues until it is decided."]
     );
 }
 
@@ -156,7 +156,7 @@ fn what_more_rounds_would_not_decide_longer_runs_may() {
 fn without(mut workload: WorkloadReport, arm: &str, outcome: Outcome) -> WorkloadReport {
     for cell in workload.cells.iter_mut().filter(|cell| cell.arm == arm) {
         (cell.rate, cell.failed) = (None, outcome == Outcome::Failed);
-        cell.cannot = (outcome == Outcome::Cannot).then(|| "it has no snapshots".into());
+        cell.unsupported = (outcome == Outcome::Unsupported).then(|| "it has no snapshots".into());
     }
     for report in &mut workload.verdicts {
         let state = &mut report.contrast;
@@ -177,11 +177,11 @@ fn what_failed_is_shown_and_so_is_everything_else() {
     let all = [
         first,
         of_three("ext4", Outcome::Failed),
-        of_three("xfs", Outcome::Cannot),
+        of_three("xfs", Outcome::Unsupported),
         shown(vec![without(baseline, "ext4", Outcome::Failed)], 80),
     ];
     for text in &all {
-        assert!(text.contains("FAILED") || text.contains("cannot"), "{text}");
+        assert!(text.contains("FAILED") || text.contains("unsupported"), "{text}");
     }
     insta::assert_snapshot!("failed", all.join("\n———\n\n"));
 }
@@ -194,7 +194,7 @@ fn of_many_rows_the_open_ones_and_large_differences_stay_with_what_is_told_with_
     };
     let mut all: Vec<WorkloadReport> = names.iter().enumerate().map(of).collect();
     all[3].verdicts = vec![verdict("xfs", "ext4", 1, Outcome::Undecided, 1.1)];
-    // The last but one has its p99 told with it.
+    // The last but one is shown with its p99.
     let mut p99 = verdict("xfs", "ext4", 1, Outcome::Slower, 2.0);
     (p99.contrast.metric, p99.contrast.less_is_better) = (fstrial_model::metric::Metric::P99, true);
     all[12].verdicts.push(p99);
@@ -210,7 +210,7 @@ fn of_many_rows_the_open_ones_and_large_differences_stay_with_what_is_told_with_
 
 #[test]
 fn rows_are_left_out_by_themselves_and_never_all() {
-    // Seven phases at two levels, told phase by phase: both levels of the last one differ.
+    // Seven phases at two levels, listed phase by phase: both levels of the last one differ.
     let phase = |n: usize| {
         let rates = [("ext4", 100.0), ("xfs", if n == 6 { 150.0 } else { 100.0 })];
         WorkloadReport { phase: format!("phase{n}"), ..workload("bonnie", &[1, 4], &rates) }

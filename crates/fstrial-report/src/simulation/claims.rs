@@ -1,4 +1,4 @@
-//! Claims in simulated trials: what is planned for them, when they are settled, and what is found.
+//! Claims in simulated trials: their plans, when they are settled, and their verdicts.
 
 use super::*;
 use crate::claim::{self, ClaimReport};
@@ -54,65 +54,65 @@ fn expect(line: &str) -> String {
     format!("[[claim.expect]]\n{line}")
 }
 
-fn found(world: &World, lines: &[&str]) -> ClaimVerdict {
+fn result(world: &World, lines: &[&str]) -> ClaimVerdict {
     let expectations: Vec<String> = lines.iter().map(|line| expect(line)).collect();
     let plan = claimed(&expectations.join("\n"), 7);
-    let told = simulate(&plan, world, none);
-    told.finished().judge().unwrap().claim().unwrap()
+    let ended = simulate(&plan, world, none);
+    ended.finished().judge().unwrap().claim().unwrap()
 }
 
-fn reported(plan: &Plan, told: &SimulatedTrial<'_>) -> ClaimReport {
+fn reported(plan: &Plan, ended: &SimulatedTrial<'_>) -> ClaimReport {
     let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
-    claim::report(plan, told.finished().judge(), &[environment.kernel, environment.device], &[], true)
+    claim::report(plan, ended.finished().judge(), &[environment.kernel, environment.device], &[], true)
         .unwrap()
 }
 
 #[test]
 fn ratios_hold_fall_short_and_are_reversed() {
-    let of = |line: &str| found(&world(1), &[line]);
-    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), ClaimVerdict::Holds);
-    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.3"), ClaimVerdict::Holds);
-    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 2"), ClaimVerdict::Less);
+    let of = |line: &str| result(&world(1), &[line]);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), ClaimVerdict::Confirmed);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.3"), ClaimVerdict::Confirmed);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 2"), ClaimVerdict::Smaller);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1"), ClaimVerdict::Reversed);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 0.5"), ClaimVerdict::Reversed);
-    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.5"), ClaimVerdict::Less);
-    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.8"), ClaimVerdict::Holds);
-    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 0.9"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.5"), ClaimVerdict::Smaller);
+    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.8"), ClaimVerdict::Confirmed);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 0.9"), ClaimVerdict::Confirmed);
     assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1"), ClaimVerdict::NoDifference);
     assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1.5"), ClaimVerdict::NoDifference);
-    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\""), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\""), ClaimVerdict::Confirmed);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nwithin = \"5%\""), ClaimVerdict::Reversed);
 }
 
 #[test]
 fn latencies_count_as_what_they_are() {
     // More throughput is less latency: b's median is two thirds of a's.
-    let of = |line: &str| found(&world(1), &[&format!("{line}\nmetric = \"p50\"")]);
-    assert_eq!(of("ratio = [\"a @ 1\", \"b @ 1\"]\nabove = 1.2"), ClaimVerdict::Holds);
+    let of = |line: &str| result(&world(1), &[&format!("{line}\nmetric = \"p50\"")]);
+    assert_eq!(of("ratio = [\"a @ 1\", \"b @ 1\"]\nabove = 1.2"), ClaimVerdict::Confirmed);
     assert_eq!(of("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Reversed);
-    assert_eq!(of("ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 0.3"), ClaimVerdict::Less);
-    assert_eq!(of("order = [\"b @ 1\", \"a @ 1\"]"), ClaimVerdict::Holds);
-    assert_eq!(of("amount = \"a @ 1\"\nbelow = \"1ms\""), ClaimVerdict::Holds);
-    assert_eq!(of("slope = \"b\"\nabove = 1.2"), ClaimVerdict::Holds, "1.41 for each doubling");
+    assert_eq!(of("ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 0.3"), ClaimVerdict::Smaller);
+    assert_eq!(of("order = [\"b @ 1\", \"a @ 1\"]"), ClaimVerdict::Confirmed);
+    assert_eq!(of("amount = \"a @ 1\"\nbelow = \"1ms\""), ClaimVerdict::Confirmed);
+    assert_eq!(of("slope = \"b\"\nabove = 1.2"), ClaimVerdict::Confirmed, "1.41 for each doubling");
 }
 
 #[test]
 fn cells_of_one_arm_are_compared_across_levels() {
-    let of = |line: &str| found(&world(1), &[line]);
-    assert_eq!(of("ratio = [\"a @ 4\", \"a @ 1\"]\nabove = 1.5"), ClaimVerdict::Holds);
+    let of = |line: &str| result(&world(1), &[line]);
+    assert_eq!(of("ratio = [\"a @ 4\", \"a @ 1\"]\nabove = 1.5"), ClaimVerdict::Confirmed);
     assert_eq!(of("flat = [\"a @ 1\", \"a @ 2\"]\nwithin = \"10%\""), ClaimVerdict::Reversed);
-    assert_eq!(of("flat = [\"a @ 2\", \"c @ 2\"]\nwithin = \"10%\""), ClaimVerdict::Holds);
-    assert_eq!(of("slope = \"a\"\nabove = 1.3"), ClaimVerdict::Holds);
-    assert_eq!(of("slope = \"a\"\nabove = 1.9"), ClaimVerdict::Less);
+    assert_eq!(of("flat = [\"a @ 2\", \"c @ 2\"]\nwithin = \"10%\""), ClaimVerdict::Confirmed);
+    assert_eq!(of("slope = \"a\"\nabove = 1.3"), ClaimVerdict::Confirmed);
+    assert_eq!(of("slope = \"a\"\nabove = 1.9"), ClaimVerdict::Smaller);
     assert_eq!(of("slope = \"a\"\nbelow = 1"), ClaimVerdict::Reversed);
-    assert_eq!(found(&crossing(), &["slope = \"b\"\nwithin = \"5%\""]), ClaimVerdict::Holds);
+    assert_eq!(result(&crossing(), &["slope = \"b\"\nwithin = \"5%\""]), ClaimVerdict::Confirmed);
 }
 
 #[test]
 fn the_figures_shown_are_of_the_question_that_decided() {
     let plan = claimed(&expect("ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1.2"), 7);
-    let told = simulate(&plan, &World { noise: 0.15, ..world(1) }, none);
-    let part = reported(&plan, &told).parts.remove(0);
+    let ended = simulate(&plan, &World { noise: 0.15, ..world(1) }, none);
+    let part = reported(&plan, &ended).parts.remove(0);
     assert_eq!(part.verdict, ClaimVerdict::Reversed);
     assert!(part.interval.unwrap().1 < 1.0, "{part:?}");
 }
@@ -120,8 +120,8 @@ fn the_figures_shown_are_of_the_question_that_decided() {
 #[test]
 fn a_slope_is_the_factor_of_a_doubling() {
     let plan = claimed(&expect("slope = \"a\"\nabove = 1.2"), 7);
-    let told = simulate(&plan, &world(1), none);
-    let report = reported(&plan, &told);
+    let ended = simulate(&plan, &world(1), none);
+    let report = reported(&plan, &ended);
     let (measured, (low, high)) = (report.parts[0].measured.unwrap(), report.parts[0].interval.unwrap());
     assert!((measured - 2.0_f64.sqrt()).abs() < 0.01, "{measured}");
     assert!(low < 2.0_f64.sqrt() && 2.0_f64.sqrt() < high, "{low} {high}");
@@ -129,16 +129,19 @@ fn a_slope_is_the_factor_of_a_doubling() {
 
 #[test]
 fn orders_flips_amounts_and_winners() {
-    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\"]"]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\", \"c @ 2\"]"]), ClaimVerdict::InPart);
+    assert_eq!(result(&world(1), &["order = [\"b @ 2\", \"a @ 2\"]"]), ClaimVerdict::Confirmed);
+    assert_eq!(
+        result(&world(1), &["order = [\"b @ 2\", \"a @ 2\", \"c @ 2\"]"]),
+        ClaimVerdict::PartlyConfirmed
+    );
     let flips = "flips = [\"b\", \"a\"]\nleads_at = [\"1\"]\ntrails_at = [\"16\"]";
-    assert_eq!(found(&crossing(), &[flips]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &[flips]), ClaimVerdict::InPart);
-    assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nabove = 100000"]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nbelow = 100000"]), ClaimVerdict::Reversed);
-    assert_eq!(found(&world(1), &["no_single_winner = true"]), ClaimVerdict::Reversed);
+    assert_eq!(result(&crossing(), &[flips]), ClaimVerdict::Confirmed);
+    assert_eq!(result(&world(1), &[flips]), ClaimVerdict::PartlyConfirmed);
+    assert_eq!(result(&world(1), &["amount = \"a @ 1\"\nabove = 100000"]), ClaimVerdict::Confirmed);
+    assert_eq!(result(&world(1), &["amount = \"a @ 1\"\nbelow = 100000"]), ClaimVerdict::Reversed);
+    assert_eq!(result(&world(1), &["no_single_winner = true"]), ClaimVerdict::Reversed);
     // a and c are level everywhere, so that each of the three is beaten somewhere.
-    assert_eq!(found(&crossing(), &["no_single_winner = true"]), ClaimVerdict::Holds);
+    assert_eq!(result(&crossing(), &["no_single_winner = true"]), ClaimVerdict::Confirmed);
 }
 
 #[test]
@@ -146,10 +149,13 @@ fn a_claim_holds_only_if_all_its_parts_do() {
     let holds = "ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2";
     let same = "ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1";
     let reversed = "ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1";
-    assert_eq!(found(&world(1), &[holds, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &[holds, same]), ClaimVerdict::InPart);
-    assert_eq!(found(&world(1), &[same, reversed]), ClaimVerdict::InPart);
-    assert_eq!(found(&world(1), &[same, same]), ClaimVerdict::NoDifference);
+    assert_eq!(
+        result(&world(1), &[holds, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"]),
+        ClaimVerdict::Confirmed
+    );
+    assert_eq!(result(&world(1), &[holds, same]), ClaimVerdict::PartlyConfirmed);
+    assert_eq!(result(&world(1), &[same, reversed]), ClaimVerdict::PartlyConfirmed);
+    assert_eq!(result(&world(1), &[same, same]), ClaimVerdict::NoDifference);
 }
 
 #[test]
@@ -161,47 +167,50 @@ fn only_cells_that_are_asked_about_are_run() {
 
 #[test]
 fn what_works_is_seen_five_times_and_what_fails_once() {
-    let breaks = |asked: &FaultSite<'_>| {
-        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::ArmFailed))
+    let breaks = |requested: &FaultSite<'_>| {
+        (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Fails(FailureKind::ArmFailed))
     };
     let plan = claimed(&[expect("works = [\"a @ 1\"]"), expect("fails = [\"b @ 1\"]")].join("\n"), 7);
-    let told = simulate(&plan, &world(1), breaks);
-    let judge = told.finished().judge().unwrap();
-    assert_eq!((judge.part(0), judge.part(1)), (ClaimVerdict::Holds, ClaimVerdict::Holds));
-    assert_eq!((told.measured(0), told.finished().rounds), (5, 5));
-    let told = simulate(&plan, &world(1), none);
-    let judge = told.finished().judge().unwrap();
-    assert_eq!((judge.part(0), judge.claim().unwrap()), (ClaimVerdict::Holds, ClaimVerdict::InPart));
+    let ended = simulate(&plan, &world(1), breaks);
+    let judge = ended.finished().judge().unwrap();
+    assert_eq!((judge.part(0), judge.part(1)), (ClaimVerdict::Confirmed, ClaimVerdict::Confirmed));
+    assert_eq!((ended.measured(0), ended.finished().rounds), (5, 5));
+    let ended = simulate(&plan, &world(1), none);
+    let judge = ended.finished().judge().unwrap();
+    assert_eq!(
+        (judge.part(0), judge.claim().unwrap()),
+        (ClaimVerdict::Confirmed, ClaimVerdict::PartlyConfirmed)
+    );
 }
 
 #[test]
 fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
     let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
-    let cannot = |asked: &FaultSite<'_>| {
-        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::Cannot))
+    let cannot = |requested: &FaultSite<'_>| {
+        (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Fails(FailureKind::Unsupported))
     };
-    let told = simulate(&plan, &world(1), cannot);
-    assert_eq!(told.finished().judge().unwrap().claim(), Some(ClaimVerdict::CannotRun));
-    assert_eq!(reported(&plan, &told).verdict, ClaimVerdict::CannotRun);
+    let ended = simulate(&plan, &world(1), cannot);
+    assert_eq!(ended.finished().judge().unwrap().claim(), Some(ClaimVerdict::NotTestable));
+    assert_eq!(reported(&plan, &ended).verdict, ClaimVerdict::NotTestable);
 }
 
 #[test]
 fn with_too_few_processors_only_an_effect_counts() {
     let of = |line: &str| {
         let plan = claimed(&format!("cpus = 64\n{}", expect(line)), 7);
-        let told = simulate(&plan, &world(1), none);
-        reported(&plan, &told)
+        let ended = simulate(&plan, &world(1), none);
+        reported(&plan, &ended)
     };
-    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1").verdict, ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1").verdict, ClaimVerdict::Confirmed);
     let refuted = of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1");
-    assert_eq!(refuted.verdict, ClaimVerdict::CannotTell);
+    assert_eq!(refuted.verdict, ClaimVerdict::Insensitive);
     assert!(refuted.notes[0].contains("it takes 64 processors to decide"), "{:?}", refuted.notes);
-    // Where no effect is claimed, not to see one says nothing, and to see one does.
-    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::CannotTell);
+    // If no effect is claimed, not seeing one says nothing, and seeing one does.
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::Insensitive);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1.05").verdict, ClaimVerdict::Reversed);
 }
 
-/// A claim of no difference is believed where a planted one is seen.
+/// A claim of no difference is accepted if a planted one is detected.
 #[test]
 fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
     let of = |control: f64, line: &str| {
@@ -213,18 +222,18 @@ fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
     };
     for (line, otherwise) in [
         ("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::NoDifference),
-        ("ratio = [\"c @ 1\", \"a @ 1\"]\nwithin = \"5%\"", ClaimVerdict::Holds),
-        ("ratio = [\"c @ 1\", \"a @ 1\"]\nbelow = 1.1", ClaimVerdict::Holds),
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nwithin = \"5%\"", ClaimVerdict::Confirmed),
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nbelow = 1.1", ClaimVerdict::Confirmed),
     ] {
         assert_eq!(of(0.9, line), otherwise, "{line}");
-        assert_eq!(of(1.0, line), ClaimVerdict::CannotTell, "{line}");
+        assert_eq!(of(1.0, line), ClaimVerdict::Insensitive, "{line}");
     }
     // A difference that is seen needs no control, and to be plainly better than a bound that allows for less is one.
-    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 0.9"), ClaimVerdict::Holds);
-    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Holds);
+    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 0.9"), ClaimVerdict::Confirmed);
+    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Confirmed);
 }
 
-/// What is found next to other programs, and whether they are named.
+/// The verdict next to other programs, and whether they are named.
 fn next_to(world: World, line: &str) -> (ClaimVerdict, bool) {
     let plan = claimed(&expect(line), 7);
     let report = reported(&plan, &simulate(&plan, &world, none));
@@ -237,25 +246,25 @@ fn levels_are_not_compared_where_others_take_the_processors() {
     let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     let levels = "ratio = [\"b @ 4\", \"b @ 1\"]\nabove = 1.2";
     let arms = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1";
-    assert_eq!(of(40_000, levels), (ClaimVerdict::Holds, false));
-    assert_eq!(of(200_000, levels), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(40_000, levels), (ClaimVerdict::Confirmed, false));
+    assert_eq!(of(200_000, levels), (ClaimVerdict::Insensitive, true));
     // Twice as fast: 6 % of four processors are at most 24 % of one, and 1.5 is beyond the bound as well; 0.76 of 1.3 is not.
-    assert_eq!(of(60_000, levels), (ClaimVerdict::Holds, true));
-    assert_eq!(of(60_000, &levels.replace("1.2", "1.6")), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(60_000, levels), (ClaimVerdict::Confirmed, true));
+    assert_eq!(of(60_000, &levels.replace("1.2", "1.6")), (ClaimVerdict::Insensitive, true));
     assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.4")), (ClaimVerdict::Reversed, true));
-    assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.8")), (ClaimVerdict::CannotTell, true));
-    assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
+    assert_eq!(of(60_000, &levels.replace("above = 1.2", "below = 1.8")), (ClaimVerdict::Insensitive, true));
+    assert_eq!(of(200_000, arms), (ClaimVerdict::Confirmed, false));
     // A neighbour in some runs only, and processor time, which has theirs in it.
     let some = |others_in_ten: u32, line: &str| {
         next_to(World { others_ppm: 200_000, others_in_ten, ..world(1) }, line).0
     };
-    let found = [8, 4, 0].map(|often| some(often, &levels.replace("1.2", "1.6")));
-    assert_eq!(found, [ClaimVerdict::CannotTell, ClaimVerdict::CannotTell, ClaimVerdict::Holds]);
+    let result = [8, 4, 0].map(|often| some(often, &levels.replace("1.2", "1.6")));
+    assert_eq!(result, [ClaimVerdict::Insensitive, ClaimVerdict::Insensitive, ClaimVerdict::Confirmed]);
     let time = "ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 1\nmetric = \"cpu-time\"";
-    assert_eq!([0, 8].map(|often| some(often, time)), [ClaimVerdict::Holds, ClaimVerdict::CannotTell]);
+    assert_eq!([0, 8].map(|often| some(often, time)), [ClaimVerdict::Confirmed, ClaimVerdict::Insensitive]);
 }
 
-/// Phases of one level can have threads of their own.
+/// Phases of one level can have separate numbers of threads.
 #[test]
 fn phases_with_other_threads_are_not_compared_where_others_take_the_processors() {
     let phase = |name: &str, workers: u16| {
@@ -269,42 +278,43 @@ fn phases_with_other_threads_are_not_compared_where_others_take_the_processors()
         let plan = claimed_of(&workload, "budget = \"1h\"", &line, 7);
         reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none)).verdict
     };
-    assert_eq!(of(0, 4), ClaimVerdict::Holds, "2 times by four threads");
-    assert_eq!(of(100_000, 4), ClaimVerdict::CannotTell);
+    assert_eq!(of(0, 4), ClaimVerdict::Confirmed, "2 times by four threads");
+    assert_eq!(of(100_000, 4), ClaimVerdict::Insensitive);
     assert_eq!(of(0, 1), of(100_000, 1), "as many threads lose as much");
 }
 
-/// A neighbour can only make an amount smaller, and a time longer: what is enough next to one is enough.
+/// A neighbour can only make an amount smaller, and a time longer: enough next to one is enough.
 #[test]
 fn an_amount_that_others_may_have_made_too_small_tells_nothing() {
     let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     // About 525 thousand a second by one thread, which may have lost 40 % to 10 % of four processors; 2 µs each.
     let (enough, too_few) = ("amount = \"a @ 1\"\nabove = 400000", "amount = \"a @ 1\"\nabove = 700000");
     assert_eq!(of(40_000, too_few), (ClaimVerdict::Reversed, false));
-    assert_eq!(of(100_000, enough), (ClaimVerdict::Holds, true));
-    assert_eq!(of(100_000, too_few), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(100_000, enough), (ClaimVerdict::Confirmed, true));
+    assert_eq!(of(100_000, too_few), (ClaimVerdict::Insensitive, true));
     assert_eq!(of(100_000, &too_few.replace("700000", "2000000")), (ClaimVerdict::Reversed, true));
     let slow = "amount = \"a @ 1\"\nmetric = \"p50\"\nbelow = \"1500ns\"";
     assert_eq!(of(0, slow), (ClaimVerdict::Reversed, false));
-    assert_eq!(of(100_000, slow), (ClaimVerdict::CannotTell, true));
-    assert_eq!(of(100_000, &slow.replace("1500ns", "1ms")), (ClaimVerdict::Holds, true));
+    assert_eq!(of(100_000, slow), (ClaimVerdict::Insensitive, true));
+    assert_eq!(of(100_000, &slow.replace("1500ns", "1ms")), (ClaimVerdict::Confirmed, true));
 }
 
-/// Of what was planted and does not show nothing is concluded, whatever else is found.
+/// A planted cause that does not show decides nothing, regardless of other results.
 #[test]
 fn a_planted_cause_that_does_not_show_decides_nothing() {
     let planted = |arm: &str| format!("ratio = [\"{arm} @ 4\", \"a @ 4\"]\nabove = 1.2\nplanted = true");
     for (line, otherwise) in [
-        ("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::Holds),
+        ("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::Confirmed),
         ("ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 1", ClaimVerdict::Reversed),
         ("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::NoDifference),
     ] {
-        assert_eq!(found(&world(1), &[line, &planted("b")]), otherwise, "{line}");
-        assert_eq!(found(&world(1), &[line, &planted("c")]), ClaimVerdict::CannotTell, "{line}");
+        assert_eq!(result(&world(1), &[line, &planted("b")]), otherwise, "{line}");
+        assert_eq!(result(&world(1), &[line, &planted("c")]), ClaimVerdict::Insensitive, "{line}");
     }
 }
 
-/// A part that is found by not seeing an effect counts for nothing on a machine that is too small, next to one that does see it.
+/// A part decided by the absence of an effect counts for nothing on a machine that is too small, next to one
+/// that shows it.
 #[test]
 fn with_too_few_processors_each_part_must_see_its_effect() {
     let of = |cpus: u32| {
@@ -313,24 +323,24 @@ fn with_too_few_processors_each_part_must_see_its_effect() {
         let plan = claimed(&format!("cpus = {cpus}\n{grows}\n{flat}"), 7);
         reported(&plan, &simulate(&plan, &world(1), none)).verdict
     };
-    assert_eq!(of(u32::from(CPUS)), ClaimVerdict::Holds);
-    assert_eq!(of(64), ClaimVerdict::CannotTell);
+    assert_eq!(of(u32::from(CPUS)), ClaimVerdict::Confirmed);
+    assert_eq!(of(64), ClaimVerdict::Insensitive);
 }
 
-/// What is known without a verdict is told of the parts of a claim, too.
+/// Knowledge without a verdict is reported for the parts of a claim, too.
 #[test]
 fn an_open_part_says_how_near_its_arms_are() {
     let known = (0..20).filter(|seed| {
         let plan = claimed_within("2m", &expect("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1"), *seed);
-        let told = simulate(&plan, &World { noise: 0.06, ..world(*seed) }, none);
-        let part = reported(&plan, &told).parts.remove(0);
+        let ended = simulate(&plan, &World { noise: 0.06, ..world(*seed) }, none);
+        let part = reported(&plan, &ended).parts.remove(0);
         assert!(part.verdict == ClaimVerdict::Undecided || part.known.is_empty(), "{part:?}");
         part.known.contains("% apart")
     });
     assert!(known.count() > 0);
 }
 
-/// Arms that are the same because the device allows no more say nothing; those that differ do.
+/// Arms that are equal because of the device's limit say nothing; those that differ do.
 #[test]
 fn no_difference_at_the_limit_of_the_device_tells_nothing() {
     let of = |iops: u32, line: &str| {
@@ -338,35 +348,35 @@ fn no_difference_at_the_limit_of_the_device_tells_nothing() {
         let mut model = device_model::named("gp3-3000").unwrap();
         model.limits = Some(Limits { iops: Some(iops), ..Limits::default() });
         plan.trial.device.model = Some(ModelChoice::Written(Box::new(model)));
-        let told = simulate(&plan, &world(1), none);
-        let report = reported(&plan, &told);
+        let ended = simulate(&plan, &world(1), none);
+        let report = reported(&plan, &ended);
         let is_told = report.notes.iter().any(|note| note.contains("limit of the modelled device"));
-        assert_eq!(is_told, report.verdict == ClaimVerdict::CannotTell, "{:?}", report.notes);
+        assert_eq!(is_told, report.verdict == ClaimVerdict::Insensitive, "{:?}", report.notes);
         report.verdict
     };
     let same = "ratio = [\"c @ 1\", \"a @ 1\"]";
     for (line, otherwise) in [
         (format!("{same}\nabove = 1.2"), ClaimVerdict::NoDifference),
-        (format!("{same}\nwithin = \"5%\""), ClaimVerdict::Holds),
-        (format!("{same}\nbelow = 1.1"), ClaimVerdict::Holds),
+        (format!("{same}\nwithin = \"5%\""), ClaimVerdict::Confirmed),
+        (format!("{same}\nbelow = 1.1"), ClaimVerdict::Confirmed),
         ("order = [\"c @ 1\", \"a @ 1\"]".into(), ClaimVerdict::NoDifference),
     ] {
-        assert_eq!(of(500_000, &line), ClaimVerdict::CannotTell, "{line}");
+        assert_eq!(of(500_000, &line), ClaimVerdict::Insensitive, "{line}");
         assert_eq!(of(5_000_000, &line), otherwise, "{line}");
     }
     let differ = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2";
-    assert_eq!(of(500_000, differ), ClaimVerdict::Holds);
-    // What ran at the limit could have been faster.
+    assert_eq!(of(500_000, differ), ClaimVerdict::Confirmed);
+    // A run at the limit could have been faster.
     let less = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 2";
-    assert_eq!(of(500_000, less), ClaimVerdict::CannotTell);
-    assert_eq!(of(5_000_000, less), ClaimVerdict::Less);
+    assert_eq!(of(500_000, less), ClaimVerdict::Insensitive);
+    assert_eq!(of(5_000_000, less), ClaimVerdict::Smaller);
 }
 
 #[test]
 fn a_question_is_measured_and_expects_nothing() {
     let plan = claimed("question = true", 7);
-    let told = simulate(&plan, &world(1), none);
-    let report = reported(&plan, &told);
+    let ended = simulate(&plan, &world(1), none);
+    let report = reported(&plan, &ended);
     assert_eq!(report.verdict, ClaimVerdict::Measured);
     assert_eq!(report.parts.len(), 3 * 4, "each pair of arms at each level");
 }
@@ -380,9 +390,9 @@ fn equal_arms_rarely_make_a_claim_hold_or_reverse_it() {
     ];
     let wrong = (0..150).filter(|seed| {
         let plan = claimed_within("2m", &expectations.join("\n"), *seed);
-        let told = simulate(&plan, &World { noise: 0.05, ..world(*seed) }, none);
-        let judge = told.finished().judge().unwrap();
-        (0..3).any(|part| matches!(judge.part(part), ClaimVerdict::Holds | ClaimVerdict::Reversed))
+        let ended = simulate(&plan, &World { noise: 0.05, ..world(*seed) }, none);
+        let judge = ended.finished().judge().unwrap();
+        (0..3).any(|part| matches!(judge.part(part), ClaimVerdict::Confirmed | ClaimVerdict::Reversed))
     });
     // At most 5 % on average: 7.5 of 150, and rarely 13 (a binomial count exceeds that once in 40 times).
     let wrong = wrong.count();
@@ -401,7 +411,7 @@ fn claims_read_as_they_are_shown() {
         expect("amount = \"a @ 1\"\nbelow = \"1ms\"\nmetric = \"p99\""),
     ];
     let plan = claimed(&expectations.join("\n"), 7);
-    let told = simulate(&plan, &world(1), none);
-    let report = ClaimReport { notes: vec!["a note".into()], ..reported(&plan, &told) };
+    let ended = simulate(&plan, &world(1), none);
+    let report = ClaimReport { notes: vec!["a note".into()], ..reported(&plan, &ended) };
     insta::assert_snapshot!(anstream::adapter::strip_str(&claim::render(&report)).to_string());
 }

@@ -1,6 +1,6 @@
-//! Noise and arms by which a rule can be deceived, each through whole trials: what is equal must seldom be told apart, and
-//! what loses in all must not be praised. With so few trials only a gross failure shows; `fstrial-stats/tests/calibration.rs` has
-//! the same with thousands, of the rule alone.
+//! Noise and arms that can deceive a rule, each through whole trials: equal arms must seldom be called
+//! different, and an arm that loses in total must not be praised. With this number of trials only a gross
+//! failure shows; `fstrial-stats/tests/calibration.rs` has the same with thousands, of the rule alone.
 
 use super::{
     claims::{LEVELS, claimed_of},
@@ -18,7 +18,7 @@ const SHORT_TRIALS: u64 = 120;
 /// Trials of each kind where the rule that was once deceived was so in one of seven.
 const MANY_TRIALS: u64 = 300;
 
-/// How many of `trials` may go wrong where a share of `rate` does: no more do in 999 of 1000 cases.
+/// Tolerated failures of `trials` at a rate of `rate`: no more occur in 999 of 1000 cases.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -31,7 +31,7 @@ fn most(rate: f64, trials: u64) -> usize {
 }
 
 /// A trial of two arms at so many levels, each a question, of 24 rounds: later ones have little of the error to spend.
-fn asked(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
+fn requested(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     let threads: Vec<u16> = (1..=levels).collect();
     plan(&["a=ext4", "b=ext4"], &threads, seed, |settings| {
         settings.rounds = Some(24);
@@ -40,12 +40,15 @@ fn asked(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     })
 }
 
-/// How many of so many trials end with one of these verdicts on any of what was asked.
+/// Number of trials that end with one of these verdicts on any question.
 fn ended(trials: u64, levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
     let is_wrong = |seed: &u64| {
-        let plan = asked(levels, *seed, |_| {});
-        let told = simulate(&plan, &world(*seed), none);
-        told.states().iter().any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
+        let plan = requested(levels, *seed, |_| {});
+        let reported = simulate(&plan, &world(*seed), none);
+        reported
+            .states()
+            .iter()
+            .any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
     };
     (0..trials).filter(is_wrong).count()
 }
@@ -61,8 +64,8 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     }
 }
 
-/// A disturbance of every third run, where a round has two: it falls on one arm, the other, or none, as one of every second run does
-/// where a round has three.
+/// A disturbance of every third run, with two runs in a round: it falls on one arm, the other, or none, as
+/// one of every second run does with three.
 #[test]
 fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
     let alarms =
@@ -91,10 +94,10 @@ fn equal_levels_are_seldom_told_apart_where_they_have_different_numbers_of_runs(
 fn claimed_wrongly(trials: u64, lines: &str, world: impl Fn(u64) -> World) -> usize {
     let is_wrong = |seed: &u64| {
         let plan = claimed_of(LEVELS, "budget = \"2m\"\nstalls = \"30%\"", lines, *seed);
-        let told = simulate(&plan, &world(*seed), none);
-        let judge = told.finished().judge().unwrap();
-        assert!(told.finished().rounds > 9, "rounds enough for verdicts");
-        matches!(judge.part(0), ClaimVerdict::Holds | ClaimVerdict::Reversed)
+        let reported = simulate(&plan, &world(*seed), none);
+        let judge = reported.finished().judge().unwrap();
+        assert!(reported.finished().rounds > 9, "rounds enough for verdicts");
+        matches!(judge.part(0), ClaimVerdict::Confirmed | ClaimVerdict::Reversed)
     };
     (0..trials).filter(is_wrong).count()
 }
@@ -112,7 +115,7 @@ fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
     }
 }
 
-/// A disturbance that always takes the same deceives a t-test of few rounds, the more the more is asked.
+/// A disturbance of constant size deceives a t-test of few rounds, the more the more questions there are.
 #[test]
 fn the_more_is_asked_the_less_each_question_may_err() {
     for levels in [6, 18] {
@@ -122,8 +125,8 @@ fn the_more_is_asked_the_less_each_question_may_err() {
     }
 }
 
-/// Three runs in ten of `b` are a tenth slower, the others just so much faster that the typical ratio is 1. Signed ranks
-/// suppose that rounds are symmetric, which these are not; docs/statistics.md says how much that costs.
+/// Three runs in ten of `b` are a tenth slower, the others faster by the amount that makes the typical ratio
+/// 1. Signed ranks assume that rounds are symmetric, which these are not; docs/statistics.md has the cost.
 #[test]
 fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
     for (noise, speed) in [(0.003, 1.0072), (0.01, 1.0237)] {
@@ -134,8 +137,9 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
     }
 }
 
-/// Stalls so rare that the rounds of a verdict need not have had one: what a verdict of arms that lose by them rests on is
-/// said, and where stalls as rare were asked for, they were seen. The lines are the worst of docs/statistics.md.
+/// Stalls rare enough for the rounds of a verdict to miss them: the basis of a verdict on arms that lose by
+/// them is reported, and if stalls as rare were requested, they were seen. The lines are the worst of
+/// docs/statistics.md.
 #[test]
 fn what_rare_stalls_lose_is_said_or_seen() {
     for (gain, often, part, wrong) in [
@@ -153,11 +157,11 @@ fn what_rare_stalls_lose_is_said_or_seen() {
             let is_said = state.unseen_stalls_percent >= 100.0 * often;
             assert!(state.total_ratio.unwrap() <= 0.97 * gain || is_said, "{gain} {often} {part}: {state:?}");
         }
-        let asked = praised(Some(100.0 * often)).len();
+        let requested = praised(Some(100.0 * often)).len();
         let unasked = unasked.len();
         assert!(
-            asked <= limit && 2 * asked < unasked,
-            "{gain} {often} {part}: {asked} of {TRIALS}, {unasked} unasked"
+            requested <= limit && 2 * requested < unasked,
+            "{gain} {often} {part}: {requested} of {TRIALS}, {unasked} unasked"
         );
     }
 }
@@ -171,10 +175,10 @@ fn what_frequent_stalls_lose_is_seldom_praised() {
     }
 }
 
-/// What is called faster or equivalent of an arm that does `gain` whenever it does not stall.
+/// Arms called faster or equivalent that do `gain` whenever they do not stall.
 fn praised(gain: f64, stalls: (f64, f64), asked_percent: Option<f64>) -> Vec<ContrastState> {
     let of = |seed: u64| {
-        let plan = asked(1, seed, |settings| {
+        let plan = requested(1, seed, |settings| {
             // More than the 29 and the 59 that show stalls of one run in ten, and in twenty.
             settings.rounds = Some(if stalls.0 < 0.1 { 62 } else { 32 });
             settings.stalls = asked_percent.map(Percent);

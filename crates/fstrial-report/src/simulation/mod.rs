@@ -1,5 +1,6 @@
-//! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test wants them,
-//! and a check of the event stream that holds for every trial. The trials are in `trials`, the stored ones in `stored`.
+//! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test
+//! wants them, and a check of the event stream for every trial. The trials are in `trials`, the stored ones
+//! in `stored`.
 
 mod claims;
 mod controls;
@@ -85,18 +86,18 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// What an arm is like.
+/// Properties of an arm.
 #[derive(Clone, Copy)]
 struct Character {
     /// Its rate, as a factor.
     speed: f64,
     /// The latency of its slowest two per cent, as a factor.
     tail: f64,
-    /// How its rate grows with its threads: the exponent.
+    /// Growth of its rate with its threads: the exponent.
     growth: f64,
-    /// What a run costs in addition to its load.
+    /// Cost of a run in addition to its load.
     overhead: Nanos,
-    /// Bytes written to the device for each operation; none if nobody counts them.
+    /// Bytes written to the device for each operation; none if they are not counted.
     written: Option<u64>,
     /// The share of its runs in which it does nothing for a part of the time, and that part.
     stalls: (f64, f64),
@@ -111,7 +112,7 @@ const ORDINARY: Character = Character {
     stalls: (0.0, 0.0),
 };
 
-/// How the runs of equal arms, `a` and `b`, vary.
+/// Variation of the runs of equal arms, `a` and `b`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
     Normal,
@@ -119,7 +120,7 @@ enum Shape {
     TwoPoint,
     /// Normal, and greater by 5 % in every round.
     Growing,
-    /// Normal on a machine that comes to its speed only in the course of the trial's first runs.
+    /// Normal on a machine that reaches its speed only during the trial's first runs.
     Settling,
     /// As in a real trial of [`RECORDED`], run by run from this one of its runs on; the world's noise is 1.
     Recorded {
@@ -128,7 +129,7 @@ enum Shape {
     },
 }
 
-/// What disturbed each run of real trials.
+/// Disturbances of each run of real trials.
 static RECORDED: LazyLock<Vec<Vec<f64>>> = LazyLock::new(|| {
     let lines = include_str!("recorded.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(' ').map(|value| value.parse().unwrap()).collect()).collect()
@@ -143,26 +144,26 @@ struct Moment {
     fault: Option<Fault>,
 }
 
-/// What is true of the simulated machine.
+/// Properties of the simulated machine.
 struct World {
-    /// What its noise is drawn from.
+    /// Seed of its noise.
     seed: u64,
     /// Operations per second of an ordinary arm with one thread.
     rate: f64,
-    /// How much the log of a run's rate varies: of normal noise its standard deviation.
+    /// Variation of the log of a run's rate: for normal noise its standard deviation.
     noise: f64,
-    /// How it varies.
+    /// Shape of its variation.
     shape: Shape,
     /// Standard deviation of the log of a run's slowest latencies.
     tail_noise: f64,
     /// The rate of every so many-th run, as a factor: of two, of the later one of two arms.
     every: (u32, f64),
-    /// By which factor the rate rises in the course of a run, from its first window to its last.
+    /// Factor by which the rate rises within a run, from its first window to its last.
     rise: f64,
     /// The share of the processors that others take, in millionths, of so many runs in ten.
     others_ppm: u64,
     others_in_ten: u32,
-    /// What the budget may be raised to.
+    /// Upper limit of the budget.
     longest: Option<Nanos>,
     /// Arms that are not ordinary, by name.
     arms: Vec<(&'static str, Character)>,
@@ -192,21 +193,21 @@ impl World {
     }
 }
 
-/// What a test may look at to decide on a fault.
+/// Inputs for a test's decision on a fault.
 struct FaultSite<'a> {
     arm: &'a str,
     /// None while arms are inspected.
     threads: Option<u16>,
-    /// How many jobs with a load the worker was given, this one included.
+    /// Number of jobs with a load so far, this one included.
     run: u32,
-    /// How many of them for this cell, this one included; 0 while arms are inspected.
+    /// Number of them for this cell, this one included; 0 while arms are inspected.
     of_cell: u32,
 }
 
-/// What can go wrong in a run.
+/// Faults of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// The worker is killed at once.
+    /// The worker is killed immediately.
     Killed,
     /// It hangs for this long and is killed then.
     Hung(Nanos),
@@ -224,7 +225,7 @@ enum Fault {
     NoOperations,
     /// A histogram of which the end is missing.
     Truncated,
-    /// A histogram that says an operation took no time.
+    /// A histogram with an operation of no time.
     NoTime,
     /// No measurement, though there was a load.
     Silent,
@@ -232,7 +233,7 @@ enum Fault {
 
 type Faults<'a> = dyn FnMut(&FaultSite<'_>) -> Option<Fault> + 'a;
 
-/// A worker that only says it did what it was told.
+/// A worker that only reports success.
 struct SimulatedPlace<'a> {
     environment: Environment,
     world: &'a World,
@@ -343,11 +344,11 @@ impl SimulatedPlace<'_> {
     }
 }
 
-/// What a worker says that has made a state.
+/// Reports of a worker that has made a state.
 fn say_prepared(job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) {
     let Some(StateTask { step: StateStep::Prepare { state, room, .. }, .. }) = &job.state else { return };
     let figures = StateFigures {
-        asked: state.to_string(),
+        requested: state.to_string(),
         files: 3,
         utilisation: 50.0,
         available: Bytes(room.0 - state.space(*room).0),
@@ -395,7 +396,7 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 }
 
 impl Shape {
-    /// The size of what disturbs a run, in units of the world's noise.
+    /// The size of a run's disturbance, in units of the world's noise.
     fn draw(self, arm: &str, load: &Load, moment: Moment, random: &mut ChaCha8Rng) -> f64 {
         let mut of_round = ChaCha8Rng::seed_from_u64(load.seed ^ u64::from(load.threads).rotate_left(50));
         let is_slow = fraction(&mut of_round) < 0.5;
@@ -447,7 +448,7 @@ fn result(world: &World, arm: &str, name: String, load: &Load, moment: Moment) -
         .bytes()
         .fold(u64::from(load.threads), |hash, byte| hash.wrapping_mul(257).wrapping_add(u64::from(byte)));
     let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ of_arm.rotate_left(40));
-    // What disturbs the whole round disturbs its arms alike.
+    // A disturbance of the whole round affects its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
     let scale = f64::from(load.threads).powf(character.growth);
     let (often, part) = character.stalls;
@@ -550,16 +551,16 @@ enum Heard {
     VerdictsUpdated { round: u32, contrasts: Vec<ContrastState> },
 }
 
-/// Keeps what it hears, and fails at an event if told to.
+/// Records events, and fails at one if set to.
 struct Log<'a> {
     plan: &'a Plan,
-    heard: Vec<Heard>,
+    received: Vec<Heard>,
     fails_at: Option<usize>,
 }
 
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
-        self.heard.push(match event {
+        self.received.push(match event {
             Event::DeviceProgress { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
@@ -595,7 +596,7 @@ impl Listener for Log<'_> {
             }
         });
         match self.fails_at {
-            Some(at) if self.heard.len() > at => Err(store_is_full()),
+            Some(at) if self.received.len() > at => Err(store_is_full()),
             _ => Ok(()),
         }
     }
@@ -609,7 +610,7 @@ fn store_is_full() -> ExpectedError {
 /// A trial, or a session of one, that came to an end of some kind.
 struct SimulatedTrial<'p> {
     plan: &'p Plan,
-    heard: Vec<Heard>,
+    received: Vec<Heard>,
     ended: Result<Finished<'p>, ExpectedError>,
     /// When it ended, and when all arms were inspected.
     ended_at: Nanos,
@@ -631,16 +632,16 @@ fn session<'p>(
     let (clock, interrupt) = (SimulatedClock::default(), Interrupt::default());
     let (inspected_at, longest) = (Cell::new(None), Cell::new(Nanos(0)));
     let last = RefCell::new(Nanos(0));
-    let mut log = Log { plan, heard: Vec::new(), fails_at };
+    let mut log = Log { plan, received: Vec::new(), fails_at };
     let ended = {
-        let mut timed = |asked: &FaultSite<'_>| {
+        let mut timed = |requested: &FaultSite<'_>| {
             let since = Nanos(clock.now().0 - last.replace(clock.now()).0);
-            if asked.run > 1 {
+            if requested.run > 1 {
                 longest.set(longest.get().max(since));
-            } else if asked.run == 1 {
+            } else if requested.run == 1 {
                 inspected_at.set(Some(clock.now()));
             }
-            faults(asked)
+            faults(requested)
         };
         let environment = Environment::of_this_machine();
         let place = RefCell::new(SimulatedPlace {
@@ -677,7 +678,7 @@ fn session<'p>(
     longest.set(longest.get().max(Nanos(ended_at.0 - last.borrow().0)));
     SimulatedTrial {
         plan,
-        heard: log.heard,
+        received: log.received,
         ended,
         ended_at,
         inspected_at: inspected_at.get().unwrap_or(ended_at),
@@ -692,9 +693,9 @@ fn simulate<'p>(
     world: &World,
     faults: impl FnMut(&FaultSite<'_>) -> Option<Fault>,
 ) -> SimulatedTrial<'p> {
-    let told = session(plan, world, faults, Earlier::default(), None, None);
-    told.check(Before::default());
-    told
+    let reported = session(plan, world, faults, Earlier::default(), None, None);
+    reported.check(Before::default());
+    reported
 }
 
 /// No fault at all.
@@ -723,15 +724,15 @@ impl<'p> SimulatedTrial<'p> {
 
     /// Numbers of the runs that ended well, by cell.
     fn measured(&self, of: usize) -> usize {
-        let is = |heard: &&Heard| matches!(heard, Heard::RunEnded { cell, rate: Some(_), .. } if *cell == of);
-        self.heard.iter().filter(is).count()
+        let is = |received: &&Heard| matches!(received, Heard::RunEnded { cell, rate: Some(_), .. } if *cell == of);
+        self.received.iter().filter(is).count()
     }
 
     /// Rounds in which both cells were measured.
     fn pairs(&self, a: usize, b: usize) -> usize {
         let mut rounds: BTreeMap<u32, usize> = BTreeMap::new();
-        for heard in &self.heard {
-            if let Heard::RunEnded { round, cell, rate: Some(_), .. } = heard
+        for received in &self.received {
+            if let Heard::RunEnded { round, cell, rate: Some(_), .. } = received
                 && (*cell == a || *cell == b)
             {
                 *rounds.entry(*round).or_default() += 1;
@@ -740,23 +741,23 @@ impl<'p> SimulatedTrial<'p> {
         rounds.values().filter(|count| **count == 2).count()
     }
 
-    /// What was told to fit into the budget, each time that it was.
+    /// Numbers reported to fit into the budget, in order.
     fn fit(&self) -> Vec<u32> {
-        let fit = |heard: &Heard| match heard {
+        let fit = |received: &Heard| match received {
             Heard::FirstRoundTimed(fit) => Some(*fit),
             _ => None,
         };
-        self.heard.iter().filter_map(fit).collect()
+        self.received.iter().filter_map(fit).collect()
     }
 
-    /// What holds for every session: the form of the event stream, who is run and who is not, and the budget.
+    /// Invariants of every session: the form of the event stream, the cells that run, and the budget.
     fn check(&self, before: Before) {
-        let Before { states, failed, cannot, lost, measured } = before;
+        let Before { states, failed, unsupported, lost, measured } = before;
         let mut check = Check {
             plan: self.plan,
             states,
             failed,
-            cannot,
+            unsupported,
             lost,
             measured,
             running: None,
@@ -764,8 +765,8 @@ impl<'p> SimulatedTrial<'p> {
             slot: 0,
             order: Vec::new(),
         };
-        for heard in &self.heard {
-            check.next(heard);
+        for received in &self.received {
+            check.next(received);
         }
         assert!(
             check.running.is_none()
@@ -784,12 +785,12 @@ impl<'p> SimulatedTrial<'p> {
     }
 }
 
-/// What earlier sessions have left: how the contrasts stood, if every cell had been run, and what had become of cells.
+/// State after earlier sessions: the contrasts, whether every cell had been run, and the state of cells.
 #[derive(Default)]
 struct Before {
     states: Vec<ContrastState>,
     failed: Vec<usize>,
-    cannot: Vec<usize>,
+    unsupported: Vec<usize>,
     lost: BTreeMap<usize, u32>,
     measured: BTreeMap<usize, u32>,
 }
@@ -799,26 +800,26 @@ struct Check<'p> {
     plan: &'p Plan,
     states: Vec<ContrastState>,
     failed: Vec<usize>,
-    cannot: Vec<usize>,
-    /// How often each cell was lost since it was measured.
+    unsupported: Vec<usize>,
+    /// Losses of each cell since its last measurement.
     lost: BTreeMap<usize, u32>,
     /// Runs that ended well, by cell.
     measured: BTreeMap<usize, u32>,
     running: Option<(u32, usize, usize)>,
     round: Option<u32>,
     slot: usize,
-    /// What should still run in this round.
+    /// Remaining cells of this round.
     order: Vec<usize>,
 }
 
 impl Check<'_> {
-    fn next(&mut self, heard: &Heard) {
-        match heard {
+    fn next(&mut self, received: &Heard) {
+        match received {
             Heard::StatePreparing(_)
             | Heard::StatePrepared(_)
             | Heard::ArmInspected(_)
-            | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
-            Heard::Noted(lines) => assert_eq!((lines.len(), self.round), (1, Some(1)), "{heard:?}"),
+            | Heard::Audited(_) => assert_eq!(self.round, None, "{received:?}"),
+            Heard::Noted(lines) => assert_eq!((lines.len(), self.round), (1, Some(1)), "{received:?}"),
             Heard::FirstRoundTimed(fit) => assert!(*fit > 0 && self.states.is_empty()),
             Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
             Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),
@@ -840,7 +841,7 @@ impl Check<'_> {
                 match failure {
                     Some(FailureKind::ArmFailed) => self.failed.push(*cell),
                     Some(FailureKind::Lost) if *lost == 3 && is_watched => self.failed.push(*cell),
-                    Some(FailureKind::Cannot) => self.cannot.push(*cell),
+                    Some(FailureKind::Unsupported) => self.unsupported.push(*cell),
                     _ => {}
                 }
             }
@@ -862,11 +863,11 @@ impl Check<'_> {
 
     fn is_needed(&self, cell: usize) -> bool {
         let open = || self.plan.contrasts.iter().zip(&self.states).filter(|(_, state)| state.open);
-        // What a claim says works is seen five times.
+        // A workload claimed to work is seen five times.
         let is_watched = || self.plan.parts.iter().any(|part| part.watched.contains(&cell));
         let is_new = || self.measured.get(&cell).is_none_or(|count| *count < 5);
         !self.failed.contains(&cell)
-            && !self.cannot.contains(&cell)
+            && !self.unsupported.contains(&cell)
             && (self.states.is_empty() && !self.plan.is_control(cell)
                 || (is_watched() && is_new())
                 || open().any(|(contrast, _)| contrast.cells().any(|needed| needed == cell)))
@@ -876,7 +877,7 @@ impl Check<'_> {
         assert_eq!(self.running, None, "two runs at once");
         assert_eq!(Some(round), self.round);
         assert!(!self.failed.contains(&cell), "a failed cell is run");
-        assert!(!self.cannot.contains(&cell), "a cell that cannot be done is run again");
+        assert!(!self.unsupported.contains(&cell), "a cell that cannot be done is run again");
         assert_eq!(self.order.pop(), Some(cell), "not the order that was planned");
         self.slot += 1;
         assert_eq!(slot, self.slot, "slots ascend by one");
@@ -888,8 +889,8 @@ impl Check<'_> {
         for (index, (contrast, state)) in self.plan.contrasts.iter().zip(contrasts).enumerate() {
             let failed = contrast.cells().any(|cell| self.failed.contains(&cell));
             assert_eq!(state.verdict == Outcome::Failed, failed, "{state:?}");
-            let cannot = contrast.cells().any(|cell| self.cannot.contains(&cell));
-            assert_eq!(state.verdict == Outcome::Cannot, cannot && !failed, "{state:?}");
+            let cannot = contrast.cells().any(|cell| self.unsupported.contains(&cell));
+            assert_eq!(state.verdict == Outcome::Unsupported, cannot && !failed, "{state:?}");
             let before = self.states.get(index).map(|state| state.verdict);
             let decided = before.is_some_and(|verdict| verdict != Outcome::Undecided);
             assert!(

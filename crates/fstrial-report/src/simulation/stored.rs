@@ -1,5 +1,5 @@
-//! Trials that are stored as they run, cut off and resumed: what is judged again from the store is what was judged
-//! live, to the last bit.
+//! Trials that are stored as they run, cut off and resumed: judging again from the store agrees with the live
+//! judgement, to the last bit.
 
 use super::{
     claims::claimed_within,
@@ -26,10 +26,10 @@ const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// The document of a stored trial, judged again.
 fn judged_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    again::judged(store, stored, |told| told.document)
+    again::judged(store, stored, |reported| reported.document)
 }
 
-/// What a process says of itself when it works on a trial.
+/// A process's description of itself when it works on a trial.
 fn process(environment: &str) -> Session<'_> {
     Session { started_at: TIME, program_version: "0", command_line: "fstrial compare a b", environment }
 }
@@ -62,12 +62,12 @@ fn stored_session<'p>(
     let before = before(plan, &earlier(store, plan, id).unwrap());
     let earlier = earlier(store, plan, id).unwrap();
     let mut recorder = Recorder::new(store, id);
-    let told = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
-    told.check(before);
-    told
+    let reported = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
+    reported.check(before);
+    reported
 }
 
-/// What the stored rounds left.
+/// State after the stored rounds.
 fn before(plan: &Plan, earlier: &Earlier) -> Before {
     let (mut judge, _) = course::replay(plan, earlier.rounds.clone());
     if !earlier.rounds.is_empty() {
@@ -77,7 +77,7 @@ fn before(plan: &Plan, earlier: &Earlier) -> Before {
     let mut before = Before {
         states: if judge.has_begun() { judge.states() } else { Vec::new() },
         failed: cells().filter(|cell| judge.has_failed(*cell)).collect(),
-        cannot: cells().filter(|cell| judge.cannot(*cell).is_some()).collect(),
+        unsupported: cells().filter(|cell| judge.unsupported(*cell).is_some()).collect(),
         ..Before::default()
     };
     for (cell, outcome) in earlier.rounds.iter().flat_map(|round| &round.runs) {
@@ -94,8 +94,8 @@ fn before(plan: &Plan, earlier: &Earlier) -> Before {
 }
 
 /// Ends a session as a command does.
-fn finish(store: &mut Store, id: TrialId, told: &SimulatedTrial<'_>) {
-    store.finish_trial(id, told.finished().status(), TIME).unwrap();
+fn finish(store: &mut Store, id: TrialId, reported: &SimulatedTrial<'_>) {
+    store.finish_trial(id, reported.finished().status(), TIME).unwrap();
 }
 
 /// Numbers as they are printed in full: the same text is the same bits.
@@ -103,25 +103,25 @@ fn exactly(states: &[ContrastState]) -> String {
     format!("{states:#?}")
 }
 
-/// The document of a session, as it would be if nothing were stored, is the one that is read again, to the last bit. The
-/// trial must be finished in the store.
-fn assert_same(told: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
+/// The document of a session, as it would be if nothing were stored, equals the one that is read again, to
+/// the last bit. The trial must be finished in the store.
+fn assert_same(reported: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
     let stored = store.trial(id).unwrap();
     let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
-    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
-    let live = document(told.plan, told.finished(), (&environment, Vec::new()), Some(id.0), repeat);
+    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, reported.plan.seed);
+    let live = document(reported.plan, reported.finished(), (&environment, Vec::new()), Some(id.0), repeat);
     let again = judged_again(store, &stored).unwrap();
     assert_trend(store, id, &again);
     let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
     assert_eq!(live, again);
 }
 
-/// The point that a trend has of a trial is the ratio that its document has, and there is none where that has none.
+/// The point of a trend equals the ratio of the trial's document, and is missing if that is.
 fn assert_trend(store: &Store, id: TrialId, document: &Document) {
     for state in document.workloads.iter().flat_map(WorkloadReport::states) {
         let (arm, against) = (state.a.clone(), state.b.clone());
         for (arm, against, is_inverse) in [(&arm, &against, false), (&against, &arm, true)] {
-            let asked = SeriesQuery {
+            let requested = SeriesQuery {
                 arm: arm.clone(),
                 against: Some(against.clone()),
                 workloads: vec![state.workload.clone()],
@@ -129,17 +129,17 @@ fn assert_trend(store: &Store, id: TrialId, document: &Document) {
                 metric: state.metric,
                 by: By::Time,
             };
-            let found = history::collect(store, &[id], &asked).unwrap();
-            let of_phase = found.series.iter().filter(|series| series.subject.phase == state.phase);
+            let result = history::collect(store, &[id], &requested).unwrap();
+            let of_phase = result.series.iter().filter(|series| series.subject.phase == state.phase);
             let point = of_phase.flat_map(|series| &series.points).next();
-            let found = point.map(|point| (point.value, point.interval, point.rounds));
+            let result = point.map(|point| (point.value, point.interval, point.rounds));
             let inverse = |(low, high): (f64, f64)| (high.recip(), low.recip());
             let (ratio, interval) = match is_inverse {
                 true => (state.ratio.map(f64::recip), state.interval.map(inverse)),
                 false => (state.ratio, state.interval),
             };
             let expected = ratio.map(|ratio| (ratio, interval, state.rounds));
-            assert_eq!(found, expected.filter(|_| state.rounds >= 3), "{state:#?}");
+            assert_eq!(result, expected.filter(|_| state.rounds >= 3), "{state:#?}");
         }
     }
 }
@@ -151,15 +151,15 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         let slow = Character { speed: 0.9, tail: 1.5, ..ORDINARY };
         let world = World { seed, noise: 0.02, rate: 900.0, arms: vec![("c", slow)], ..World::default() };
         let (mut store, id) = begun(&plan);
-        let told = stored_session(&plan, &world, none, None, (&mut store, id));
-        assert!(told.states().iter().any(|state| state.verdict == Outcome::Slower));
-        finish(&mut store, id, &told);
-        assert_same(&told, &store, id);
+        let reported = stored_session(&plan, &world, none, None, (&mut store, id));
+        assert!(reported.states().iter().any(|state| state.verdict == Outcome::Slower));
+        finish(&mut store, id, &reported);
+        assert_same(&reported, &store, id);
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
     }
 }
 
-/// Every session continues with what the one before gave up, and in the end the difference is found.
+/// Every session resumes the contrasts that the one before gave up, and in the end the difference is found.
 #[test]
 fn an_undecided_trial_is_decided_by_going_on_with_it() {
     let mut gone_on_with = 0;
@@ -169,19 +169,19 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
         let (mut store, id) = begun(&plan);
         let (mut rounds, mut sessions) = (0, 0);
         loop {
-            let told = stored_session(&plan, &world, none, None, (&mut store, id));
-            finish(&mut store, id, &told);
-            assert_same(&told, &store, id);
+            let reported = stored_session(&plan, &world, none, None, (&mut store, id));
+            finish(&mut store, id, &reported);
+            assert_same(&reported, &store, id);
             sessions += 1;
-            if told.finished().is_decided() {
-                assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Faster, "seed {seed}");
+            if reported.finished().is_decided() {
+                assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Faster, "seed {seed}");
                 break;
             }
             assert!(
-                told.finished().rounds >= rounds + 10,
+                reported.finished().rounds >= rounds + 10,
                 "seed {seed}: {rounds} rounds, and it is not resumed"
             );
-            rounds = told.finished().rounds;
+            rounds = reported.finished().rounds;
             assert!(sessions < 20, "seed {seed}");
             store.reopen_trial(id, &process(&environment())).unwrap();
         }
@@ -190,34 +190,34 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
     assert!(gone_on_with >= 5, "only {gone_on_with} of 8 trials were undecided at first");
 }
 
-/// What the listeners were told after each round is what the store says of its course.
+/// The course reported to listeners after each round equals the stored one.
 #[test]
 fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1, 4], 5, |_| {});
     let world = World { noise: 0.03, rate: 300.0, ..World::default() };
     let (mut store, id) = begun(&plan);
-    let loses_one = |asked: &FaultSite<'_>| (asked.run == 6).then_some(Fault::Killed);
-    let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
+    let loses_one = |requested: &FaultSite<'_>| (requested.run == 6).then_some(Fault::Killed);
+    let reported = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
     let (_, courses) = course::replay(&plan, earlier.rounds);
     assert_eq!(courses.len(), plan.contrasts.len());
     let mut rates = BTreeMap::new();
     let (mut seen, mut without_pair) = (0, 0);
-    for heard in &told.heard {
-        match heard {
+    for received in &reported.received {
+        match received {
             &Heard::RunEnded { round, cell, rate: Some(rate), .. } => drop(rates.insert((round, cell), rate)),
             Heard::VerdictsUpdated { round, contrasts } => {
                 for ((course, state), contrast) in courses.iter().zip(contrasts).zip(&plan.contrasts) {
                     let point = course.rounds[seen];
                     assert_eq!((point.round, point.estimate), (*round, state.ratio));
-                    // Of what is near enough an interval of another level is told.
+                    // For close arms the interval has another level.
                     assert!(point.interval == state.interval || state.near, "{point:?} {state:?}");
                     if state.metric == Metric::Throughput {
                         let pair = [contrast.a, contrast.b].map(|cell| rates.get(&(*round, cell)));
                         let expected = if let [Some(a), Some(b)] = pair { Some(a / b) } else { None };
                         without_pair += usize::from(expected.is_none());
                         let off =
-                            point.ratio.zip(expected).map(|(found, wanted)| (found / wanted - 1.0).abs());
+                            point.ratio.zip(expected).map(|(result, wanted)| (result / wanted - 1.0).abs());
                         assert_eq!(point.ratio.is_some(), expected.is_some());
                         assert!(off.is_none_or(|off| off < 1e-12), "{point:?} {expected:?}");
                     }
@@ -229,7 +229,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     }
     assert!(seen > 5 && without_pair > 0, "{seen} rounds, {without_pair} without a pair");
     assert!(courses.iter().all(|course| course.rounds.len() == seen));
-    // 300 operations are three beyond p99: rounds are merged, and most have no ratio of their own.
+    // 300 operations are three beyond p99: rounds are merged, and most have no separate ratio.
     let tail = plan.contrasts.iter().position(|contrast| contrast.metric == Metric::P99).unwrap();
     let own = courses[tail].rounds.iter().filter(|point| point.ratio.is_some()).count();
     assert!(own > 0 && own < seen / 2, "{own} of {seen}");
@@ -243,9 +243,9 @@ fn going_on_keeps_what_has_failed() {
     let first = stored_session(
         &plan,
         &world,
-        |asked| match (asked.arm, asked.of_cell) {
+        |requested| match (requested.arm, requested.of_cell) {
             ("b", 2) => Some(Fault::Fails(FailureKind::ArmFailed)),
-            _ if asked.run == 12 => Some(Fault::Interrupted),
+            _ if requested.run == 12 => Some(Fault::Interrupted),
             _ => None,
         },
         None,
@@ -256,7 +256,7 @@ fn going_on_keeps_what_has_failed() {
     let second = stored_session(&plan, &world, none, None, (&mut store, id));
     assert_eq!((first.fit().len(), second.fit().len()), (1, 0), "told once");
     assert_eq!(second.measured(1), 0, "it had failed");
-    let began = second.heard.iter().find_map(|heard| match heard {
+    let began = second.received.iter().find_map(|received| match received {
         Heard::RoundStarted { round, .. } => Some(*round),
         _ => None,
     });
@@ -286,10 +286,10 @@ fn a_store_that_refuses_a_run_ends_the_trial() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |_| {});
     let (mut store, _) = begun(&plan);
     let mut recorder = Recorder::new(&mut store, TrialId(4711));
-    let told = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
-    assert_eq!(told.error().exit_code(), exit_code::USAGE);
-    assert!(matches!(told.error(), ExpectedError::Store(_)), "{}", told.error());
-    assert!(told.ended_at < Nanos::secs(1), "nothing was run");
+    let reported = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
+    assert_eq!(reported.error().exit_code(), exit_code::USAGE);
+    assert!(matches!(reported.error(), ExpectedError::Store(_)), "{}", reported.error());
+    assert!(reported.ended_at < Nanos::secs(1), "nothing was run");
 }
 
 #[test]
@@ -308,11 +308,25 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
     assert!(error.to_string().contains("no operation was completed"), "{error}");
 }
 
+/// An interruption before the first run of the last round leaves one too few for the decision.
+#[test]
+fn a_round_without_a_run_does_not_complete_a_trial_that_is_decided_once() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |settings| {
+        (settings.sequential, settings.rounds) = (false, Some(8));
+    });
+    let (mut store, id) = begun(&plan);
+    let at_the_last = |requested: &FaultSite<'_>| (requested.run == 15).then_some(Fault::Interrupted);
+    let reported = stored_session(&plan, &World::default(), at_the_last, None, (&mut store, id));
+    finish(&mut store, id, &reported);
+    assert_same(&reported, &store, id);
+    assert!(reported.states().iter().all(|state| state.verdict == Outcome::Undecided));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes; with claims of every kind or none,
-    /// and with whatever can go wrong.
+    /// Cut anywhere, by Ctrl-C at a run or by death at an event, any number of times; with claims of every
+    /// kind or none, and with any faults.
     #[test]
     fn the_document_of_a_trial_is_the_one_that_is_read_again(
         seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool, once: bool,
@@ -335,16 +349,16 @@ proptest! {
         for (index, cut) in cuts.into_iter().map(Some).chain([None]).enumerate() {
             let mut faults = random_faults(seed ^ index as u64, 50);
             let at = |when: bool| cut.filter(|(killed, _)| *killed == when).map(|(_, at)| at);
-            let cut = |asked: &FaultSite<'_>| match asked {
-                _ if at(false) == Some(asked.run as usize) => Some(Fault::Interrupted),
+            let cut = |requested: &FaultSite<'_>| match requested {
+                _ if at(false) == Some(requested.run as usize) => Some(Fault::Interrupted),
                 // Whether it works is the question of some claims, and hanging is an answer.
                 FaultSite { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
-                _ => faults(asked),
+                _ => faults(requested),
             };
-            let told = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
-            if told.ended.is_ok() {
-                finish(&mut store, id, &told);
-                assert_same(&told, &store, id);
+            let reported = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
+            if reported.ended.is_ok() {
+                finish(&mut store, id, &reported);
+                assert_same(&reported, &store, id);
             }
             store.reopen_trial(id, &process(&environment)).unwrap();
         }
@@ -366,19 +380,19 @@ fn claims() -> impl Strategy<Value = String> {
     prop::collection::vec(expectation, 0..4).prop_map(written)
 }
 
-/// A claim whose answer is a hang says the same when it is heard, and whenever it is read.
+/// A claim whose answer is a hang has the same live and stored verdict.
 #[test]
 fn what_hangs_every_time_has_failed_also_in_the_store() {
     let plan = claimed_within("1h", "[[claim.expect]]\nfails = [\"b @ 4\"]\n", 7);
     let (mut store, id) = begun(&plan);
-    let hangs = |asked: &FaultSite<'_>| {
-        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)))
+    let hangs = |requested: &FaultSite<'_>| {
+        (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)))
     };
-    let told = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
-    assert_eq!(told.finished().all.claim(), Some(ClaimVerdict::Holds));
-    finish(&mut store, id, &told);
-    assert_same(&told, &store, id);
+    let reported = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
+    assert_eq!(reported.finished().all.claim(), Some(ClaimVerdict::Confirmed));
+    finish(&mut store, id, &reported);
+    assert_same(&reported, &store, id);
     let again = judged_again(&store, &store.trial(id).unwrap()).unwrap();
-    assert_eq!(again.claim.unwrap().verdict, ClaimVerdict::Holds);
+    assert_eq!(again.claim.unwrap().verdict, ClaimVerdict::Confirmed);
     assert_eq!(again.failures, ["b · random-write · 4 threads was lost 3 times running: an injected fault"]);
 }

@@ -1,4 +1,4 @@
-//! Whether standard output was closed when the process began.
+//! Detects whether standard output was closed when the process began.
 //!
 //! Rust's runtime opens `/dev/null` in the place of a closed descriptor before `main`, so that no file that is opened
 //! later gets its number. Answers written there would be lost without a word, so this is looked at earlier still: by a
@@ -25,7 +25,7 @@ extern "C" fn look() {
     CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
-/// Whether standard output was closed when the process began.
+/// True if standard output was closed when the process began.
 pub(super) fn was_closed() -> bool {
     // Named here so that the linker keeps it.
     std::hint::black_box(LOOK);

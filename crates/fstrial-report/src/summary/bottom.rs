@@ -1,6 +1,6 @@
-//! The bottom line: what all comparisons together say, from their verdicts alone.
+//! The bottom line: the result of all comparisons together, from their verdicts alone.
 
-use super::{Among, Standing, ahead_of, either, has_baseline, listed, near_percent, standings, standings_of};
+use super::{Among, Ranking, ahead_of, either, has_baseline, listed, near_percent, rankings, rankings_of};
 use crate::{
     document::{Document, VerdictReport, WorkloadReport},
     numbers,
@@ -9,7 +9,7 @@ use fstrial_model::metric::Metric;
 use fstrial_run::contrast::Outcome;
 use std::collections::BTreeMap;
 
-/// How often each verdict was given on a pair of arms, on throughput and on everything else.
+/// Number of each verdict on a pair of arms, on throughput and on everything else.
 #[derive(Debug, Default)]
 pub(super) struct Tally<'a> {
     /// Comparisons in which `a` is ahead, and in which it is behind, with its ratio to the other as tables have it.
@@ -33,11 +33,11 @@ impl<'a> Tally<'a> {
         self.unequal |= report.unequal_durability.is_some();
         let words = state.metric.row().words;
         match (state.metric, state.verdict) {
-            (_, Outcome::Failed | Outcome::Cannot) => {}
+            (_, Outcome::Failed | Outcome::Unsupported) => {}
             (Metric::Throughput, Outcome::Faster) => self.ahead.extend(state.ratio),
             (Metric::Throughput, Outcome::Slower) => self.behind.extend(state.ratio),
             (Metric::Throughput, Outcome::Equivalent) => self.equivalent += 1,
-            (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => match near_percent(state) {
+            (Metric::Throughput, Outcome::Undecided | Outcome::Insensitive) => match near_percent(state) {
                 Some(percent) => self.near.push(percent),
                 None => self.open += 1,
             },
@@ -45,14 +45,14 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// A verdict on something else than what decides.
+    /// A verdict on an accompanying metric.
     fn add_other(&mut self, verdict: Outcome, words: &'a str) {
         match verdict {
-            Outcome::Failed | Outcome::Cannot => {}
+            Outcome::Failed | Outcome::Unsupported => {}
             Outcome::Faster => name_once(&mut self.better, words),
             Outcome::Slower => name_once(&mut self.worse, words),
             Outcome::Equivalent => self.others_same += 1,
-            Outcome::Undecided | Outcome::CannotTell => self.others_open += 1,
+            Outcome::Undecided | Outcome::Insensitive => self.others_open += 1,
         }
     }
 
@@ -67,17 +67,17 @@ fn name_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     }
 }
 
-/// What all comparisons together say, from their verdicts alone: of two arms how often each is faster and by how much, of
-/// more arms how often each leads. None without a comparison.
+/// The result of all comparisons together, from their verdicts alone: of two arms the number of wins and the margins,
+/// of more arms the number of leads. None without a comparison.
 pub fn bottom_line(document: &Document) -> Option<String> {
-    let standings = standings(document);
+    let rankings = rankings(document);
     let mut places: Vec<(&str, u16)> =
-        standings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
+        rankings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
     places.dedup();
-    // Of a single comparison, or of each arm against a baseline once, the lines of their own say it all. Arms at several places are
-    // not compared with each other.
+    // For a single comparison, or each arm against a baseline once, the individual lines suffice. Arms at several
+    // places are not compared with each other.
     let is_apart = document.workloads.iter().any(|workload| !workload.leads.is_empty());
-    let is_told = standings.len() > 1 && !is_apart && (places.len() > 1 || !has_baseline(document));
+    let is_told = rankings.len() > 1 && !is_apart && (places.len() > 1 || !has_baseline(document));
     is_told.then(|| bottom_line_of(&document.workloads)).flatten()
 }
 
@@ -87,7 +87,7 @@ pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     for report in main().flat_map(|workload| &workload.verdicts) {
         tallies.entry((&report.contrast.a, &report.contrast.b)).or_default().add(report);
     }
-    // What is told along is part of the price.
+    // Accompanying results are part of the price.
     for workload in workloads.iter().filter(|workload| workload.secondary) {
         for state in workload.states().filter(|state| state.metric == Metric::Throughput) {
             tallies.entry((&state.a, &state.b)).or_default().add_other(state.verdict, &workload.phase);
@@ -95,20 +95,20 @@ pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     }
     tallies.retain(|_, tally| tally.comparisons() > 0);
     let is_one = tallies.len() == 1;
-    // With a baseline each arm is told on its own.
+    // With a baseline each arm is listed separately.
     if !is_one && !workloads.iter().any(|workload| workload.has_baseline) {
         return leads(workloads);
     }
     let less = Less::of(main());
-    let said = tallies.into_iter().map(|((a, b), tally)| {
+    let message = tallies.into_iter().map(|((a, b), tally)| {
         let words = of_two(a, b, &tally, less);
         if is_one { words } else { format!("{a} / {b}: {words}") }
     });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| said.join(" · "))
+    let message: Vec<String> = message.collect();
+    (!message.is_empty()).then(|| message.join(" · "))
 }
 
-/// Whether less is better of what is compared.
+/// Direction of the compared metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Less {
     IsBetter,
@@ -177,7 +177,7 @@ pub(super) fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: Less) -> String 
     format!("{}{unequal}", parts.join("; "))
 }
 
-/// What it costs to choose an arm that is ahead throughout: only said where every other metric has a verdict.
+/// Price of choosing an arm that is ahead throughout: only if every other metric has a verdict.
 fn price(tally: &Tally<'_>, a: &str, b: &str) -> Option<String> {
     let all = tally.comparisons();
     let (name, better, worse) = match (tally.ahead.len(), tally.behind.len()) {
@@ -212,11 +212,11 @@ fn span(ratios: &[f64]) -> String {
 /// `xfs is fastest in 4 of 6 cases; ext4 and xfs are equivalent in 2; btrfs is slowest in all`.
 pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     let main = || workloads.iter().filter(|workload| !workload.secondary);
-    let standings: Vec<Standing<'_>> = main().flat_map(standings_of).collect();
+    let rankings: Vec<Ranking<'_>> = main().flat_map(rankings_of).collect();
     let all = main().map(|workload| workload.levels().len()).sum();
     let mut alone: Vec<(&str, usize)> = Vec::new();
-    for standing in standings.iter().filter(|standing| standing.among == Among::Alone) {
-        count(&mut alone, standing.leading[0]);
+    for ranking in rankings.iter().filter(|ranking| ranking.among == Among::Alone) {
+        count(&mut alone, ranking.leading[0]);
     }
     alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let (best, worst) = match Less::of(main()) {
@@ -236,12 +236,12 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
         Among::Alone => "leads",
         Among::Equivalent | Among::AtLimit => "are equivalent",
         Among::Near(..) => "are near each other",
-        Among::Open => "are not told apart",
+        Among::Open => "are indistinguishable",
     };
-    for kind in ["are equivalent", "are near each other", "are not told apart"] {
-        let of_kind: Vec<_> = standings.iter().filter(|standing| words(standing.among) == kind).collect();
+    for kind in ["are equivalent", "are near each other", "are indistinguishable"] {
+        let of_kind: Vec<_> = rankings.iter().filter(|ranking| words(ranking.among) == kind).collect();
         let Some(first) = of_kind.first() else { continue };
-        let are_same = of_kind.iter().all(|standing| standing.leading == first.leading);
+        let are_same = of_kind.iter().all(|ranking| ranking.leading == first.leading);
         let who =
             if are_same && first.leading.len() > 1 { listed(&first.leading) } else { "leading arms".into() };
         let times = match parts.is_empty() {
@@ -250,14 +250,13 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
         };
         parts.push(format!("{who} {kind} {times}"));
     }
-    parts.extend(slowest(&standings, all).map(|name| format!("{name} {worst} in all")));
+    parts.extend(slowest(&rankings, all).map(|name| format!("{name} {worst} in all")));
     let mut out: Vec<(&str, usize)> = Vec::new();
-    standings.iter().flat_map(|standing| &standing.out).for_each(|name| count(&mut out, name));
+    rankings.iter().flat_map(|ranking| &ranking.out).for_each(|name| count(&mut out, name));
     parts.extend(out.iter().map(|(name, times)| format!("{name} has no figure in {times}")));
-    parts.extend((standings.len() < all).then(|| format!("no ratio in {}", all - standings.len())));
-    let unequal =
-        if standings.iter().any(|standing| standing.unequal) { " (UNEQUAL DURABILITY)" } else { "" };
-    (!standings.is_empty()).then(|| format!("{}{unequal}", parts.join("; ")))
+    parts.extend((rankings.len() < all).then(|| format!("no ratio in {}", all - rankings.len())));
+    let unequal = if rankings.iter().any(|ranking| ranking.unequal) { " (UNEQUAL DURABILITY)" } else { "" };
+    (!rankings.is_empty()).then(|| format!("{}{unequal}", parts.join("; ")))
 }
 
 /// Counts a name again, in the order in which names came first.
@@ -268,19 +267,18 @@ pub fn count<T: PartialEq>(all: &mut Vec<(T, usize)>, name: T) {
     }
 }
 
-/// An arm that all others were found to be ahead of, in every one of that many cases.
-fn slowest<'a>(standings: &[Standing<'a>], cases: usize) -> Option<&'a str> {
-    let of = |standing: &Standing<'a>, name: &str| {
-        let others = standing.leading.len() + standing.behind.len() - 1;
-        let is_behind = standing.behind.iter().any(|behind| behind.arm == name);
+/// An arm behind all others in every one of that many cases.
+fn slowest<'a>(rankings: &[Ranking<'a>], cases: usize) -> Option<&'a str> {
+    let of = |ranking: &Ranking<'a>, name: &str| {
+        let others = ranking.leading.len() + ranking.behind.len() - 1;
+        let is_behind = ranking.behind.iter().any(|behind| behind.arm == name);
         is_behind
             && others > 1
-            && standing.out.is_empty()
-            && ahead_of(name, &standing.verdicts()).count() == others
+            && ranking.out.is_empty()
+            && ahead_of(name, &ranking.verdicts()).count() == others
     };
-    let names =
-        standings.first().filter(|_| standings.len() == cases)?.behind.iter().map(|behind| behind.arm);
-    let mut slowest = names.filter(|name| standings.iter().all(|standing| of(standing, name)));
+    let names = rankings.first().filter(|_| rankings.len() == cases)?.behind.iter().map(|behind| behind.arm);
+    let mut slowest = names.filter(|name| rankings.iter().all(|ranking| of(ranking, name)));
     slowest.next()
 }
 

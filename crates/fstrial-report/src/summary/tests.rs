@@ -1,4 +1,4 @@
-//! What the summary says of verdicts of every kind, and that no sentence tells what was not found.
+//! Summaries of verdicts of every kind; no sentence reports an undecided comparison as a result.
 
 use super::{
     bottom::{Less, Tally, bottom_line_of, in_of, leads, of_two},
@@ -39,8 +39,8 @@ fn workload(arms: &[&str], verdicts: Vec<VerdictReport>) -> WorkloadReport {
     }
 }
 
-fn said(workload: &WorkloadReport) -> Vec<String> {
-    standings_of(workload).iter().map(Standing::line).collect()
+fn message(workload: &WorkloadReport) -> Vec<String> {
+    rankings_of(workload).iter().map(Ranking::line).collect()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
         verdict("btrfs", "ext4", Outcome::Undecided, 0.68, Some((0.56, 1.09))),
         verdict("btrfs", "xfs", Outcome::Slower, 0.57, Some((0.4, 0.8))),
     ];
-    let lines = said(&workload(&["ext4", "xfs", "btrfs"], verdicts));
+    let lines = message(&workload(&["ext4", "xfs", "btrfs"], verdicts));
     assert_eq!(
         lines,
         [
@@ -66,7 +66,7 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
 fn of_two_arms_the_ratio_is_that_of_the_table() {
     let of = |a, b, outcome, ratio, less_is_better| {
         let verdicts = vec![verdict(a, b, outcome, ratio, Some((ratio * 0.9, ratio * 1.1)))];
-        said(&WorkloadReport { less_is_better, ..workload(&["ext4", "xfs"], verdicts) }).concat()
+        message(&WorkloadReport { less_is_better, ..workload(&["ext4", "xfs"], verdicts) }).concat()
     };
     assert_eq!(
         [
@@ -78,8 +78,8 @@ fn of_two_arms_the_ratio_is_that_of_the_table() {
         [
             "random-write, 1 thread: xfs leads with 1.26× [1.13, 1.39] the throughput of ext4",
             "random-write, 1 thread: ext4 leads; xfs has 0.80× [0.72, 0.88] the throughput of ext4",
-            "random-write, 1 thread: xfs leads: it takes 0.80× [0.72, 0.88] what ext4 takes",
-            "random-write, 1 thread: ext4 leads; xfs takes 1.26× [1.13, 1.39] what ext4 takes",
+            "random-write, 1 thread: xfs leads: it takes 0.80× [0.72, 0.88] as much as ext4",
+            "random-write, 1 thread: ext4 leads; xfs takes 1.26× [1.13, 1.39] as much as ext4",
         ]
     );
 }
@@ -92,7 +92,7 @@ fn of_three_arms_it_is_told_which_is_last() {
             verdict("btrfs", "ext4", third, 0.6, Some((0.3, 0.9))),
             verdict("btrfs", "xfs", Outcome::Slower, 0.3, Some((0.2, 0.4))),
         ];
-        said(&workload(&["ext4", "xfs", "btrfs"], verdicts)).remove(0)
+        message(&workload(&["ext4", "xfs", "btrfs"], verdicts)).remove(0)
     };
     let last = "; btrfs has 0.60× [0.30, 0.90] the throughput of ext4";
     assert!(of(Outcome::Slower).ends_with(last), "{}", of(Outcome::Slower));
@@ -111,7 +111,7 @@ fn with_a_baseline_each_arm_is_told_against_it() {
         ..workload(&["plain", "noatime", "writeback", "lazy"], verdicts)
     };
     let bottom = bottom_line_of(std::slice::from_ref(&report));
-    insta::assert_snapshot!(said(&report).into_iter().chain(bottom).collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!(message(&report).into_iter().chain(bottom).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_is_near_enough_will_do() {
             (report.contrast.within_percent, report.contrast.near) = (Some(*within), *near);
             report
         });
-        said(&workload(arms, verdicts.collect())).remove(0)
+        message(&workload(arms, verdicts.collect())).remove(0)
     };
     let lines = [
         of(&["ext4", "xfs"], &[(10.0, true)]),
@@ -147,9 +147,9 @@ fn what_is_likely_or_not_so_in_all_says_so() {
         verdict("btrfs", "xfs", Outcome::Undecided, 1.0, Some((0.5, 2.0))),
     ];
     let lines = [
-        said(&workload(&["ext4", "xfs"], vec![stalls])),
-        said(&workload(&["ext4", "xfs"], vec![soon])),
-        said(&workload(&["ext4", "xfs", "btrfs"], three)),
+        message(&workload(&["ext4", "xfs"], vec![stalls])),
+        message(&workload(&["ext4", "xfs"], vec![soon])),
+        message(&workload(&["ext4", "xfs", "btrfs"], three)),
     ];
     insta::assert_snapshot!(lines.concat().join("\n"));
 }
@@ -161,15 +161,15 @@ fn what_is_not_decided_says_why() {
         report.contrast.rounds_needed = more;
         let mut workload = workload(&["ext4", "xfs"], vec![report]);
         workload.cells.iter_mut().for_each(|cell| cell.at_limit = at_limit);
-        said(&workload).remove(0)
+        message(&workload).remove(0)
     };
     let lines = [
         reason(Outcome::Undecided, 2.78, None, None, false),
         reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some((8, 20)), false),
         reason(Outcome::Undecided, 1.004, Some((0.96, 1.05)), Some((8, 20)), false),
         reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), None, false),
-        reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, false),
-        reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, true),
+        reason(Outcome::Insensitive, 1.0, Some((0.99, 1.01)), None, false),
+        reason(Outcome::Insensitive, 1.0, Some((0.99, 1.01)), None, true),
         reason(Outcome::Equivalent, 1.0, Some((0.99, 1.01)), None, true),
         reason(Outcome::Equivalent, 1.0, Some((0.99, 1.01)), None, false),
     ];
@@ -208,64 +208,65 @@ fn the_bottom_line_counts_verdicts() {
     let both = [slower(), faster(0.5)];
     let mut tally = Tally::default();
     both.iter().for_each(|report| tally.add(report));
-    let told = |less| of_two("xfs", "ext4", &tally, less);
-    insta::assert_snapshot!([told(Less::IsBetter), told(Less::Differs)].join("\n"));
+    let reported = |less| of_two("xfs", "ext4", &tally, less);
+    insta::assert_snapshot!([reported(Less::IsBetter), reported(Less::Differs)].join("\n"));
 }
 
-/// Verdicts of every pair of these arms, of whatever kind.
+/// Verdicts of every pair of these arms, of any kind.
 fn any_verdicts(arms: &'static [&'static str]) -> impl Strategy<Value = Vec<VerdictReport>> {
     let outcomes = prop_oneof![
         Just(Outcome::Faster),
         Just(Outcome::Slower),
         Just(Outcome::Equivalent),
-        Just(Outcome::CannotTell),
+        Just(Outcome::Insensitive),
         Just(Outcome::Undecided)
     ];
     let pairs: Vec<(&str, &str)> =
         (0..arms.len()).flat_map(|one| (0..one).map(move |other| (arms[one], arms[other]))).collect();
-    // What an undecided one may be as well: probable, not borne out by the total, near, or none of these.
+    // Further states of an undecided one: probable, not confirmed by the total, close, or none of these.
     let one = (outcomes, 0.2_f64..5.0, proptest::option::of((0.1_f64..0.99, 1.01_f64..9.0)), 0..4_u8);
     prop::collection::vec(one, pairs.len()).prop_map(move |drawn| {
-        let told = drawn.into_iter().zip(&pairs);
-        told.map(|((outcome, ratio, interval, kind), (a, b))| {
-            let mut report = verdict(a, b, outcome, ratio, interval);
-            let state = &mut report.contrast;
-            if state.verdict == Outcome::Undecided && state.interval.is_some() {
-                (state.suggestive, state.waits_for_total) = (kind == 1, kind == 2);
-                (state.within_percent, state.near) = ((kind == 3).then_some(10.0), kind == 3);
-            }
-            report
-        })
-        .collect()
+        let reported = drawn.into_iter().zip(&pairs);
+        reported
+            .map(|((outcome, ratio, interval, kind), (a, b))| {
+                let mut report = verdict(a, b, outcome, ratio, interval);
+                let state = &mut report.contrast;
+                if state.verdict == Outcome::Undecided && state.interval.is_some() {
+                    (state.suggestive, state.waits_for_total) = (kind == 1, kind == 2);
+                    (state.within_percent, state.near) = ((kind == 3).then_some(10.0), kind == 3);
+                }
+                report
+            })
+            .collect()
     })
 }
 
 proptest! {
-    /// No sentence names a pair as found that has no verdict, and none names one the wrong way round.
+    /// No sentence names a pair as decided that has no verdict, and none reverses one.
     #[test]
     fn no_sentence_tells_what_was_not_found(verdicts in any_verdicts(&["a0", "b1", "c2", "d3"])) {
-        let found = |slow: &str, fast: &str| verdicts.iter().map(|report| &report.contrast).any(|state| {
+        let result = |slow: &str, fast: &str| verdicts.iter().map(|report| &report.contrast).any(|state| {
             (state.a == slow && state.b == fast && state.verdict == Outcome::Slower)
                 || (state.a == fast && state.b == slow && state.verdict == Outcome::Faster)
         });
         let report = workload(&["a0", "b1", "c2", "d3"], verdicts.clone());
-        for line in said(&report) {
+        for line in message(&report) {
             for part in line.split("; ") {
                 if let Some((slow, fast)) = part.split_once(" the throughput of ") {
                     let slow = slow.rsplit(": ").next().unwrap().split(' ').next().unwrap();
-                    prop_assert!(found(slow, fast), "{part}: {verdicts:?}");
+                    prop_assert!(result(slow, fast), "{part}: {verdicts:?}");
                 }
                 if let Some((leader, _)) = part.split_once(" leads") {
                     let leader = leader.rsplit(": ").next().unwrap();
-                    let ahead = ["a0", "b1", "c2", "d3"].iter().any(|arm| found(arm, leader));
-                    prop_assert!(ahead && !["a0", "b1", "c2", "d3"].iter().any(|arm| found(leader, arm)), "{line}");
+                    let ahead = ["a0", "b1", "c2", "d3"].iter().any(|arm| result(arm, leader));
+                    prop_assert!(ahead && !["a0", "b1", "c2", "d3"].iter().any(|arm| result(leader, arm)), "{line}");
                 }
             }
             // Either will do only if no pair of those that lead is open in another way, and nothing is probable of them.
             if line.contains("will do") {
-                let standing = &standings_of(&report)[0];
+                let ranking = &rankings_of(&report)[0];
                 let is_between = |state: &&ContrastState| {
-                    standing.leading.contains(&state.a.as_str()) && standing.leading.contains(&state.b.as_str())
+                    ranking.leading.contains(&state.a.as_str()) && ranking.leading.contains(&state.b.as_str())
                 };
                 let between: Vec<_> =
                     verdicts.iter().map(|report| &report.contrast).filter(is_between).collect();
@@ -279,27 +280,27 @@ proptest! {
                 prop_assert!(!line.contains(word) || verdicts.iter().any(|report| kinds(&report.contrast)), "{line}");
             }
             if line.contains("are equivalent") {
-                let leading = standings_of(&report)[0].leading.len();
+                let leading = rankings_of(&report)[0].leading.len();
                 let same = verdicts.iter().filter(|report| report.contrast.verdict == Outcome::Equivalent).count();
                 prop_assert!(same >= leading * (leading - 1) / 2, "{line}");
             }
         }
     }
 
-    /// What is decided is never told as open.
+    /// Decided pairs are never reported as open.
     #[test]
     fn where_all_is_decided_nothing_is_told_as_open(verdicts in any_verdicts(&["a0", "b1", "c2"]), with_base in any::<bool>()) {
         let decided = verdicts.into_iter().filter(|report| !with_base || report.contrast.b == "a0").map(|mut report| {
             let verdict = &mut report.contrast.verdict;
-            if matches!(verdict, Outcome::Undecided | Outcome::CannotTell) {
+            if matches!(verdict, Outcome::Undecided | Outcome::Insensitive) {
                 *verdict = Outcome::Equivalent;
             }
             report
         });
         let report = workload(&["a0", "b1", "c2"], decided.collect());
-        let lines = said(&WorkloadReport { has_baseline: with_base, ..report });
+        let lines = message(&WorkloadReport { has_baseline: with_base, ..report });
         prop_assert!(lines.iter().all(|line| !line.contains("decided") && !line.contains("open")), "{lines:?}");
-        // Of verdicts that go round in a circle nobody leads.
+        // Cyclic verdicts have no leader.
         let expected = if with_base { 2..=2 } else { 0..=1 };
         prop_assert!(expected.contains(&lines.len()), "{lines:?}");
     }
@@ -313,13 +314,14 @@ proptest! {
         all.iter().for_each(|report| tally.add(report));
         let line = of_two("xfs", "ext4", &tally, Less::IsWorse);
         let count = |outcome| all.iter().filter(|report| report.contrast.verdict == outcome).count();
-        let told = |some: usize| in_of(some, all.len());
-        prop_assert_eq!(line.contains(&format!("xfs is faster {}", told(count(Outcome::Faster)))), count(Outcome::Faster) > 0);
-        prop_assert_eq!(line.contains(&format!("ext4 is faster {}", told(count(Outcome::Slower)))), count(Outcome::Slower) > 0);
+        let reported = |some: usize| in_of(some, all.len());
+        prop_assert_eq!(line.contains(&format!("xfs is faster {}", reported(count(Outcome::Faster)))), count(Outcome::Faster) > 0);
+        prop_assert_eq!(line.contains(&format!("ext4 is faster {}", reported(count(Outcome::Slower)))), count(Outcome::Slower) > 0);
         prop_assert_eq!(line.contains("is faster in all") || line.contains("is faster in both"), (count(Outcome::Faster) == all.len() || count(Outcome::Slower) == all.len()) && all.len() > 1);
     }
 
-    /// Of three arms in several cases: who is fastest somewhere leads alone there, and who is slowest is so everywhere.
+    /// In several cases with three arms: the fastest of a case leads alone there, and the slowest one is so
+    /// everywhere.
     #[test]
     fn the_bottom_line_of_three_arms_is_borne_out(
         all in prop::collection::vec(any_verdicts(&["a0", "b1", "c2"]), 2..5)

@@ -1,6 +1,6 @@
-//! `--watch`: the view in the place of progress, drawn by a thread of its own that mostly sleeps.
+//! `--watch`: the view in the place of progress, drawn by a separate thread that mostly sleeps.
 //!
-//! The trial never waits for the view: a listener only writes down what it hears. When somebody leaves the view, the plain
+//! The trial never waits for the view: a listener only records events. When the user leaves the view, the plain
 //! progress takes its place.
 
 use super::{
@@ -29,7 +29,7 @@ use std::{
 /// Longest that the thread sleeps: then it looks whether the trial is over or was interrupted.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// What a trial shows of itself on the terminal.
+/// Terminal display of a trial.
 pub struct Display<'a> {
     progress: Progress,
     watching: Option<Watching<'a>>,
@@ -41,7 +41,7 @@ impl<'a> Display<'a> {
         Self { progress: Progress::new(budget, quiet), watching: None }
     }
 
-    /// The view; where there is no terminal for it, plain progress with a note.
+    /// The view; without a suitable terminal, plain progress with a note.
     pub fn watched(plan: &'a Plan, interrupt: &Interrupt) -> Self {
         let budget = plan.trial.trial.budget;
         let taken =
@@ -60,7 +60,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The trial begins, or goes on after what is stored of it.
+    /// The trial begins, or continues after its stored part.
     pub fn begin(&mut self, trial: i64, earlier: &Earlier) {
         if let Some(watching) = &self.watching {
             let mut shown = watching.shared.lock();
@@ -89,17 +89,17 @@ impl Listener for Display<'_> {
     }
 }
 
-/// The view, and what it is told.
+/// The view, and its data.
 struct Watching<'a> {
     plan: &'a Plan,
     started: Instant,
-    /// What runs, in words.
+    /// The current run, as text.
     current: String,
-    shared: Arc<Shared>,
+    shared: Arc<ViewState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ViewState {
     shown: Mutex<Shown>,
     /// The trial needs the terminal back.
     is_over: AtomicBool,
@@ -112,7 +112,7 @@ struct Shown {
     is_measuring: bool,
 }
 
-impl Shared {
+impl ViewState {
     /// A view that panicked must not take the trial with it.
     fn lock(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
@@ -122,13 +122,13 @@ impl Shared {
 impl<'a> Watching<'a> {
     fn start(plan: &'a Plan, screen: Screen, interrupt: Interrupt) -> Self {
         let shown = Shown { model: Model::new(plan), has_changed: true, is_measuring: false };
-        let shared = Arc::new(Shared { shown: Mutex::new(shown), is_over: AtomicBool::new(false) });
+        let shared = Arc::new(ViewState { shown: Mutex::new(shown), is_over: AtomicBool::new(false) });
         let (started, of_thread) = (Instant::now(), Arc::clone(&shared));
         let thread = thread::spawn(move || show(screen, &of_thread, started, &interrupt));
         Self { plan, started, current: String::new(), shared, thread: Some(thread) }
     }
 
-    /// Whether somebody left the view.
+    /// True if the user left the view.
     fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -147,7 +147,7 @@ impl<'a> Watching<'a> {
         shown.model.hear(self.plan, event, &self.current, at);
     }
 
-    /// Puts into words what an event begins.
+    /// Describes the work that an event begins.
     fn name_current(&mut self, event: &Event<'_>) {
         match event {
             Event::RunStarted { slot, arm, workload, threads, .. } => {
@@ -167,14 +167,14 @@ impl Drop for Watching<'_> {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the terminal was given back and the panic was told.
+            // If it panicked, the terminal was restored and the panic reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Shows the model until somebody leaves, the trial is over or interrupted, or the terminal is gone.
-fn show(mut screen: Screen, shared: &Shared, started: Instant, interrupt: &Interrupt) {
+/// Shows the model until the user leaves, the trial is over or interrupted, or the terminal is gone.
+fn show(mut screen: Screen, shared: &ViewState, started: Instant, interrupt: &Interrupt) {
     let left = loop {
         if shared.is_over.load(Ordering::Relaxed) || interrupt.is_raised() {
             break false;
@@ -188,7 +188,7 @@ fn show(mut screen: Screen, shared: &Shared, started: Instant, interrupt: &Inter
     };
     drop(screen);
     let note = match (left, interrupt.is_raised()) {
-        (true, _) => "the trial goes on; Ctrl-C stops it",
+        (true, _) => "the trial continues; Ctrl-C stops it",
         (false, true) => "stopping the trial; the partial answer follows",
         (false, false) => return,
     };
@@ -196,7 +196,7 @@ fn show(mut screen: Screen, shared: &Shared, started: Instant, interrupt: &Inter
 }
 
 /// Draws if it is time to, and waits for a wish.
-fn step(screen: &mut Screen, shared: &Shared, started: Instant) -> io::Result<Option<Wish>> {
+fn step(screen: &mut Screen, shared: &ViewState, started: Instant) -> io::Result<Option<Wish>> {
     let mut shown = shared.lock();
     let mut due = screen.due(shown.has_changed, shown.is_measuring);
     if due.is_zero() {
@@ -204,7 +204,7 @@ fn step(screen: &mut Screen, shared: &Shared, started: Instant) -> io::Result<Op
         shown.has_changed = false;
         due = screen.due(false, shown.is_measuring);
     }
-    // What is heard meanwhile is drawn with the next picture, at the latest after a quarter of a second.
+    // Events in the meantime are drawn with the next picture, at the latest after a quarter of a second.
     if !shown.is_measuring {
         due = due.min(Duration::from_millis(250));
     }

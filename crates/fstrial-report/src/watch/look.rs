@@ -1,11 +1,11 @@
-//! What the terminal can do, and the styles that follow from it.
+//! Abilities of the terminal, and the styles that follow from them.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the terminal can do.
+/// Abilities of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Whether it has more than ASCII.
+    /// True if it has more than ASCII.
     pub unicode: bool,
     pub colour: bool,
 }

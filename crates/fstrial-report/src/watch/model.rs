@@ -1,4 +1,4 @@
-//! What the view shows, as plain data: filled from events, or from the store. Names in it are safe to show.
+//! Content of the view, as plain data: filled from events, or from the store. Names in it are safe to show.
 
 use crate::plain;
 use fstrial_model::{
@@ -27,9 +27,9 @@ pub struct Model {
     /// Its number in the store.
     pub trial: Option<i64>,
     pub device: String,
-    /// Whether it runs, in words: `running`, `decided`.
+    /// Its state, as text: `running`, `decided`.
     pub status: String,
-    /// What one should know about that.
+    /// Advice on that.
     pub advice: Option<String>,
     /// The round that runs, or ran last; 0 before the first.
     pub round: u32,
@@ -37,12 +37,12 @@ pub struct Model {
     pub runs: (usize, usize),
     /// When the budget ends, while it runs.
     pub ends_at: Option<f64>,
-    /// What happens now, and since when.
+    /// The current work, and its start.
     pub now: Option<(String, f64)>,
     /// The band that does not matter, as a fraction.
     pub practical: f64,
     /// Every contrast, in the order of the plan.
-    pub contrasts: Vec<Line>,
+    pub contrasts: Vec<ContrastLine>,
     /// Throughput against threads, for everything that is compared.
     pub curves: Vec<Curves>,
     pub last_run: Option<LastRun>,
@@ -52,15 +52,15 @@ pub struct Model {
 
 /// A contrast with its course.
 #[derive(Debug, Clone)]
-pub struct Line {
-    /// Where it is; its names are safe to show.
+pub struct ContrastLine {
+    /// Its state; its names are safe to show.
     pub state: ContrastState,
     pub course: Vec<CoursePoint>,
     /// Index of its curves.
     pub curves: Option<usize>,
 }
 
-/// Throughput against threads of what is compared.
+/// Throughput against threads of the compared things.
 #[derive(Debug, Clone)]
 pub struct Curves {
     /// The workload with its phase; the arm, if workloads are compared.
@@ -88,7 +88,7 @@ pub struct CurveCell {
     pub typical: Typical,
 }
 
-/// The last run in the course of its time.
+/// The last run, over its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LastRun {
     pub title: String,
@@ -106,7 +106,7 @@ impl Model {
         let lines = states.into_iter().zip(&plan.contrasts).map(|(state, contrast)| {
             let at = (contrast.a, contrast.result_a);
             let is_of = |of: &Curves| of.lines.iter().flat_map(|line| &line.cells).any(|cell| cell.at == at);
-            Line { state: cleaned(state), course: Vec::new(), curves: curves.iter().position(is_of) }
+            ContrastLine { state: cleaned(state), course: Vec::new(), curves: curves.iter().position(is_of) }
         });
         Self {
             name: plain(&plan.trial.trial.name),
@@ -134,18 +134,18 @@ impl Model {
         }
     }
 
-    /// The series of a measured run, and what went wrong with one that failed. `name`: the cell in words.
+    /// The series of a measured run, and the failure of a failed one. `name`: the cell as text.
     pub fn take_outcome(&mut self, name: &str, round: u32, outcome: Result<&Measurement, &RunFailure>) {
         match outcome {
             Ok(measurement) => self.last_run = last_run(name, measurement).or(self.last_run.take()),
             Err(failure) => {
-                let what = if failure.kind == FailureKind::Cannot { "cannot" } else { "failed" };
+                let what = if failure.kind == FailureKind::Unsupported { "unsupported" } else { "failed" };
                 self.say(&format!("round {round}: {name} {what}: {failure}"));
             }
         }
     }
 
-    /// A run is over that was heard of.
+    /// Takes a reported end of a run.
     pub fn take_run(&mut self, plan: &Plan, run: &RunEnded<'_>) {
         self.runs.0 += 1;
         self.take_outcome(&plan.cell_name(run.cell), run.round, run.outcome);
@@ -183,7 +183,7 @@ impl Model {
         })
     }
 
-    /// Rounds in all after which the last of the open contrasts is likely decided, as far as that can be said.
+    /// Total rounds after which the last of the open contrasts is probably decided, if known.
     pub fn rounds_needed(&self) -> Option<(u64, u64)> {
         let open = self.contrasts.iter().filter(|line| line.state.open);
         open.filter_map(|line| line.state.rounds_needed).max_by_key(|(low, high)| (*high, *low))
@@ -233,7 +233,7 @@ fn last_run(name: &str, measurement: &Measurement) -> Option<LastRun> {
 }
 
 impl Model {
-    /// Takes an event that came at `at`. `current`: what runs, in words.
+    /// Takes an event that came at `at`. `current`: the current run, as text.
     pub fn hear(&mut self, plan: &Plan, event: &Event<'_>, current: &str, at: f64) {
         let mut now = None;
         match event {
@@ -276,7 +276,7 @@ impl Model {
         }
     }
 
-    /// Takes what is stored of a trial that is resumed.
+    /// Takes the stored part of a resumed trial.
     pub fn prime(&mut self, plan: &Plan, earlier: &Earlier) {
         for Round { number, runs, .. } in &earlier.rounds {
             self.round = *number;

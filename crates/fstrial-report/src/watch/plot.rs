@@ -1,9 +1,9 @@
-//! Plots in character cells: the ratio round by round, throughput against threads, a run in the course of its time, and
-//! an interval as a bar.
+//! Plots in character cells: the ratio round by round, throughput against threads, a run over its time, and an interval
+//! as a bar.
 
 use super::{
     look::Look,
-    model::{Curves, LastRun, Line as ContrastLine},
+    model::{ContrastLine, Curves, LastRun},
     text,
 };
 use crate::numbers;
@@ -19,13 +19,13 @@ use ratatui::{
     },
 };
 
-/// What a plot's axis spans, and what is written along it.
+/// Range of a plot's axis, and its labels.
 struct Axis {
     bounds: [f64; 2],
     labels: Vec<(f64, String)>,
 }
 
-/// Draws axes and, between them, what `paint` does.
+/// Draws axes and, between them, the output of `paint`.
 fn plot(buffer: &mut Buffer, area: Rect, look: Look, x: &Axis, y: &Axis, paint: impl Fn(&mut Context<'_>)) {
     let widest = y.labels.iter().map(|(_, label)| text::columns(label)).max().unwrap_or(0);
     let left = u16::try_from(widest).unwrap_or(0) + 1;
@@ -60,7 +60,7 @@ fn plot(buffer: &mut Buffer, area: Rect, look: Look, x: &Axis, y: &Axis, paint: 
     }
 }
 
-/// The cell, of this many, in which a value lies.
+/// The cell of a value, among this many.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
 fn cell_of(value: f64, [low, high]: [f64; 2], cells: u16) -> u16 {
     let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
@@ -102,7 +102,7 @@ pub(super) fn course(buffer: &mut Buffer, area: Rect, look: Look, line: &Contras
         }
         for point in course {
             if let Some(ratio) = point.ratio {
-                // Those beyond the axis lie on its edge.
+                // Those beyond the axis are on its edge.
                 let height = ratio.ln().clamp(low, high);
                 context.print(f64::from(point.round), height, TextLine::styled("•", look.bold()));
             }
@@ -118,8 +118,8 @@ fn dots(x: &Axis, at: f64, step: f64) -> Vec<(f64, f64)> {
     (0..=count).map(|n| (from + f64::from(n) * step, at)).collect()
 }
 
-/// What the axis of a course spans: 1, the band, the estimates, and ratios and intervals as far as they matter. What the
-/// first rounds say may be so far off that nothing else could be seen.
+/// Range of a course's axis: 1, the band, the estimates, and ratios and intervals as far as they matter. Those of the
+/// first rounds may be far enough off to hide the rest.
 fn course_bounds(line: &ContrastLine, band: f64) -> [f64; 2] {
     let course = &line.course;
     let latest = course.iter().rev().find_map(|point| point.interval);
@@ -184,7 +184,7 @@ pub(super) fn threads(buffer: &mut Buffer, area: Rect, look: Look, curves: &Curv
     });
 }
 
-/// Colours of arms; their letters tell them apart, too.
+/// Colours of arms; their letters distinguish them, too.
 pub(super) const SERIES: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Red, Color::Blue];
 
@@ -193,7 +193,7 @@ pub(super) fn letter(index: usize) -> char {
     LETTERS.get(index).map_or('?', |letter| char::from(*letter))
 }
 
-/// Operations of a run in the course of its time.
+/// Operations of a run over its time.
 pub(super) fn last_run(buffer: &mut Buffer, area: Rect, look: Look, run: &LastRun) {
     let width = usize::from(area.width);
     if width == 0 || area.height < 2 {
@@ -218,7 +218,7 @@ pub(super) fn last_run(buffer: &mut Buffer, area: Rect, look: Look, run: &LastRu
     buffer.set_string(start, graph.bottom(), &end, look.pale());
 }
 
-/// How far the bars of intervals reach, in logarithms: as far as the farthest, but not so far that the others vanish.
+/// Range of the intervals' bars, in logarithms: as far as the farthest, but not so far that the others vanish.
 pub(super) fn reach<'a>(lines: impl Iterator<Item = &'a ContrastLine>) -> f64 {
     let ends = lines.filter_map(|line| Some((line.state.ratio?, line.state.interval)));
     let far = ends.map(|(ratio, interval)| {
@@ -229,8 +229,8 @@ pub(super) fn reach<'a>(lines: impl Iterator<Item = &'a ContrastLine>) -> f64 {
     far.fold(0.1, f64::max).min(2.5)
 }
 
-/// An interval on a log axis with 1 in its middle and the band that does not matter around it:
-/// `────░░│░├──●──┤─`. What lies beyond the axis ends in an arrow.
+/// An interval on a log axis with 1 in its middle and the band of negligible differences around it: `────░░│░├──●──┤─`.
+/// Parts beyond the axis end in an arrow.
 pub(super) fn bar(width: usize, reach: f64, band: f64, ratio: f64, interval: Option<(f64, f64)>) -> String {
     let cells = u16::try_from(width).unwrap_or(0);
     let at = |ratio: f64| usize::from(cell_of(ratio.ln(), [-reach, reach], cells));

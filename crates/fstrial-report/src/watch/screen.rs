@@ -1,4 +1,4 @@
-//! The terminal: taken over, drawn on, listened to, and given back whatever happens.
+//! The terminal: taken over, drawn on, read, and restored in all cases.
 
 use super::{
     look::Look,
@@ -31,7 +31,7 @@ const MIN_GAP: Duration = Duration::from_millis(250);
 /// While something is measured, and when nothing but the time has changed.
 const CALM_GAP: Duration = Duration::from_secs(1);
 
-/// Where the picture goes.
+/// Output of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Standard output: the picture is the answer.
@@ -41,7 +41,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Whether it can show a picture, and keys can be read.
+    /// True if it can show a picture, and keys can be read.
     pub fn is_screen(self) -> bool {
         let is_terminal = match self {
             Self::Standard => io::stdout().is_terminal(),
@@ -62,19 +62,19 @@ impl Output {
 /// The output that was taken over, as its number; 0 if none is.
 static TAKEN: AtomicU8 = AtomicU8::new(0);
 
-/// Gives the terminal back, if it was taken: cooked mode, the cursor, and what was on it before.
+/// Restores the terminal, if it was taken: cooked mode, the cursor, and its former content.
 fn give_back() {
     let output = match TAKEN.swap(0, Ordering::SeqCst) {
         0 => return,
         1 => Output::Standard,
         _ => Output::Error,
     };
-    // There is nobody to tell if the terminal is gone.
+    // If the terminal is gone there is no place for a report.
     let _ = disable_raw_mode();
     let _ = execute!(output.stream(), LeaveAlternateScreen, Show);
 }
 
-/// A panic is told on the terminal as it was before.
+/// Prints a panic on the restored terminal.
 fn give_back_at_panic() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
@@ -86,11 +86,11 @@ fn give_back_at_panic() {
     });
 }
 
-/// What somebody at the keyboard wants.
+/// A user's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Quit,
-    /// To stop what runs.
+    /// Interrupt the trial.
     Interrupt,
     Look(Move),
     /// The terminal has another size.
@@ -142,7 +142,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a wish, at most this long; what only concerns the picture is taken care of.
+    /// Waits for a request, at most this long; events that only concern the picture are handled.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -188,7 +188,7 @@ fn due(since: Option<Duration>, is_stale: bool, is_new: bool) -> Duration {
     since.map_or(Duration::ZERO, |since| gap.saturating_sub(since))
 }
 
-/// What an event of the terminal means.
+/// Meaning of a terminal event.
 fn wish(event: &Event, is_help: bool) -> Option<Wish> {
     let key = match event {
         Event::Resize(..) => return Some(Wish::Redraw),

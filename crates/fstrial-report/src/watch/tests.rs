@@ -156,8 +156,7 @@ fn decided_in_ascii_without_colours() {
     let mut model = fresh(&plan);
     run(&mut model, &plan, 14, |n| [1.42, 0.8, 1.0, 1.3][n % 4]);
     (model.status, model.ends_at, model.now) = ("decided".into(), None, None);
-    model.advice =
-        Some("this trial is over; `fstrial report 12 --format text` has its answer in words".into());
+    model.advice = Some("this trial is over; `fstrial report 12 --format text` prints its answer".into());
     let look = Look { unicode: false, colour: false };
     let buffer = drawn(&model, &mut Choices::default(), look, (80, 24));
     insta::assert_snapshot!(text(&buffer));
@@ -172,7 +171,7 @@ fn failed_arms_and_what_cannot_be_done() {
     let mut model = fresh(&plan);
     run(&mut model, &plan, 2, |_| 1.1);
     let mut states: Vec<ContrastState> = model.contrasts.iter().map(|line| line.state.clone()).collect();
-    for (state, verdict) in states.iter_mut().zip([Outcome::Failed, Outcome::Cannot]) {
+    for (state, verdict) in states.iter_mut().zip([Outcome::Failed, Outcome::Unsupported]) {
         (state.verdict, state.ratio, state.interval, state.open) = (verdict, None, None, false);
     }
     let gone = CoursePoint { round: 3, ratio: None, estimate: None, interval: None };
@@ -208,7 +207,7 @@ fn sixty_four_contrasts_scroll() {
     choices.go(Move::Bottom, 64);
     assert!(rows(&mut choices).contains("contrasts 59–64 of 64"));
     choices.go(Move::Down, 64);
-    assert_eq!(choices.selected, 63, "there is none behind the last");
+    assert_eq!(choices.selected, 63, "there is none after the last");
     choices.go(Move::Top, 64);
     assert!(rows(&mut choices).contains("contrasts 1–6 of 64"));
     // Fewer than before, as when another trial is shown.

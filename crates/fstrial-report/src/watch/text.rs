@@ -8,7 +8,7 @@ pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// A text in at most this many columns; what is cut off is marked by `…`.
+/// A text in at most this many columns; a cut is marked by `…`.
 pub fn cut(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();

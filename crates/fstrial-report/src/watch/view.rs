@@ -1,8 +1,8 @@
-//! The picture: a pure function of the model, of what was chosen, and of the time. Meaning never rests on colour.
+//! The picture: a pure function of the model, of the user's choices, and of the time. Meaning never rests on colour.
 
 use super::{
     look::Look,
-    model::{Line as ContrastLine, Model},
+    model::{ContrastLine, Model},
     plot, text,
 };
 use crate::{numbers, verdict};
@@ -19,19 +19,19 @@ use ratatui::{
 
 /// Columns and rows below which nothing sensible can be shown.
 pub const MIN_TERMINAL: (u16, u16) = (60, 16);
-/// From this many columns on, two panes lie side by side.
+/// From this many columns on, two panes are side by side.
 const WIDE: u16 = 110;
 /// Rows of the head.
 const HEAD: u16 = 4;
 
-/// What the lower half shows.
+/// Content of the lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pane {
     /// The selected contrast, round by round.
     Rounds,
     /// Throughput against threads.
     Threads,
-    /// The last run in the course of its time.
+    /// The last run, over its time.
     LastRun,
     /// Failures and warnings.
     Messages,
@@ -85,7 +85,7 @@ pub enum Move {
 }
 
 impl Choices {
-    /// Does what a key asks for, where there are this many contrasts.
+    /// Carries out a key, with this many contrasts.
     pub fn go(&mut self, to: Move, contrasts: usize) {
         let last = contrasts.saturating_sub(1);
         let pane = |step: usize| {
@@ -148,7 +148,7 @@ fn too_small(buffer: &mut Buffer, area: Rect, look: Look) {
     Paragraph::new(words).style(look.plain()).wrap(Wrap { trim: true }).render(area, buffer);
 }
 
-/// Name, device, how far it is, what happens now.
+/// Name, device, progress, current work.
 fn head(buffer: &mut Buffer, area: Rect, model: &Model, look: Look, now: f64) {
     let width = usize::from(area.width);
     let number = model.trial.map_or_else(String::new, |id| format!("trial {id} · "));
@@ -203,19 +203,19 @@ fn word(line: &ContrastLine) -> (String, Color) {
         Outcome::Equivalent => ('=', Color::Cyan),
         Outcome::Undecided => (if state.open { '·' } else { '?' }, Color::Yellow),
         Outcome::Failed => ('✗', Color::Red),
-        Outcome::CannotTell => ('≈', Color::Yellow),
-        Outcome::Cannot => ('–', Color::DarkGray),
+        Outcome::Insensitive => ('≈', Color::Yellow),
+        Outcome::Unsupported => ('–', Color::DarkGray),
     };
     let word = match state.verdict {
         Outcome::Equivalent => "equivalent".to_owned(),
-        Outcome::CannotTell => "cannot tell".to_owned(),
+        Outcome::Insensitive => "insensitive".to_owned(),
         Outcome::Undecided if state.ratio.is_none() && !state.too_few_operations => "no round".to_owned(),
         _ => verdict::judgement(state, 0.0),
     };
     (format!("{sign} {word}"), colour)
 }
 
-/// What is compared, in words: `xfs / ext4 · random-write · 4 threads · p99`.
+/// Subject of a comparison, as text: `xfs / ext4 · random-write · 4 threads · p99`.
 fn title(line: &ContrastLine) -> String {
     let state = &line.state;
     let mut title = format!("{} / {} · {}", state.a, state.b, state.workload);
@@ -229,7 +229,8 @@ fn title(line: &ContrastLine) -> String {
     title
 }
 
-/// The same in short, what tells contrasts of a workload apart first: `xfs / ext4 @4 · p99 · random-write`.
+/// The same in short, with the distinguishing part of a workload's contrasts first: `xfs / ext4 @4 · p99 ·
+/// random-write`.
 fn short_title(line: &ContrastLine) -> String {
     let state = &line.state;
     let metric = match state.metric {
@@ -300,7 +301,7 @@ fn list(buffer: &mut Buffer, area: Rect, model: &Model, choices: &mut Choices, l
     }
 }
 
-/// The lower half: one pane, or two where there is room.
+/// The lower half: one pane, or two if there is room.
 fn panes(buffer: &mut Buffer, area: Rect, model: &Model, choices: Choices, look: Look) {
     let selected = model.contrasts.get(choices.selected);
     let is_pair = area.width >= WIDE && matches!(choices.pane, Pane::Rounds | Pane::Threads);
@@ -340,7 +341,7 @@ fn pane(
     }
 }
 
-/// Writes a line at the top of an area and gives what is left of it.
+/// Writes a line at the top of an area and returns the rest of it.
 fn top(buffer: &mut Buffer, area: Rect, line: &Line<'_>) -> Rect {
     buffer.set_line(area.x, area.y, line, area.width);
     Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }
@@ -370,7 +371,7 @@ fn rounds(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
     if line.course.is_empty() {
         let why = match line.state.verdict {
             Outcome::Failed => "no ratio: one of the two failed",
-            Outcome::Cannot => "no ratio: one of the two cannot do it",
+            Outcome::Unsupported => "no ratio: one of the two cannot do it",
             _ => "the first round is not over",
         };
         nothing(buffer, area, why, look);
@@ -431,10 +432,10 @@ fn messages(buffer: &mut Buffer, area: Rect, model: &Model, look: Look) {
     }
 }
 
-/// What the keys do and what the signs mean.
+/// Keys and signs.
 fn help(buffer: &mut Buffer, area: Rect, look: Look) {
     const LINES: [&str; 14] = [
-        "q Esc       leave the view; the trial goes on",
+        "q Esc       leave the view; the trial continues",
         "Ctrl-C      with --watch: stop the trial, with the partial answer",
         "↑ ↓ j k     select a contrast   PgUp PgDn g G  far",
         "Tab         the next pane, Shift-Tab the one before",
@@ -445,7 +446,7 @@ fn help(buffer: &mut Buffer, area: Rect, look: Look) {
         "= equivalent       the difference does not matter (the band ░)",
         "· open  ? not decided  ✗ failed  – cannot do it",
         "├──●──┤  the ratio and its interval; │ is 1: no difference",
-        "‹ ›      the interval goes on beyond the scale",
+        "‹ ›      the interval extends beyond the scale",
         "",
         "The intervals hold whenever one looks. See docs/watch.md.",
     ];

@@ -1,6 +1,6 @@
 //! Jobs by any command that starts a program on a host: ssh, kubectl, a script that submits to another scheduler.
 
-use super::{Folder, JobState, Scheduler, lines::Order};
+use super::{Folder, JobState, Scheduler, lines::CampaignOrder};
 use crate::error::ExpectedError;
 use fstrial_stack::confined;
 use rustix::{
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a command may take to end once its input has ended.
+/// Time limit for a command to end after the end of its input.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A command for each host.
@@ -38,7 +38,7 @@ impl Commands {
 }
 
 impl Scheduler for Commands {
-    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError> {
+    fn start(&mut self, order: &CampaignOrder, folder: &Folder) -> Result<String, ExpectedError> {
         let host = &order.host;
         let words: Vec<String> = self.words.iter().map(|word| word.replace("{host}", host)).collect();
         let (program, words) = words.split_first().expect("there is a command");
@@ -53,17 +53,17 @@ impl Scheduler for Commands {
         )]
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::piped()).stdout(file("out")?).stderr(file("log")?);
-        // Ctrl-C is for us: the job is told.
+        // Ctrl-C is for us: we notify the job.
         let mut child = confined::in_own_session(&mut command).spawn().map_err(|error| {
             ExpectedError::usage(
                 format!("{program} could not be started: {error}"),
                 "check the words after --on",
             )
         })?;
-        let order = Order { holds: true, ..order.clone() };
+        let order = CampaignOrder { holds: true, ..order.clone() };
         let mut input = child.stdin.take();
         let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
-        // One that has ended already is found to be gone.
+        // One that has ended already is detected later.
         if let Some(input) = &mut input {
             let _ = input.write_all(line.as_bytes());
         }
@@ -83,7 +83,7 @@ impl Scheduler for Commands {
                     JobState::Gone(format!("its command ended ({status}) without an answer of fstrial"))
                 }
                 Ok(None) if job.cancelled.is_some_and(|since| since.elapsed() > PATIENCE) => {
-                    // It leads a session: what it started ends with it.
+                    // It leads a session: its children end with it.
                     let _ = rustix::process::kill_process_group(Pid::from_child(&job.child), Signal::KILL);
                     JobState::Running
                 }
@@ -103,7 +103,7 @@ impl Scheduler for Commands {
     }
 
     fn how_to_cancel(&self, jobs: &[String]) -> String {
-        format!("see what runs on {}", jobs.join(", "))
+        format!("see the jobs on {}", jobs.join(", "))
     }
 
     fn outlives(&self) -> bool {

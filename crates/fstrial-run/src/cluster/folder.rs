@@ -1,6 +1,6 @@
 //! The folder of a campaign: its files, each written whole or not at all, and its lock.
 
-use super::lines::Order;
+use super::lines::CampaignOrder;
 use crate::{error::ExpectedError, numbers::hex};
 use fstrial_stack::private_dir::PrivateDir;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -35,7 +35,7 @@ impl Folder {
     /// # Errors
     /// Others can write to it, or to a folder on the way; another command follows its campaign.
     pub fn make(path: &Path, is_shared: bool) -> Result<Self, ExpectedError> {
-        let is_sticky = |folder: &Path| folder.metadata().is_ok_and(|found| found.mode() & 0o1000 != 0);
+        let is_sticky = |folder: &Path| folder.metadata().is_ok_and(|result| result.mode() & 0o1000 != 0);
         if let Some(folder) = path.ancestors().skip(1).find(|folder| is_shared && is_sticky(folder)) {
             return Err(ExpectedError::usage(
                 format!(
@@ -113,7 +113,7 @@ impl Folder {
         let _ = self.dir.remove(name.as_ref());
     }
 
-    /// The hosts whose jobs were started, in the order of their names.
+    /// The hosts with started jobs, in the order of their names.
     pub(super) fn hosts(&self) -> Result<Vec<String>, ExpectedError> {
         self.hosts_with(".job")
     }
@@ -136,7 +136,7 @@ impl Folder {
         Ok(hosts)
     }
 
-    /// Whether a host has a store, of a trial or of any claim.
+    /// True if a host has a store, of a trial or of any claim.
     pub(super) fn has_store(&self, host: &str) -> Result<bool, ExpectedError> {
         let of_claims = format!("{host}{OF}");
         Ok(self.stores()?.iter().any(|store| store == host || store.starts_with(&of_claims)))
@@ -154,7 +154,7 @@ impl Folder {
     /// The attempt of the last order of a host.
     pub(super) fn attempt(&self, host: &str) -> Option<String> {
         let order = self.read(&format!("{host}.order")).ok()??;
-        serde_json::from_slice::<Order>(&order).ok().map(|order| order.attempt)
+        serde_json::from_slice::<CampaignOrder>(&order).ok().map(|order| order.attempt)
     }
 
     /// The number of the last job of a host.
@@ -165,7 +165,7 @@ impl Folder {
     }
 
     /// Keeps the order of an attempt, before its job; the log is that of this attempt.
-    pub(super) fn prepare(&self, order: &Order) -> Result<(), ExpectedError> {
+    pub(super) fn prepare(&self, order: &CampaignOrder) -> Result<(), ExpectedError> {
         self.remove(&format!("{}.log", order.host));
         let line = serde_json::to_string(order).expect("an order is plain data") + "\n";
         self.keep(&format!("{}.order", order.host), line.as_bytes())
@@ -206,7 +206,7 @@ impl Folder {
         let path = self.dir.path().join(&name);
         let is_there = path
             .metadata()
-            .is_ok_and(|found| found.len() == ours.len() as u64 && found.mode() & 0o777 == 0o755);
+            .is_ok_and(|result| result.len() == ours.len() as u64 && result.mode() & 0o777 == 0o755);
         if !is_there {
             self.keep_with_mode(&name, &ours, 0o755)?;
         }

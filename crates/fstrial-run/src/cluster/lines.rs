@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{io, os::unix::fs::FileExt};
 
-/// Longest line: a store of a hundred megabytes is not one of a trial.
+/// Longest line: no trial's store reaches a hundred megabytes.
 const MAX_LINE: usize = 128 << 20;
 /// Most bytes that are read at a time: other hosts have lines, too.
 const MAX_READ: u64 = 256 << 20;
@@ -17,23 +17,23 @@ const CHUNK: usize = 1 << 20;
 /// The order of a job: the first line of its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct CampaignOrder {
     /// The version of fstrial that it comes from, which must be that of the job.
     pub fstrial: String,
-    pub work: Work,
+    pub work: HostWork,
     /// The host, as its campaign calls it.
     pub host: String,
     /// Names the attempt: every line of its job has it.
     pub attempt: String,
-    /// Whether standard input stays open, and its end is an order to stop.
+    /// True if standard input stays open, and its end is an order to stop.
     #[serde(default)]
     pub holds: bool,
 }
 
-/// What a host is to measure.
+/// Work of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Work {
+pub enum HostWork {
     /// A trial file.
     Trial(String),
     /// Claims, each fitted to its host.
@@ -45,17 +45,17 @@ pub enum Work {
 pub struct Claims {
     /// The name of each, and its text unless it ships with fstrial.
     pub files: Vec<(String, Option<String>)>,
-    /// The device instead of their own.
+    /// The device that replaces their own.
     pub device: Option<Device>,
-    /// Whether runs are short.
+    /// True for short runs.
     pub quick: bool,
-    /// Wall time for each instead of what its rounds take.
+    /// Wall time for each in place of its rounds' estimate.
     pub budget: Option<Nanos>,
 }
 
 /// A line of a job's answer.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Line {
+pub struct HostLine {
     /// The attempt of its order.
     pub attempt: String,
     #[serde(flatten)]
@@ -88,7 +88,7 @@ impl News {
     }
 }
 
-/// The seed of a host: its own, and the same whenever the host is asked again.
+/// The seed of a host: distinct, and reproducible.
 pub fn seed_of_host(seed: u64, host: &str) -> u64 {
     let digest = Sha256::digest(format!("{seed} {host}"));
     let bytes = digest.iter().take(8).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
@@ -106,7 +106,7 @@ pub(super) struct Lines {
 impl Lines {
     /// Passes the new lines of a file on, up to a bound. Anything else, such as the rest of a line that a killed job began, is
     /// skipped. It is opened each time: over NFS an open file may show an old state.
-    pub(super) fn read(&mut self, folder: &PrivateDir, name: &str, mut hear: impl FnMut(Line)) {
+    pub(super) fn read(&mut self, folder: &PrivateDir, name: &str, mut hear: impl FnMut(HostLine)) {
         let Ok(Some(file)) = folder.file(name, OFlags::RDONLY) else { return };
         let mut chunk = vec![0; CHUNK];
         let most = self.at + MAX_READ;

@@ -1,6 +1,6 @@
 //! One trial on many hosts: a job for each, started by a scheduler or by a command of the user's.
 //!
-//! A job is this program, an [`Order`] on its standard input, and [`Line`](lines::Line)s on its standard output, among them the store of
+//! A job is this program, an [`CampaignOrder`] on its standard input, and [`HostLine`](lines::Line)s on its standard output, among them the store of
 //! its trial. The state of a campaign is a folder that its hosts may share: `HOST.out` with the lines, `HOST.log` with the job's standard
 //! error, `HOST.job` with its number, `HOST.db` (of a claim `HOST~CLAIM.db`) with its last whole store. A coordinator that dies takes nothing with it: the next
 //! one reads the folder and follows the jobs that still run.
@@ -14,23 +14,22 @@ use crate::{answers, error::ExpectedError, interrupt::Interrupt, numbers};
 use base64::{Engine, engine::general_purpose::STANDARD};
 pub use folder::Folder;
 use fstrial_store::Store;
-use lines::{Lines, News, Order, seed_of_host};
+use lines::{CampaignOrder, Lines, News, seed_of_host};
 use std::{
     collections::BTreeMap,
     thread,
     time::{Duration, Instant},
 };
 
-/// How often lines are read.
+/// Interval of reading lines.
 const POLL: Duration = Duration::from_secs(1);
-/// How often the scheduler is asked: small campaigns more often than large ones.
 const LEAST_ASKED: Duration = Duration::from_secs(1);
 const MOST_ASKED: Duration = Duration::from_secs(20);
-/// How often jobs are cancelled again that have not ended.
+/// Interval of cancelling unended jobs again.
 const CANCEL_AGAIN: Duration = Duration::from_secs(10);
-/// How long jobs may take to end once they are cancelled.
+/// Time limit for cancelled jobs to end.
 const CANCELLED: Duration = Duration::from_secs(90);
-/// How long lines of a job may take to arrive after its end.
+/// Time limit for a job's lines to arrive after its end.
 const LAST_LINES: Duration = Duration::from_secs(3);
 
 /// The state of a job, as its scheduler has it.
@@ -45,11 +44,11 @@ pub enum JobState {
 
 /// Starts jobs on hosts.
 pub trait Scheduler {
-    /// Starts the job of a host, whose order is in the folder; gives its number.
+    /// Starts the job of a host, whose order is in the folder; returns its number.
     ///
     /// # Errors
     /// It refuses the job.
-    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError>;
+    fn start(&mut self, order: &CampaignOrder, folder: &Folder) -> Result<String, ExpectedError>;
 
     /// The job of a host that still runs, although the folder has no number of it: its coordinator was killed too early.
     fn lost_job(&mut self, host: &str) -> Option<String>;
@@ -57,13 +56,13 @@ pub trait Scheduler {
     /// The states of jobs, in their order. None while the scheduler does not answer.
     fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>>;
 
-    /// Asks jobs to end; `again`: they were asked before.
+    /// Requests jobs to end; `again`: for the second time.
     fn cancel(&mut self, jobs: &[String], again: bool);
 
-    /// How a user ends these jobs by hand.
+    /// The command by which a user ends these jobs.
     fn how_to_cancel(&self, jobs: &[String]) -> String;
 
-    /// Whether jobs live on without this process.
+    /// True if jobs outlive this process.
     fn outlives(&self) -> bool;
 }
 
@@ -93,7 +92,7 @@ pub struct HostRow {
     pub rounds: u32,
     /// The claims that it did not measure, and why.
     pub left_out: Vec<(String, String)>,
-    /// The time at which this process first heard of it, and the rounds that it had then.
+    /// The time of its first report to this process, and its rounds at that time.
     pub since: Option<(Instant, u32)>,
     job: String,
     attempt: String,
@@ -114,20 +113,20 @@ pub struct Campaign<'a> {
     pub rounds: u32,
     folder: &'a Folder,
     scheduler: Box<dyn Scheduler>,
-    asked: Option<Instant>,
+    requested: Option<Instant>,
 }
 
-/// What a campaign is to be.
+/// The requested campaign.
 pub struct Wanted<'a> {
     /// The order of each host, but for its name and attempt.
-    pub order: &'a Order,
+    pub order: &'a CampaignOrder,
     pub rounds: u32,
     pub seed: u64,
     /// The hosts in the order in which they are tried.
     pub hosts: Vec<String>,
-    /// How many of them.
+    /// Their number.
     pub count: usize,
-    /// Whether they were named: then no others count.
+    /// True if they were named: then no others count.
     pub are_named: bool,
 }
 
@@ -146,7 +145,8 @@ impl<'a> Campaign<'a> {
         let mut hosts = if wanted.are_named { Vec::new() } else { folder.hosts()? };
         let begun: std::collections::HashSet<String> = hosts.iter().cloned().collect();
         hosts.extend(wanted.hosts.iter().filter(|host| !begun.contains(*host)).cloned());
-        let mut campaign = Self { rows: Vec::new(), rounds: wanted.rounds, folder, scheduler, asked: None };
+        let mut campaign =
+            Self { rows: Vec::new(), rounds: wanted.rounds, folder, scheduler, requested: None };
         let mut refused: Vec<(String, Vec<String>)> = Vec::new();
         for host in hosts {
             if campaign.rows.len() >= wanted.count.max(begun.len()) || interrupt.is_raised() {
@@ -189,7 +189,7 @@ impl<'a> Campaign<'a> {
             }
         }
         let attempt = folder::token();
-        let order = Order { host: host.to_owned(), attempt: attempt.clone(), ..wanted.order.clone() };
+        let order = CampaignOrder { host: host.to_owned(), attempt: attempt.clone(), ..wanted.order.clone() };
         self.folder.prepare(&order)?;
         let job = self.scheduler.start(&order, self.folder)?;
         self.folder.keep(&format!("{host}.job"), job.as_bytes())?;
@@ -218,7 +218,7 @@ impl<'a> Campaign<'a> {
         interrupt: &Interrupt,
         show: &mut dyn FnMut(&Self),
     ) -> Result<(), ExpectedError> {
-        let (mut cancelled, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
+        let (mut cancelled, mut requested): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             self.poll(cancelled.is_some())?;
             show(self);
@@ -230,9 +230,9 @@ impl<'a> Campaign<'a> {
             if self.rows.iter().all(is_over) {
                 return Ok(());
             }
-            if interrupt.is_raised() && asked.is_none_or(|since| since.elapsed() > CANCEL_AGAIN) {
+            if interrupt.is_raised() && requested.is_none_or(|since| since.elapsed() > CANCEL_AGAIN) {
                 self.cancel(cancelled.is_some());
-                asked = Some(Instant::now());
+                requested = Some(Instant::now());
                 cancelled.get_or_insert_with(Instant::now);
             }
             if cancelled.is_some_and(|since| since.elapsed() > CANCELLED) {
@@ -244,7 +244,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Whether jobs go on if this process dies.
+    /// True if jobs continue after this process dies.
     pub fn outlives(&self) -> bool {
         self.scheduler.outlives()
     }
@@ -273,9 +273,9 @@ impl<'a> Campaign<'a> {
             })
             .collect();
         let each = Duration::from_millis(100 * open.len() as u64).clamp(LEAST_ASKED, MOST_ASKED);
-        let is_due = self.asked.is_none_or(|since| since.elapsed() >= each);
+        let is_due = self.requested.is_none_or(|since| since.elapsed() >= each);
         let states = is_due.then(|| {
-            self.asked = Some(Instant::now());
+            self.requested = Some(Instant::now());
             let jobs: Vec<String> = open.iter().map(|index| self.rows[*index].job.clone()).collect();
             self.scheduler.states(&jobs)
         });
@@ -312,7 +312,6 @@ impl HostRow {
         }
     }
 
-    /// Takes the state of its job.
     fn take(&mut self, state: JobState, folder: &Folder) {
         if self.progress == Progress::Done {
             return;
@@ -358,7 +357,7 @@ impl HostRow {
                 }
             }
         }
-        // Nothing is done whose results are not to be had.
+        // Nothing is started whose results cannot be collected.
         if let (Some(Progress::Done), Some(why)) = (&self.ended, self.refused.values().next()) {
             self.ended = Some(Progress::Failed(why.clone()));
         }
@@ -412,9 +411,9 @@ impl HostRow {
             }
             Ok(())
         };
-        let found = is_ours();
+        let result = is_ours();
         folder.remove(&name);
-        Ok(found.map(|()| bytes))
+        Ok(result.map(|()| bytes))
     }
 }
 
@@ -442,7 +441,7 @@ pub fn look_again(known: &mut Vec<HostRow>, folder: &Folder) -> Result<(), Expec
     Ok(())
 }
 
-fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
+fn too_few(result: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
     const SHOWN: usize = 3;
     let reason = |(why, hosts): &(String, Vec<String>)| format!("{}: {why}", numbers::first_of(hosts, SHOWN));
     let why = match refused.is_empty() {
@@ -450,7 +449,7 @@ fn too_few(found: usize, count: usize, refused: &[(String, Vec<String>)]) -> Exp
         false => refused.iter().take(SHOWN).map(reason).collect::<Vec<_>>().join("; "),
     };
     ExpectedError::usage(
-        format!("{found} of {count} hosts take the job; {why}"),
+        format!("{result} of {count} hosts take the job; {why}"),
         "check the words after --on, or ask for fewer hosts; nothing was left running",
     )
 }

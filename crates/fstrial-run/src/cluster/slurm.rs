@@ -1,6 +1,6 @@
 //! Slurm: a job for each host, by `sbatch`. Which nodes fit, when a job begins, its time limit and its requeueing are Slurm's matter.
 
-use super::{Folder, JobState, Scheduler, lines::Order};
+use super::{Folder, JobState, Scheduler, lines::CampaignOrder};
 use crate::{error::ExpectedError, numbers::hex};
 use fstrial_model::units::Nanos;
 use fstrial_stack::command;
@@ -14,7 +14,7 @@ use std::{
 /// States of a job that has not begun, or begins again.
 const WAITING: [&str; 6] =
     ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"];
-/// States from which a job does not come back. Any other is taken for a job that lives.
+/// Final states of a job. Any other counts as alive.
 const ENDED: [&str; 10] = [
     "BOOT_FAIL",
     "CANCELLED",
@@ -48,7 +48,7 @@ const OURS: [&str; 14] = [
 ];
 /// The same in one letter.
 const OUR_LETTERS: &str = "aDMeiJwNnoW";
-/// Jobs that squeue is asked about at a time: a word of a command has a limit.
+/// Jobs per call of squeue: the length of an argument is limited.
 const ASKED: usize = 1000;
 
 pub struct Slurm {
@@ -58,7 +58,7 @@ pub struct Slurm {
     job: Vec<String>,
     /// The time limit of a job.
     limit: Nanos,
-    /// How the names of its jobs begin.
+    /// Prefix of the names of its jobs.
     name: String,
 }
 
@@ -105,8 +105,8 @@ impl Slurm {
             ["--noheader", "--Node", "--format=%N|%T"].iter().map(|word| (*word).to_owned()).collect();
         let is_partition = |word: &&String| word.starts_with("--partition=") || word.starts_with("-p");
         words.extend(self.words.iter().filter(is_partition).cloned());
-        let found = call("sinfo", &words)?;
-        let all: Vec<(&str, &str)> = found.lines().filter_map(|line| line.trim().split_once('|')).collect();
+        let result = call("sinfo", &words)?;
+        let all: Vec<(&str, &str)> = result.lines().filter_map(|line| line.trim().split_once('|')).collect();
         let is_fit = |state: &str| !UNFIT.iter().any(|unfit| state.contains(unfit));
         // A node is listed once for each of its partitions.
         let mut known = HashSet::new();
@@ -125,7 +125,7 @@ impl Slurm {
 }
 
 impl Scheduler for Slurm {
-    fn start(&mut self, order: &Order, folder: &Folder) -> Result<String, ExpectedError> {
+    fn start(&mut self, order: &CampaignOrder, folder: &Folder) -> Result<String, ExpectedError> {
         let host = &order.host;
         // In these paths % begins a pattern.
         let file = |ending: &str| {
@@ -183,7 +183,7 @@ impl Scheduler for Slurm {
                 format!("--jobs={}", some.join(",")),
             ];
             let done = output("squeue", &words).ok()?;
-            // One that is asked about a single job that it has forgotten fails; of several it lists the others.
+            // Called for a single forgotten job it fails; of several it lists the others.
             if !done.status.success() && !String::from_utf8_lossy(&done.stderr).contains("Invalid job id") {
                 return None;
             }
@@ -200,7 +200,7 @@ impl Scheduler for Slurm {
         Some(jobs.iter().map(|job| listed.remove(job).unwrap_or_else(unknown)).collect())
     }
 
-    /// First only the program of a job is asked, so that it can restore its node; then all of its processes are.
+    /// First only the program of a job is signalled, so that it can restore its node; then all of its processes.
     fn cancel(&mut self, jobs: &[String], again: bool) {
         for some in jobs.chunks(ASKED) {
             let with = |words: &[&str]| -> Vec<String> {
@@ -244,21 +244,22 @@ pub fn require() -> Result<(), ExpectedError> {
     call("sinfo", &["--noheader".to_owned()]).map(drop)
 }
 
-/// Runs a command of Slurm's, with the user's environment, which says where its configuration is.
+/// Runs a command of Slurm's, with the user's environment, which locates its configuration.
 fn output(program: &str, words: &[String]) -> std::io::Result<Output> {
     #[expect(clippy::disallowed_methods, reason = "the scheduler is configured by the user's environment")]
     Command::new(program).args(words).stdin(std::process::Stdio::null()).output()
 }
 
-/// The same, and what it printed.
+/// The same, returning its output.
 fn call(program: &str, words: &[String]) -> Result<String, ExpectedError> {
     let hint = "see that the cluster works, and that SLURM_CONF leads to its configuration if that is elsewhere: sinfo";
     let done = output(program, words)
         .map_err(|error| ExpectedError::usage(format!("{program} could not be started: {error}"), hint))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
+        let message = String::from_utf8_lossy(&done.stderr);
         // It repeats its name before each line.
-        let lines = said.lines().map(|line| line.trim().trim_start_matches(&format!("{program}: ")).trim());
+        let lines =
+            message.lines().map(|line| line.trim().trim_start_matches(&format!("{program}: ")).trim());
         let lines: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ")).collect();
         return Err(ExpectedError::usage(format!("{program}: {}", lines.join("; ")), hint));
     }

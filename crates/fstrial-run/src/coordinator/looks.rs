@@ -8,7 +8,7 @@ use crate::{
 use fstrial_model::{job::FailureKind, units::Nanos};
 
 impl Coordinator<'_, '_, '_> {
-    /// Looks, and tells what was seen; false if interrupted. Nothing where a round was made already.
+    /// Takes the pilot runs, and reports the results; false if interrupted. Nothing if a round exists already.
     pub(super) fn look(&mut self) -> Result<bool, ExpectedError> {
         if self.round > 0 {
             return Ok(true);
@@ -30,7 +30,8 @@ impl Coordinator<'_, '_, '_> {
                 continue;
             }
             let line = format!(
-                "pilot: one run of {} of {title} in each arm, for what shorter ones do not see; it does not count",
+                "pilot: one run of {} of {title} in each arm, long enough for effects that shorter \
+                     runs miss; it does not count",
                 looks.length
             );
             self.tell(&Event::Preparing { line: &line })?;
@@ -68,7 +69,7 @@ impl Coordinator<'_, '_, '_> {
         };
         let context = self.plan.cell_name(cell);
         match failure.kind {
-            FailureKind::ArmFailed | FailureKind::Cannot | FailureKind::Lost => {
+            FailureKind::ArmFailed | FailureKind::Unsupported | FailureKind::Lost => {
                 let line = format!("pilot: nothing was seen of {context}: {failure}");
                 self.tell(&Event::Preparing { line: &line })?;
                 Ok(Some(Vec::new()))

@@ -1,6 +1,6 @@
 //! States before the first round: making each once, and whether the workloads still fit.
 
-use super::{Coordinator, Said};
+use super::{Coordinator, WorkerReports};
 use crate::{
     error::ExpectedError,
     event::Event,
@@ -33,19 +33,23 @@ impl Coordinator<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Builds each filesystem once as mkfs makes it: the room that all have is what shares are of, so that each gets the
-    /// same files. None if interrupted.
+    /// Builds each filesystem once as mkfs makes it: shares are of the space that all have, so that each gets the same
+    /// files. None if interrupted.
     fn fresh_spaces(&mut self, all: &[Shared]) -> Result<Option<Vec<Space>>, ExpectedError> {
         let mut spaces = Vec::new();
         for shared in all.iter().filter(|shared| shared.load.is_none()) {
-            let Some(said) = self.built(shared, None)? else { return Ok(None) };
-            spaces.push(said.space);
+            let Some(message) = self.built(shared, None)? else { return Ok(None) };
+            spaces.push(message.space);
         }
         Ok(Some(spaces))
     }
 
-    /// What a worker says of an arm that is built, and may be loaded, and measures nothing. None if interrupted.
-    fn built(&mut self, shared: &Shared, state: Option<StateTask>) -> Result<Option<Said>, ExpectedError> {
+    /// A worker's reports on an arm that is built, and possibly loaded, without a measurement. None if interrupted.
+    fn built(
+        &mut self,
+        shared: &Shared,
+        state: Option<StateTask>,
+    ) -> Result<Option<WorkerReports>, ExpectedError> {
         let arm = shared.builder(self.plan);
         let mut job = self.job(arm, None)?;
         job.task = shared.load.as_ref().map(|load| self.plan.loading(load.cells[0], load.number, self.data));
@@ -57,7 +61,7 @@ impl Coordinator<'_, '_, '_> {
                 let context = format!("arm {}{}", job.arm.name, load.unwrap_or_default());
                 Err(ExpectedError::Run { context, failure })
             }
-            (JobOutcome::Measured(_), said) => Ok(Some(said)),
+            (JobOutcome::Measured(_), message) => Ok(Some(message)),
         }
     }
 
@@ -74,13 +78,13 @@ impl Coordinator<'_, '_, '_> {
         let builder = shared.builder(plan);
         self.tell(&Event::StatePreparing { arm: &plan.trial.arms[builder].name, state: &what })?;
         let state = StateTask { kept, restoring, step };
-        let Some(said) = self.built(&shared, Some(state))? else { return Ok(false) };
-        let Some((mut figures, mkfs_output)) = said.prepared else {
-            let what = format!("a worker did not say what it prepared for {}", names[0]);
+        let Some(message) = self.built(&shared, Some(state))? else { return Ok(false) };
+        let Some((mut figures, mkfs_output)) = message.prepared else {
+            let what = format!("a worker did not report the state prepared for {}", names[0]);
             return Err(self.blame(builder, ExpectedError::Fault(what)));
         };
         if shared.load.is_some() {
-            figures.asked = format!("{}, {what}", shared.state);
+            figures.requested = format!("{}, {what}", shared.state);
         }
         self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
         let loaded = shared.load.is_some();
@@ -92,7 +96,7 @@ impl Coordinator<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Refuses workloads whose files do not fit in what a state leaves.
+    /// Refuses workloads whose files do not fit in the space left by a state.
     fn require_room(&self, arm: usize, available: Bytes) -> Result<(), ExpectedError> {
         let plan = self.plan;
         let cells = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);

@@ -1,6 +1,7 @@
-//! What the order of measurements made elsewhere was, as far as a file tells.
+//! Order of measurements made by other tools, as far as a file shows it.
 //!
-//! A verdict on rounds rests on one coin flip in each: which arm came first. A file can show that nobody flipped it.
+//! A verdict on rounds depends on one coin flip in each: the arm that came first. A file can show that no coin was
+//! flipped.
 
 use super::PlacedValue;
 use serde::Serialize;
@@ -8,10 +9,10 @@ use serde::Serialize;
 /// The order of two arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum ArmOrder {
     /// It varies from round to round, as if it had been drawn.
     Varied,
-    /// The file does not say.
+    /// The file does not show it.
     Unknown,
     /// They took turns at coming first.
     Alternating,
@@ -27,8 +28,8 @@ pub enum Order {
     Unpaired,
 }
 
-impl Order {
-    /// Whether the file shows that the order was not drawn at random.
+impl ArmOrder {
+    /// True if the file shows that the order was not random.
     pub const fn is_not_random(self) -> bool {
         !matches!(self, Self::Varied | Self::Unknown)
     }
@@ -39,15 +40,20 @@ const MIN_SAME: usize = 4;
 /// Rounds of strict turns from which on it is not chance: of eight, one in 128 is so.
 const MIN_TURNS: usize = 8;
 
-/// The order of two arms in their rounds. Without a column for it, rows that list one arm after the other still tell.
-pub(super) fn of_rounds(rounds: &[[&PlacedValue; 2]], sides: &[&[PlacedValue]; 2], is_list: bool) -> Order {
+/// The order of two arms in their rounds. Without a column for it, rows that list one arm after the other still show
+/// it.
+pub(super) fn of_rounds(
+    rounds: &[[&PlacedValue; 2]],
+    sides: &[&[PlacedValue]; 2],
+    is_list: bool,
+) -> ArmOrder {
     let orders = rounds.iter().map(|[a, b]| Some((a.order?, b.order?)));
     let Some(orders) = orders.collect::<Option<Vec<(f64, f64)>>>().filter(|orders| !orders.is_empty()) else {
         let rows = sides.map(|side| side.iter().map(|placed| placed.row).collect::<Vec<_>>());
-        return if is_list { of_rows(&rows) } else { Order::Unknown };
+        return if is_list { of_rows(&rows) } else { ArmOrder::Unknown };
     };
     if orders.iter().any(|(a, b)| a == b) {
-        return Order::Unknown;
+        return ArmOrder::Unknown;
     }
     if let Some(blocks) = blocks(&orders) {
         return blocks;
@@ -55,13 +61,13 @@ pub(super) fn of_rounds(rounds: &[[&PlacedValue; 2]], sides: &[&[PlacedValue]; 2
     let a_first: Vec<bool> = orders.iter().map(|(a, b)| a < b).collect();
     let (all, firsts) = (a_first.len(), a_first.iter().filter(|first| **first).count());
     if all >= MIN_SAME && is_lopsided(firsts, all) {
-        return if firsts * 2 > all { Order::AFirst } else { Order::BFirst };
+        return if firsts * 2 > all { ArmOrder::AFirst } else { ArmOrder::BFirst };
     }
     let in_turns = all >= MIN_TURNS && a_first.windows(2).all(|two| two[0] != two[1]);
-    if in_turns { Order::Alternating } else { Order::Varied }
+    if in_turns { ArmOrder::Alternating } else { ArmOrder::Varied }
 }
 
-/// Whether one came first in every round, or in so many that a coin does it once in a thousand times (3.3 standard
+/// True if one came first in every round, or more often than a fair coin does once in a thousand times (3.3 standard
 /// deviations).
 fn is_lopsided(firsts: usize, all: usize) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "numbers of rounds")]
@@ -69,8 +75,8 @@ fn is_lopsided(firsts: usize, all: usize) -> bool {
     firsts == 0 || firsts == all || (more - 0.5 - all_rounds / 2.0) / (all_rounds.sqrt() / 2.0) > 3.3
 }
 
-/// One arm after the other, by places that go on through all rounds.
-fn blocks(orders: &[(f64, f64)]) -> Option<Order> {
+/// One arm after the other, by places that continue through all rounds.
+fn blocks(orders: &[(f64, f64)]) -> Option<ArmOrder> {
     let mut places: Vec<f64> = orders.iter().flat_map(|(a, b)| [*a, *b]).collect();
     places.sort_by(f64::total_cmp);
     let counts_on = places.windows(2).all(|two| two[0] < two[1]);
@@ -81,20 +87,20 @@ fn blocks(orders: &[(f64, f64)]) -> Option<Order> {
     let (a, b) = (ends(|order| order.0), ends(|order| order.1));
     let is_long = orders.len() > 1 && counts_on;
     match (a.1 < b.0, b.1 < a.0) {
-        (true, _) if is_long => Some(Order::AllOfAFirst),
-        (_, true) if is_long => Some(Order::AllOfBFirst),
+        (true, _) if is_long => Some(ArmOrder::AllOfAFirst),
+        (_, true) if is_long => Some(ArmOrder::AllOfBFirst),
         _ => None,
     }
 }
 
 /// Rows of a list: one arm after the other, or nothing that is known.
-fn of_rows([a, b]: &[Vec<usize>; 2]) -> Order {
+fn of_rows([a, b]: &[Vec<usize>; 2]) -> ArmOrder {
     let comes_first = |one: &[usize], other: &[usize]| {
         one.len() > 1 && other.len() > 1 && one.iter().max() < other.iter().min()
     };
     match (comes_first(a, b), comes_first(b, a)) {
-        (true, _) => Order::AllOfAFirst,
-        (_, true) => Order::AllOfBFirst,
-        _ => Order::Unknown,
+        (true, _) => ArmOrder::AllOfAFirst,
+        (_, true) => ArmOrder::AllOfBFirst,
+        _ => ArmOrder::Unknown,
     }
 }

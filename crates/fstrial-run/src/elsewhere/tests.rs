@@ -7,12 +7,12 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
     let mut values = Vec::new();
     for (round, value) in b.iter().enumerate() {
         let (of_a, of_b) = order(round).unzip();
-        let plain = Value { arm: 0, asked: 0, round: Some(round), order: of_a, value: 100.0 };
+        let plain = Value { arm: 0, requested: 0, round: Some(round), order: of_a, value: 100.0 };
         values.extend([plain, Value { arm: 1, order: of_b, value: *value, ..plain }]);
     }
     Table {
         arms: ["a", "b"].map(str::to_owned).to_vec(),
-        asked: vec![Quantity {
+        requested: vec![Quantity {
             workload: String::new(),
             metric: String::new(),
             unit: String::new(),
@@ -26,7 +26,7 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
 
 const ONCE: Settings = Settings { practical: Percent(3.0), base: None, is_sequential: false };
 
-fn found(table: &Table) -> Finding {
+fn result(table: &Table) -> Finding {
     judge(table, &ONCE).remove(0)
 }
 
@@ -43,43 +43,43 @@ fn late() -> Vec<f64> {
 
 #[test]
 fn all_rounds_are_used() {
-    let found = found(&table(&late(), drawn));
-    assert_eq!((found.verdict, found.rounds, found.values), (Outcome::Slower, Some(40), [40, 40]));
-    assert!((found.ratio.unwrap() - 0.6).abs() < 1e-9 && (found.total_ratio.unwrap() - 0.7).abs() < 1e-9);
-    assert_eq!((found.a.as_str(), found.b.as_str()), ("b", "a"), "the arm named first is the base");
+    let result = result(&table(&late(), drawn));
+    assert_eq!((result.verdict, result.rounds, result.values), (Outcome::Slower, Some(40), [40, 40]));
+    assert!((result.ratio.unwrap() - 0.6).abs() < 1e-9 && (result.total_ratio.unwrap() - 0.7).abs() < 1e-9);
+    assert_eq!((result.a.as_str(), result.b.as_str()), ("b", "a"), "the arm named first is the base");
 }
 
 #[test]
 fn the_sequential_rule_says_where_it_stopped_and_what_all_rounds_say() {
     let settings = Settings { is_sequential: true, ..ONCE };
-    let found = judge(&table(&late(), drawn), &settings).remove(0);
-    assert_eq!((found.verdict, found.method), (Outcome::Faster, Method::Sequential));
-    assert!(found.rounds.unwrap() <= 8, "{found:?}");
-    let all = found.over_all.unwrap();
+    let result = judge(&table(&late(), drawn), &settings).remove(0);
+    assert_eq!((result.verdict, result.method), (Outcome::Faster, Method::Sequential));
+    assert!(result.rounds.unwrap() <= 8, "{result:?}");
+    let all = result.over_all.unwrap();
     assert_eq!((all.verdict, all.rounds), (Outcome::Slower, 40));
 }
 
 #[test]
 fn orders_that_were_not_drawn_are_seen() {
     let values = vec![110.0; 12];
-    let order = |order: &dyn Fn(usize) -> Option<(f64, f64)>| found(&table(&values, order)).order;
+    let order = |order: &dyn Fn(usize) -> Option<(f64, f64)>| result(&table(&values, order)).order;
     let step = |round: usize| f64::from(u32::try_from(round).unwrap());
-    assert_eq!(order(&drawn), Order::Varied);
-    assert_eq!(order(&|_| None), Order::Unknown);
-    assert_eq!(order(&|_| Some((1.0, 1.0))), Order::Unknown);
+    assert_eq!(order(&drawn), ArmOrder::Varied);
+    assert_eq!(order(&|_| None), ArmOrder::Unknown);
+    assert_eq!(order(&|_| Some((1.0, 1.0))), ArmOrder::Unknown);
     // a is the base, so it is the contrast's `b`.
-    assert_eq!(order(&|_| Some((1.0, 2.0))), Order::BFirst);
-    assert_eq!(order(&|_| Some((2.0, 1.0))), Order::AFirst);
-    assert_eq!(order(&|round| Some((step(round), step(round) + 12.0))), Order::AllOfBFirst);
-    assert_eq!(order(&|round| Some((step(round) + 12.0, step(round)))), Order::AllOfAFirst);
+    assert_eq!(order(&|_| Some((1.0, 2.0))), ArmOrder::BFirst);
+    assert_eq!(order(&|_| Some((2.0, 1.0))), ArmOrder::AFirst);
+    assert_eq!(order(&|round| Some((step(round), step(round) + 12.0))), ArmOrder::AllOfBFirst);
+    assert_eq!(order(&|round| Some((step(round) + 12.0, step(round)))), ArmOrder::AllOfAFirst);
     let turns = |round: usize| Some(if round.is_multiple_of(2) { (1.0, 2.0) } else { (2.0, 1.0) });
-    assert_eq!(order(&turns), Order::Alternating);
-    let few = |rounds| found(&table(&values[..rounds], |_| Some((1.0, 2.0)))).order;
-    assert_eq!((few(3), few(4)), (Order::Varied, Order::BFirst));
+    assert_eq!(order(&turns), ArmOrder::Alternating);
+    let few = |rounds| result(&table(&values[..rounds], |_| Some((1.0, 2.0)))).order;
+    assert_eq!((few(3), few(4)), (ArmOrder::Varied, ArmOrder::BFirst));
     let nearly = vec![110.0; 30];
     assert_eq!(
-        found(&table(&nearly, |round| Some(if round == 9 { (2.0, 1.0) } else { (1.0, 2.0) }))).order,
-        Order::BFirst
+        result(&table(&nearly, |round| Some(if round == 9 { (2.0, 1.0) } else { (1.0, 2.0) }))).order,
+        ArmOrder::BFirst
     );
 }
 
@@ -87,18 +87,18 @@ fn orders_that_were_not_drawn_are_seen() {
 fn rows_of_one_arm_after_the_other_are_seen_without_a_column() {
     let mut listed = table(&[110.0; 8], |_| None);
     listed.values.sort_by_key(|value| value.arm);
-    assert_eq!(found(&listed).order, Order::AllOfBFirst);
+    assert_eq!(result(&listed).order, ArmOrder::AllOfBFirst);
     listed.is_list = false;
-    assert_eq!(found(&listed).order, Order::Unknown);
+    assert_eq!(result(&listed).order, ArmOrder::Unknown);
 }
 
 #[test]
 fn less_is_better_turns_the_verdict_and_not_the_ratio() {
     let mut times = table(&late(), drawn);
-    times.asked[0].less_is_better = true;
-    let found = found(&times);
-    assert_eq!(found.verdict, Outcome::Faster);
-    assert!((found.ratio.unwrap() - 0.6).abs() < 1e-9 && (found.total_ratio.unwrap() - 0.7).abs() < 1e-9);
+    times.requested[0].less_is_better = true;
+    let result = result(&times);
+    assert_eq!(result.verdict, Outcome::Faster);
+    assert!((result.ratio.unwrap() - 0.6).abs() < 1e-9 && (result.total_ratio.unwrap() - 0.7).abs() < 1e-9);
 }
 
 #[test]
@@ -111,19 +111,19 @@ fn values_without_rounds_are_not_paired() {
         shuffled.values.reverse();
         shuffled
     };
-    let once = found(&groups);
-    assert_eq!((once.method, once.order, once.rounds), (Method::RankSum, Order::Unpaired, None));
+    let once = result(&groups);
+    assert_eq!((once.method, once.order, once.rounds), (Method::RankSum, ArmOrder::Unpaired, None));
     assert_eq!((once.verdict, once.values), (Outcome::Faster, [6, 6]));
-    let other = found(&shuffled);
-    assert_eq!((once.ratio, once.interval), (other.ratio, other.interval), "whatever the order of rows");
+    let other = result(&shuffled);
+    assert_eq!((once.ratio, once.interval), (other.ratio, other.interval), "any order of rows");
 }
 
 #[test]
 fn a_round_that_lacks_an_arm_does_not_count_for_that_pair() {
     let mut table = table(&[110.0; 9], drawn);
     table.values.retain(|value| !(value.arm == 1 && value.round == Some(4)));
-    let found = found(&table);
-    assert_eq!((found.rounds, found.values), (Some(8), [8, 9]));
+    let result = result(&table);
+    assert_eq!((result.rounds, result.values), (Some(8), [8, 9]));
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn a_base_leaves_its_own_comparisons() {
         table.values.iter().filter(|v| v.arm == 1).map(|v| Value { arm: 2, ..*v }).collect();
     table.values.extend(third);
     let names = |base| {
-        let found = judge(&table, &Settings { base, ..ONCE });
-        found.iter().map(|found| format!("{}/{}", found.a, found.b)).collect::<Vec<_>>()
+        let result = judge(&table, &Settings { base, ..ONCE });
+        result.iter().map(|result| format!("{}/{}", result.a, result.b)).collect::<Vec<_>>()
     };
     assert_eq!(names(None), ["b/a", "c/a", "c/b"]);
     assert_eq!(names(Some(1)), ["a/b", "c/b"]);
@@ -147,24 +147,24 @@ fn a_base_leaves_its_own_comparisons() {
 fn an_undecided_comparison_says_how_near_and_shows_the_interval_of_that() {
     // 1 % more, give or take 8: no difference is shown, and none of 3 % is excluded.
     let values: Vec<f64> = (0..18).map(|round| 101.0 + [0.2, 7.8, -8.0, 4.4, -3.4, 1.6][round % 6]).collect();
-    let found = found(&table(&values, drawn));
-    assert_eq!((found.verdict, found.within_percent, found.near), (Outcome::Undecided, Some(5.0), true));
-    assert!((found.interval_level - 0.9).abs() < 1e-9, "{found:?}");
-    let (low, high) = found.interval.unwrap();
-    assert!(low > 1.0 / 1.05 && high < 1.05, "{found:?}");
+    let result = result(&table(&values, drawn));
+    assert_eq!((result.verdict, result.within_percent, result.near), (Outcome::Undecided, Some(5.0), true));
+    assert!((result.interval_level - 0.9).abs() < 1e-9, "{result:?}");
+    let (low, high) = result.interval.unwrap();
+    assert!(low > 1.0 / 1.05 && high < 1.05, "{result:?}");
 }
 
 #[test]
 fn workloads_may_have_rounds_of_their_own() {
     let mut both = table(&[110.0; 8], drawn);
-    both.asked.push(Quantity { workload: "other".into(), ..both.asked[0].clone() });
-    let later = |value: &Value| Value { asked: 1, round: value.round.map(|round| round + 8), ..*value };
+    both.requested.push(Quantity { workload: "other".into(), ..both.requested[0].clone() });
+    let later = |value: &Value| Value { requested: 1, round: value.round.map(|round| round + 8), ..*value };
     let others: Vec<Value> = both.values.iter().map(later).collect();
     both.values.extend(others);
     both.rounds = Some(16);
-    let found = judge(&both, &ONCE);
+    let result = judge(&both, &ONCE);
     assert_eq!(
-        found.iter().map(|found| (found.verdict, found.rounds)).collect::<Vec<_>>(),
+        result.iter().map(|result| (result.verdict, result.rounds)).collect::<Vec<_>>(),
         [(Outcome::Faster, Some(8)); 2]
     );
 }

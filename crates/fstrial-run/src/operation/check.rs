@@ -9,17 +9,17 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     pass(run, &(program, words))
 }
 
-/// Runs a check on what was unmounted, which must find nothing.
+/// Runs a check on the unmounted filesystem, which must find nothing.
 pub(super) fn pass(run: &mut Run<'_>, tool: &Tool) -> Numbers {
     run.populate()?;
     run.begin();
-    run.standing.set_down().map_err(|e| run.failed(&e))?;
+    run.ready_arm.set_down().map_err(|e| run.failed(&e))?;
     run.settle()?;
     let done = run.finish(tool, &Places::default())?;
     if !done.status.success() {
         let corrupt = StackError::Corrupt { last_lines: done.last_lines(), line: done.line };
         return Err(run.failed(&corrupt));
     }
-    run.standing.set_up(run.order.arm).map_err(|e| run.failed(&e))?;
+    run.ready_arm.set_up(run.order.arm).map_err(|e| run.failed(&e))?;
     Ok(vec![ns(done.wall)])
 }

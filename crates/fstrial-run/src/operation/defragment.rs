@@ -29,12 +29,12 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let before = (count(run)?, rate(run, &paths)?);
     run.settle()?;
     let tool = run.tool()?;
-    // Its version is asked for before the clock starts.
-    run.standing.note_tool(tool.0);
+    // Its version is queried before the clock starts.
+    run.ready_arm.note_tool(tool.0);
     let places = Places { tree: folder, files: paths.clone(), ..Places::default() };
     let began = Instant::now();
     run.must(&tool, &places)?;
-    run.standing.sync().map_err(|e| run.failed(&e))?;
+    run.ready_arm.sync().map_err(|e| run.failed(&e))?;
     let took: Nanos = began.elapsed().into();
     let after = (count(run)?, rate(run, &paths)?);
     Ok(vec![ns(took), number(before.0), number(after.0), before.1, after.1])

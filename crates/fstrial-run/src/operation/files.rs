@@ -20,7 +20,7 @@ const APPEND: usize = 16 << 10;
 /// Bytes of one read.
 const READ: usize = 1 << 20;
 
-/// What is written.
+/// Written data.
 #[derive(Debug)]
 pub(super) struct Content(Aligned);
 
@@ -70,8 +70,8 @@ fn make_folder(folder: &Path) -> Result<(), StackError> {
     fs::create_dir(folder).map_err(|e| StackError::io("make the folder", folder, e))
 }
 
-/// Makes files of one size in a new folder by appending to each in turn, past the page cache where that can be done:
-/// the filesystem has to find room for a small piece at a time.
+/// Makes files of one size in a new folder by appending to each in turn, past the page cache if possible: the
+/// filesystem has to find room for a small piece at a time.
 pub(super) fn append_in_turn(
     folder: &Path,
     files: u32,

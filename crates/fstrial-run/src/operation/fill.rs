@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 
-/// Size of each file; it is synced when it is whole, so that what is counted is really there.
+/// Size of each file; it is synced when it is complete, so that counted bytes are on the device.
 const FILE: u64 = 4 << 20;
 /// Bytes of one write, and of one of the small ones that come when there is no room for those any more.
 const WRITE: usize = 256 << 10;
@@ -31,7 +31,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
         let size = run.part(Bytes::le)?;
         run.rebuild(size)?;
     }
-    let size = run.standing.device_size().map_err(|e| run.failed(&e))?;
+    let size = run.ready_arm.device_size().map_err(|e| run.failed(&e))?;
     run.settle()?;
     run.enter(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / MIN_BYTES_PER_SECOND).0));
     let content = content(run.order.task.data, run.order.task.seed, 1 << 20);
@@ -39,14 +39,14 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let filled = fill(&folder, &content).map_err(|e| run.failed(&e))?;
     let began = Instant::now();
     let deleted = fs::remove_file(&filled.first).map_err(|e| StackError::io("delete", &filled.first, e));
-    // Too little space to delete is an outcome of the filesystem, not of the size asked for.
-    let deleted = deleted.and_then(|()| run.standing.sync());
+    // Too little space to delete is an outcome of the filesystem, not of the requested size.
+    let deleted = deleted.and_then(|()| run.ready_arm.sync());
     deleted.map_err(|e| run.arm_failed(format!("full, and then: {e}")))?;
     let took: Nanos = began.elapsed().into();
     Ok(vec![number(filled.bytes), filled.rate, filled.rate_nearly_full, ns(took)])
 }
 
-/// What filling up yielded.
+/// Result of filling up.
 #[derive(Debug)]
 struct FillResult {
     /// Bytes that fitted.
@@ -91,7 +91,7 @@ fn fill(folder: &Path, content: &Content) -> Result<FillResult, StackError> {
     Ok(FillResult { bytes, rate, rate_nearly_full, first: folder.join("large-00000000") })
 }
 
-/// Writes one file and syncs it. Gives the bytes that are there for good, and whether no more fit.
+/// Writes one file and syncs it. Returns the durable bytes, and whether the filesystem is full.
 fn one_file(path: &Path, size: usize, content: &Content) -> io::Result<(u64, bool)> {
     let full = |error: &io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     let file = match File::create_new(path) {

@@ -4,7 +4,7 @@
 //! each write (with the sync it owes) took if that overlapped a freeze; the longest of any writer is the stall.
 
 use super::{
-    AROUND, Numbers, Order, Run,
+    AROUND, Numbers, OperationRequest, Run,
     files::{Content, content},
     median, ns,
 };
@@ -30,17 +30,17 @@ use std::{
 const REQUEST: usize = 64 << 10;
 /// Writes between two syncs.
 const SYNC_EVERY: u64 = 16;
-/// How long a writer may take to come back after a thaw.
+/// Time limit for a writer to return after a thaw.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
-    let Order { task, threads, arm, ledger } = run.order;
+    let OperationRequest { task, threads, arm, ledger } = run.order;
     let content = content(task.data, task.seed, REQUEST);
     let folder = run.path("writers")?;
     run.enter(Stage::Layout, AROUND);
     let writers = lay_out(&folder, threads, &content).map_err(|e| run.failed(&e))?;
     run.settle()?;
-    let freezer = run.standing.freezer(&arm, ledger).map_err(|e| run.failed(&e))?;
+    let freezer = run.ready_arm.freezer(&arm, ledger).map_err(|e| run.failed(&e))?;
     let timed = &task.timed;
     let longest = timed.duration.0 + u64::from(timed.repeat) * timed.hold.0;
     run.enter(Stage::Load, Nanos(longest + AROUND.0));
@@ -49,10 +49,9 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     Ok(vec![ns(median(seen.freeze)), ns(median(seen.thaw)), ns(median(seen.stall))])
 }
 
-/// The file of a writer.
 type WriterFile = (PathBuf, File);
 
-/// What freezes did, each.
+/// Times of each freeze.
 #[derive(Debug, Default)]
 struct FreezeTimes {
     /// Until the filesystem was frozen.
@@ -78,8 +77,8 @@ fn lay_out(folder: &Path, threads: u16, content: &Content) -> Result<Vec<WriterF
     (0..threads).map(one).collect()
 }
 
-/// What writers and the one who freezes share. Times are nanoseconds since `began`.
-struct Shared {
+/// Data shared by the writers and the freezer. Times are nanoseconds since `began`.
+struct FreezeState {
     began: Instant,
     stop: AtomicBool,
     /// When the present freeze began; `u64::MAX` between freezes.
@@ -92,12 +91,12 @@ struct Shared {
     error: Mutex<Option<StackError>>,
 }
 
-impl Shared {
+impl FreezeState {
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Writes until it is told to stop.
+    /// Writes until stopped.
     fn write(&self, number: usize, (path, file): &WriterFile, content: &Content) {
         let places = WRITTEN.0 / REQUEST as u64;
         let mut count = 0;
@@ -134,7 +133,7 @@ impl Shared {
         freezer.thaw()?;
         let to = self.now();
         self.to.store(to, Ordering::SeqCst);
-        // Every writer has ended what it was at: it is at something that it began after the thaw.
+        // Every writer has completed its earlier write and is in one that began after the thaw.
         let until = Instant::now() + PATIENCE;
         while self.present.iter().any(|began| began.load(Ordering::SeqCst) <= to) {
             if Instant::now() > until {
@@ -151,7 +150,7 @@ impl Shared {
     }
 }
 
-/// Waits for a time, woken early by nobody.
+/// Waits for a time, without early wake-ups.
 fn wait(time: Duration) {
     let until = Instant::now() + time;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -166,7 +165,7 @@ fn measure(
     timed: &TimedOperation,
     content: &Content,
 ) -> Result<FreezeTimes, StackError> {
-    let shared = Shared {
+    let shared = FreezeState {
         began: Instant::now(),
         stop: AtomicBool::new(false),
         from: AtomicU64::new(u64::MAX),

@@ -15,18 +15,18 @@ pub(super) fn resize(run: &mut Run<'_>, places: &Places, has_changed: fn(Bytes, 
     run.populate()?;
     run.settle()?;
     run.begin();
-    let before = run.standing.total_space().map_err(|e| run.failed(&e))?;
+    let before = run.ready_arm.total_space().map_err(|e| run.failed(&e))?;
     let tool = run.tool()?;
     let done = run.finish(&tool, places)?;
     if is_forbidden(&done) && !has_resource_capability() {
-        return Err(run.cannot(&format!(
+        return Err(run.unsupported(&format!(
             "{} needs the capability CAP_SYS_RESOURCE here, which this process has not (a container?): {}",
             tool.0,
             done.last_lines().lines().last().unwrap_or_default()
         )));
     }
     let took = run.succeeded(done)?.wall;
-    let after = run.standing.total_space().map_err(|e| run.failed(&e))?;
+    let after = run.ready_arm.total_space().map_err(|e| run.failed(&e))?;
     if !has_changed(before, after) {
         let what = format!("{} succeeded, and the size went from {before} to {after}", tool.0);
         return Err(run.arm_failed(what));
@@ -34,9 +34,9 @@ pub(super) fn resize(run: &mut Run<'_>, places: &Places, has_changed: fn(Bytes, 
     Ok(vec![ns(took)])
 }
 
-/// Whether a tool failed because the kernel does not let it; anything else is a failure of the arm.
+/// True if a tool failed for lack of permission in the kernel; any other failure is the arm's.
 fn is_forbidden(done: &CommandOutput) -> bool {
     let refusals = ["Permission denied", "Operation not permitted"];
-    let said = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
-    !done.status.success() && (said(&done.stdout) || said(&done.stderr))
+    let message = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
+    !done.status.success() && (message(&done.stdout) || message(&done.stderr))
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! can it? ─► (make it smaller) ─► populate ─► settle ─► [operation, timed] × repeat ─► median ─► numbers
-//!    └─ no ─► an answer: "ext4 cannot: …"
+//!    └─ no ─► an answer: "unsupported on ext4: …"
 //! ```
 //! Trees are laid out by the engine, as for any workload. Times are of the monotonic clock: around the tool, from its
-//! start to its end, or around the call. What is repeated in a run gives its median, so that one odd repetition does not
-//! make the run; runs are what verdicts rest on, as everywhere.
+//! start to its end, or around the call. Repetitions in a run give their median, so that one odd repetition does not
+//! make the run; verdicts depend on runs, as everywhere.
 
 mod check;
 mod defragment;
@@ -46,53 +46,53 @@ use std::{io, path::PathBuf};
 
 /// Bytes per second below which populating counts as hung.
 const MIN_BYTES_PER_SECOND: u64 = 2 << 20;
-/// Time for what surrounds an operation.
+/// Allowance for the steps around an operation.
 const AROUND: Nanos = Nanos::secs(300);
 
-/// What is to be done, on what.
+/// The operation, and its objects.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Order<'a> {
+pub(crate) struct OperationRequest<'a> {
     /// The operation.
     pub task: &'a OperationTask,
     /// The level.
     pub threads: u16,
     /// The arm.
     pub arm: CheckedArm<'a>,
-    /// Where a freeze is written down.
+    /// Ledger of freezes.
     pub ledger: &'a Ledger,
 }
 
-/// What an operation tells its worker while it is done.
+/// A message of an operation to its worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum OperationEvent {
     /// A stage begins, which may take this long at most.
     Enter(Stage, Nanos),
-    /// From here on what the kernel complains of about the arm's devices is provoked on purpose…
+    /// From here on kernel complaints about the arm's devices are expected…
     Provokes,
     /// …up to here.
     Provoked,
 }
 
-/// Does an operation on an arm that is ready, and gives its numbers. `tell` hears each step. The arm is mounted again
+/// Performs an operation on a ready arm, and returns its numbers. `tell` receives each step. The arm is mounted again
 /// when this returns without an error.
 ///
 /// # Errors
 /// The filesystem cannot do it (an answer), a tool is missing or fails, or there is too little space.
 pub(crate) fn run(
-    order: Order<'_>,
-    standing: &mut ReadyArm,
-    tell: &mut dyn FnMut(Step),
+    order: OperationRequest<'_>,
+    ready_arm: &mut ReadyArm,
+    tell: &mut dyn FnMut(OperationEvent),
 ) -> Result<Vec<PhaseResult>, RunFailure> {
     let operation = order.task.timed.operation;
-    let mut run = Run { order, standing, tell, stage: Stage::Layout };
+    let mut run = Run { order, ready_arm, tell, stage: Stage::Layout };
     match operation.ability(&order.arm) {
-        Ability::Cannot(reason) => return Err(run.cannot(reason)),
-        Ability::Call(name) => run.standing.note_call(name),
+        Ability::Unsupported(reason) => return Err(run.unsupported(reason)),
+        Ability::Call(name) => run.ready_arm.note_call(name),
         Ability::Program(..) => {}
     }
     let values = routine(operation)(&mut run)?;
     let results: Vec<_> = operation.results().collect();
-    assert_eq!(results.len(), values.len(), "{operation} yields what it says");
+    assert_eq!(results.len(), values.len(), "{operation} returns its own type");
     let result = |(kind, value): (ResultKind, f64)| PhaseResult {
         name: kind.name,
         reading: Reading::Value(Value { value, unit: kind.unit, less_is_better: kind.less_is_better }),
@@ -124,9 +124,9 @@ fn routine(operation: Operation) -> fn(&mut Run<'_>) -> Numbers {
 
 /// An operation being done.
 struct Run<'a> {
-    order: Order<'a>,
-    standing: &'a mut ReadyArm,
-    tell: &'a mut dyn FnMut(Step),
+    order: OperationRequest<'a>,
+    ready_arm: &'a mut ReadyArm,
+    tell: &'a mut dyn FnMut(OperationEvent),
     stage: Stage,
 }
 
@@ -136,11 +136,11 @@ type Numbers = Result<Vec<f64>, RunFailure>;
 /// A tool with its words.
 type Tool = (&'static str, Vec<&'static str>);
 
-/// What operations have in common.
+/// Common steps of operations.
 impl Run<'_> {
     fn enter(&mut self, stage: Stage, deadline: Nanos) {
         self.stage = stage;
-        (self.tell)(Step::Enter(stage, deadline));
+        (self.tell)(OperationEvent::Enter(stage, deadline));
     }
 
     /// Enters the stage of the operation itself.
@@ -152,7 +152,7 @@ impl Run<'_> {
 
     /// Everything written out, caches dropped. Part of the operation's stage when it is repeated.
     fn settle(&mut self) -> Result<(), RunFailure> {
-        self.standing.settle().map_err(|e| self.failed(&e))
+        self.ready_arm.settle().map_err(|e| self.failed(&e))
     }
 
     /// Does something as often as requested, and gives the median of the times.
@@ -166,7 +166,7 @@ impl Run<'_> {
 
     /// A path in the arm's directory.
     fn path(&self, name: &str) -> Result<PathBuf, RunFailure> {
-        Ok(self.standing.directory().map_err(|e| self.failed(&e))?.join(name))
+        Ok(self.ready_arm.directory().map_err(|e| self.failed(&e))?.join(name))
     }
 
     fn tree(&self) -> Result<&FileTree, RunFailure> {
@@ -175,7 +175,7 @@ impl Run<'_> {
     }
 
     fn used(&self) -> Result<u64, RunFailure> {
-        self.standing.space_used().map(|used| used.0).map_err(|e| self.failed(&e))
+        self.ready_arm.space_used().map(|used| used.0).map_err(|e| self.failed(&e))
     }
 
     /// The tree, laid out by the engine and synced.
@@ -202,16 +202,16 @@ impl Run<'_> {
             rate: None,
             handicap: Percent(0.0),
         };
-        let directory = self.standing.directory().map_err(|e| self.failed(&e))?;
-        // What is prepared is only laid out, never run; its descriptors are closed here.
+        let directory = self.ready_arm.directory().map_err(|e| self.failed(&e))?;
+        // Preparation only lays files out, without a run; its descriptors are closed here.
         let prepared = Site::new(Place::Directory(directory)).prepare(&[load]);
         prepared.map(drop).map_err(|e| engine_failure(Stage::Layout, &e))
     }
 
-    /// The size that the filesystem is to have where it is not that of the device: as requested, or half of the device. It
-    /// must compare so with the device's.
+    /// The size of a filesystem smaller than the device: as requested, or half of the device. It must satisfy `fits`
+    /// with the device's.
     fn part(&mut self, fits: fn(&Bytes, &Bytes) -> bool) -> Result<Bytes, RunFailure> {
-        let device = self.standing.device_size().map_err(|e| self.failed(&e))?;
+        let device = self.ready_arm.device_size().map_err(|e| self.failed(&e))?;
         let row = self.order.arm.row().expect("it has a device");
         let least = Bytes::mib(row.min_size_mib);
         let half = Bytes((device.0 / 2) >> 20 << 20).max(least);
@@ -232,11 +232,13 @@ impl Run<'_> {
     fn rebuild(&mut self, size: Bytes) -> Result<(), RunFailure> {
         let arm = self.order.arm;
         if arm.row().is_some_and(|row| row.abilities.sized.is_empty()) {
-            return Err(self.cannot("fstrial does not know how its mkfs makes it smaller than its device"));
+            return Err(
+                self.unsupported("fstrial does not know how its mkfs makes it smaller than its device")
+            );
         }
-        self.standing.set_down().map_err(|e| self.failed(&e))?;
-        let made = self.standing.make_again(arm, Some(size));
-        made.and_then(|_| self.standing.set_up(arm)).map(drop).map_err(|e| self.failed(&e))
+        self.ready_arm.set_down().map_err(|e| self.failed(&e))?;
+        let made = self.ready_arm.make_again(arm, Some(size));
+        made.and_then(|_| self.ready_arm.set_up(arm)).map(drop).map_err(|e| self.failed(&e))
     }
 
     /// The program that does the operation.
@@ -244,7 +246,7 @@ impl Run<'_> {
         self.words_of(self.order.task.timed.operation.ability(&self.order.arm))
     }
 
-    /// Makes the tree and begins: the program that works on it, and where it is.
+    /// Makes the tree and begins: the program that works on it, and its places.
     fn begin_on_tree(&mut self) -> Result<(Tool, Places), RunFailure> {
         self.populate()?;
         self.settle()?;
@@ -257,16 +259,16 @@ impl Run<'_> {
         match ability {
             Ability::Program(name, words) => Ok((name, words.to_vec())),
             Ability::Call(name) => Err(self.refused(&format!("{name} is not a program"), "please report it")),
-            Ability::Cannot(reason) => Err(self.cannot(reason)),
+            Ability::Unsupported(reason) => Err(self.unsupported(reason)),
         }
     }
 
     fn finish(&mut self, (name, words): &Tool, places: &Places) -> Result<CommandOutput, RunFailure> {
-        let done = self.standing.finish_tool(&self.order.arm, (name, words), places);
+        let done = self.ready_arm.finish_tool(&self.order.arm, (name, words), places);
         done.map_err(|e| self.failed(&e))
     }
 
-    /// What a tool did that must succeed.
+    /// Checks that a tool succeeded.
     fn succeeded(&self, done: CommandOutput) -> Result<CommandOutput, RunFailure> {
         if done.status.success() {
             return Ok(done);
@@ -285,8 +287,8 @@ impl Run<'_> {
         RunFailure { kind, stage: self.stage, what: what.into(), hint }
     }
 
-    fn cannot(&self, reason: &str) -> RunFailure {
-        self.failure(FailureKind::Cannot, reason, None)
+    fn unsupported(&self, reason: &str) -> RunFailure {
+        self.failure(FailureKind::Unsupported, reason, None)
     }
 
     fn refused(&self, what: &str, hint: &str) -> RunFailure {
@@ -305,14 +307,14 @@ impl Run<'_> {
     fn unless_unsupported(&self, call: &str, error: &StackError) -> RunFailure {
         match error {
             StackError::Io { source, .. } if is_unsupported(source) => {
-                self.cannot(&format!("the filesystem has no {call} ({source})"))
+                self.unsupported(&format!("the filesystem has no {call} ({source})"))
             }
             other => self.failed(other),
         }
     }
 }
 
-/// Whose fault an error in an operation is.
+/// Attribution of an error in an operation.
 fn kind_of(error: &StackError) -> FailureKind {
     match error {
         StackError::MissingProgram { .. }
@@ -333,7 +335,7 @@ fn kind_of(error: &StackError) -> FailureKind {
     }
 }
 
-/// Whether a filesystem says that it does not know a call. EINVAL is not among it: that is what a wrong call gets.
+/// True if a filesystem reports an unknown call. EINVAL does not count: it reports a wrong call.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let known = [Errno::NOTTY, Errno::OPNOTSUPP, Errno::XDEV, Errno::NOSYS];

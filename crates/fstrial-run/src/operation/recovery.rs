@@ -1,7 +1,7 @@
 //! Mounting after an unclean stop, and after a clean one.
 
 use super::{
-    Numbers, Run, Step,
+    Numbers, OperationEvent, Run,
     files::{content, count, write_durably},
     ns,
 };
@@ -13,9 +13,9 @@ const MIN_UNCLEAN: u32 = 20;
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let size = run.part(Bytes::le)?;
     let arm = run.order.arm;
-    let unclean = arm.row().map_or(Err("it has no filesystem of its own"), |row| row.abilities.unclean);
-    let unclean = unclean.map_err(|reason| run.cannot(reason))?;
-    let device = run.standing.device_size().map_err(|e| run.failed(&e))?;
+    let unclean = arm.row().map_or(Err("it has no filesystem to itself"), |row| row.abilities.unclean);
+    let unclean = unclean.map_err(|reason| run.unsupported(reason))?;
+    let device = run.ready_arm.device_size().map_err(|e| run.failed(&e))?;
     if unclean == Unclean::Image && size.0.saturating_mul(2) > device.0 {
         return Err(run.refused(
             &format!("{size} of filesystem and a copy of it do not fit on a device of {device}"),
@@ -32,28 +32,28 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     write_durably(&folder, last, &content).map_err(|e| run.failed(&e))?;
     match unclean {
         Unclean::Shutdown(call) => {
-            // The filesystem says that it was shut down, and that its journal cannot be written any more.
-            (run.tell)(Step::Provokes);
-            run.standing.shut_down(call).map_err(|e| run.unless_unsupported(call, &e))?;
-            run.standing.set_down().map_err(|e| run.failed(&e))?;
-            (run.tell)(Step::Provoked);
+            // The filesystem reports that it was shut down, and that its journal cannot be written any more.
+            (run.tell)(OperationEvent::Provokes);
+            run.ready_arm.shut_down(call).map_err(|e| run.unless_unsupported(call, &e))?;
+            run.ready_arm.set_down().map_err(|e| run.failed(&e))?;
+            (run.tell)(OperationEvent::Provoked);
         }
         Unclean::Image => {
-            run.standing.keep_image(size).map_err(|e| run.failed(&e))?;
-            run.standing.set_down().map_err(|e| run.failed(&e))?;
-            run.standing.put_image_back(size).map_err(|e| run.failed(&e))?;
+            run.ready_arm.keep_image(size).map_err(|e| run.failed(&e))?;
+            run.ready_arm.set_down().map_err(|e| run.failed(&e))?;
+            run.ready_arm.put_image_back(size).map_err(|e| run.failed(&e))?;
         }
     }
     run.settle()?;
-    let recovered = run.standing.set_up(arm).map_err(|e| run.failed(&e))?;
-    // What was synced must be there: a mount that loses it has recovered nothing.
-    let found = count(&folder).map_err(|e| run.failed(&e))?;
-    if found != u64::from(last) {
-        let what = format!("{found} of {last} files that were synced before the stop are there after it");
+    let recovered = run.ready_arm.set_up(arm).map_err(|e| run.failed(&e))?;
+    // Synced files must be there: a mount that loses them has recovered nothing.
+    let result = count(&folder).map_err(|e| run.failed(&e))?;
+    if result != u64::from(last) {
+        let what = format!("after the stop {result} of {last} synced files are there");
         return Err(run.arm_failed(what));
     }
-    run.standing.set_down().map_err(|e| run.failed(&e))?;
+    run.ready_arm.set_down().map_err(|e| run.failed(&e))?;
     run.settle()?;
-    let clean = run.standing.set_up(arm).map_err(|e| run.failed(&e))?;
+    let clean = run.ready_arm.set_up(arm).map_err(|e| run.failed(&e))?;
     Ok(vec![ns(recovered), ns(clean)])
 }

@@ -5,7 +5,7 @@ use fstrial_model::workload::TREE;
 use fstrial_stack::operation::{Places, try_to_clone};
 
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
-    let directory = run.standing.directory().map_err(|e| run.failed(&e))?.to_owned();
+    let directory = run.ready_arm.directory().map_err(|e| run.failed(&e))?.to_owned();
     try_to_clone(&directory).map_err(|e| run.unless_unsupported("FICLONE", &e))?;
     run.populate()?;
     run.settle()?;
@@ -14,6 +14,6 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let places = Places { tree: run.path(TREE)?, copy: run.path("copy")?, ..Places::default() };
     let tool = run.tool()?;
     let copied = run.must(&tool, &places)?;
-    run.standing.sync().map_err(|e| run.failed(&e))?;
+    run.ready_arm.sync().map_err(|e| run.failed(&e))?;
     Ok(vec![ns(copied), number(run.used()?.saturating_sub(used).max(1))])
 }

@@ -11,7 +11,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let arm = run.order.arm;
     let of_layer = arm.layer.and_then(|layer| layer.tool().snapshots);
     let delete = of_layer.map(|[_, delete]| delete).or(arm.row().map(|row| row.abilities.delete_snapshot));
-    let delete = run.words_of(delete.unwrap_or(Ability::Cannot("it has no snapshots")))?;
+    let delete = run.words_of(delete.unwrap_or(Ability::Unsupported("it has no snapshots")))?;
     let (mut number, mut deleted) = (0, Vec::new());
     let created = run.repeat(|run| {
         run.settle()?;

@@ -1,4 +1,4 @@
-//! What a tree costs in space.
+//! Space overhead of a tree.
 
 use super::{Numbers, Run, number};
 

@@ -7,7 +7,7 @@ use super::{
     Opening, Place,
     allowed::is_planned,
     host::Host,
-    wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
+    wire::{self, AgentAnswer, AgentOrder, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan};
 use fstrial_model::{
@@ -18,53 +18,55 @@ use fstrial_model::{
 use fstrial_stack::{device::Permission, ledger::Ledger};
 use std::{io::Read, path::Path, sync::mpsc, thread, time::Duration};
 
-/// How long the last words may take.
+/// Time limit for the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What an agent works with.
+/// Resources of an agent.
 pub struct Prepared {
-    /// Where what a dying process cannot undo is written down.
+    /// Ledger of changes that outlive a process.
     pub ledger: Ledger,
     /// The folder in which everything is made.
     pub folder: std::path::PathBuf,
 }
 
-/// Serves one trial to its end. `prepare` puts back what an agent before has left, and makes sure that this is the only
-/// one.
+/// Serves one trial to its end. `prepare` restores the leftovers of an earlier agent, and makes sure that this is the
+/// only one.
 ///
 /// # Errors
-/// What was made cannot be put back, or nothing can be made. The trial is told as well.
+/// A change cannot be restored, or nothing can be made. The trial is notified as well.
 pub fn serve(
     prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
     interrupt: &Interrupt,
 ) -> Result<u8, ExpectedError> {
-    let voice = Voice::to(std::io::stdout(), PULSE, || Answer::Alive);
-    // A guest goes with its trial anyway, and its seconds may be short.
+    let voice = Voice::to(std::io::stdout(), PULSE, || AgentAnswer::Alive);
+    // A guest ends with its trial anyway, and its clock may run fast.
     let silence = if fstrial_vm::guest::is_inside() { Duration::MAX } else { SILENCE };
     let orders = orders(std::io::stdin(), silence, interrupt);
     let served = attend(prepare, &orders, &voice, interrupt);
     voice.say(match &served {
-        Ok(()) => Answer::Closed,
-        Err(error) => Answer::Refused { what: error.in_full(), hint: error.hint(), code: error.exit_code() },
+        Ok(()) => AgentAnswer::Closed,
+        Err(error) => {
+            AgentAnswer::Refused { what: error.in_full(), hint: error.hint(), code: error.exit_code() }
+        }
     });
     voice.end(LAST_WORDS);
     served.map(|()| exit_code::VERDICT)
 }
 
-/// Does what is ordered.
+/// Carries out orders.
 fn attend(
     prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
-    orders: &mpsc::Receiver<Order>,
-    voice: &Voice<Answer>,
+    orders: &mpsc::Receiver<AgentOrder>,
+    voice: &Voice<AgentAnswer>,
     interrupt: &Interrupt,
 ) -> Result<(), ExpectedError> {
     let (place, trial, seed, cpus) = match orders.recv() {
-        Ok(Order::Open { wire: WIRE, fstrial, place, trial, seed, cpus })
+        Ok(AgentOrder::Open { wire: WIRE, fstrial, place, trial, seed, cpus })
             if fstrial == env!("CARGO_PKG_VERSION") =>
         {
             (place, trial, seed, cpus)
         }
-        Ok(Order::Open { wire, fstrial, .. }) => {
+        Ok(AgentOrder::Open { wire, fstrial, .. }) => {
             return Err(ExpectedError::usage(
                 format!(
                     "the trial is run by fstrial {fstrial} (protocol {wire}), and this is {} (protocol {WIRE})",
@@ -73,10 +75,10 @@ fn attend(
                 "use one version of fstrial everywhere",
             ));
         }
-        Ok(Order::Close) => return prepare().map(drop),
+        Ok(AgentOrder::Close) => return prepare().map(drop),
         _ => {
             return Err(ExpectedError::usage(
-                "`fstrial agent` heard no trial on its standard input",
+                "`fstrial agent` received no trial on its standard input",
                 "it is started by the command of a place: `fstrial compare --place NAME=COMMAND`",
             ));
         }
@@ -88,32 +90,32 @@ fn attend(
     let (mut environment, data) = (Box::new(host.environment().clone()), host.data());
     let is_virtual = |spec: &Spec| spec.name == place && plan.trial.clock_at(spec) == Clock::Virtual;
     if plan.trial.places.iter().any(is_virtual) {
-        // What an emulated processor can do depends on QEMU's version, which its machine has in its name.
+        // The features of an emulated processor depend on QEMU's version, which is part of its machine's name.
         let machine = environment::line("/sys/class/dmi/id/product_version").unwrap_or_default();
         environment.clocksource = format!("virtual, 1 ns an instruction ({machine})");
     }
-    voice.say(Answer::Opened { environment, data });
-    while let Ok(Order::Run { job }) = orders.recv() {
+    voice.say(AgentAnswer::Opened { environment, data });
+    while let Ok(AgentOrder::Run { job }) = orders.recv() {
         if !is_planned(&plan, &place, &job) {
             return Err(ExpectedError::usage(
                 "the trial asks for a run that its plan does not have",
                 "use one version of fstrial everywhere",
             ));
         }
-        let ended =
-            host.run(&job, &mut |message| voice.say(Answer::Worker { message: Box::new(message.clone()) }));
-        voice.say(Answer::Ended { ended, warnings: host.warnings() });
+        let ended = host
+            .run(&job, &mut |message| voice.say(AgentAnswer::Worker { message: Box::new(message.clone()) }));
+        voice.say(AgentAnswer::Ended { ended, warnings: host.warnings() });
     }
     Box::new(host).close()
 }
 
-/// The orders that come. That to interrupt is heard at once, whatever else is being done, and so is the end of them; what is not an
-/// order ends the trial as well, because nobody knows what the other side thinks.
+/// The incoming orders. An interrupt order takes effect immediately, as does the end of the stream; an invalid line
+/// ends the trial as well, because the state of the other side is unknown.
 fn orders(
     from: impl Read + Send + 'static,
     silence: Duration,
     interrupt: &Interrupt,
-) -> mpsc::Receiver<Order> {
+) -> mpsc::Receiver<AgentOrder> {
     // A trial waits for the end of each.
     let (sender, orders) = mpsc::sync_channel(4);
     let interrupt = interrupt.clone();
@@ -121,8 +123,8 @@ fn orders(
     thread::spawn(move || {
         while let Ok(Ok(order)) = lines.recv_timeout(silence) {
             match order {
-                Order::Alive => {}
-                Order::Interrupt => interrupt.raise(),
+                AgentOrder::Alive => {}
+                AgentOrder::Interrupt => interrupt.raise(),
                 order => {
                     if sender.try_send(order).is_err() {
                         break;
@@ -141,11 +143,11 @@ fn open(
     plan: &Plan,
     Prepared { ledger, folder }: &Prepared,
     interrupt: &Interrupt,
-    voice: &Voice<Answer>,
+    voice: &Voice<AgentAnswer>,
 ) -> Result<Host, ExpectedError> {
     let mut tell = |event: &Event<'_>| {
         if let &Event::DeviceProgress { done, total } = event {
-            voice.say(Answer::Preparing { done, total });
+            voice.say(AgentAnswer::Preparing { done, total });
         }
     };
     let permission = Permission::default();
@@ -161,8 +163,8 @@ fn open(
     Host::open(plan, opening)
 }
 
-/// The trial as it concerns this place: its own arms, on devices that are made in its folder. Nothing that is here already
-/// is ever taken for a device: anyone who wrote the trial spoke of files and disks of another host.
+/// This place's part of the trial: its arms, on devices made in its folder. An existing file or disk is never used as a
+/// device: the trial's author meant those of another host.
 fn here(mut trial: Trial, place: &str, folder: &Path) -> Result<Trial, ExpectedError> {
     if !trial.device.kind.is_made() {
         return Err(ExpectedError::usage(
@@ -201,7 +203,7 @@ mod tests {
         assert!(!interrupt.is_raised(), "it said that it is alive for a second");
         assert!(orders.recv().is_err(), "no order came");
         assert!(interrupt.is_raised());
-        // Nobody has hung up.
+        // The connection is still open.
         near.write_all(b"\n").unwrap();
     }
 }

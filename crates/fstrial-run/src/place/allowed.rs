@@ -1,8 +1,8 @@
-//! What an agent does for a trial: the jobs of the plan that it has made of the trial itself, and nothing else.
+//! Permitted jobs of an agent: those of the plan that it derived from the trial itself, and no others.
 //!
-//! A trial is checked when it is read; a job is not, and what its arm and its loads say reaches mkfs, mount and the engine as
-//! root. So a job is compared with the plan: it may choose an arm, a workload and a level in it, and numbers that come
-//! from elsewhere (seeds, what the files hold).
+//! A trial is checked when it is read; a job is not, and its arm and its loads reach mkfs, mount and the engine as
+//! root. So a job is compared with the plan: it may choose an arm, a workload and a level in it, and numbers from
+//! outside (seeds, content of the files).
 
 use crate::{plan::Plan, prepared::shared};
 use fstrial_model::{
@@ -10,7 +10,7 @@ use fstrial_model::{
     workload::Data,
 };
 
-/// Whether the plan has a job for a place.
+/// True if the plan has a job for a place.
 pub(super) fn is_planned(plan: &Plan, place: &str, job: &Job) -> bool {
     let is_it = |arm: &_| plan.trial.built(arm) == job.arm && job.arm.place.as_deref() == Some(place);
     let Some(arm) = plan.trial.arms.iter().position(is_it) else { return false };

@@ -44,7 +44,7 @@ impl Bases {
         if needed.0 == 0 { Ok(()) } else { base::require_space(&self.folder, needed) }
     }
 
-    /// Where workers open one; made the first time.
+    /// Path for workers; made on first use.
     ///
     /// # Errors
     /// The folder cannot be written to.
@@ -56,8 +56,8 @@ impl Bases {
     }
 }
 
-/// Space that all bases of a trial at a place take at most, about. Clones share their blocks at first; when the image is
-/// overwritten, each is left with all of its own.
+/// Approximate upper bound of the space of a trial's bases at a place. Clones share their blocks at first; when the
+/// image is overwritten, each keeps a full copy.
 fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
     let mut all = shared(plan);
     all.retain(|shared| plan.trial.arms[shared.arms[0]].place.as_deref() == place);
@@ -66,7 +66,7 @@ fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
             let data = shared.load.iter().flat_map(|load| &load.cells).map(|cell| {
                 let at = plan.cells[*cell];
                 let workload = &plan.workloads[at.workload];
-                // Of a program that does not say it, only the device is known.
+                // For a program without a declared size only the device is known.
                 match workload.space_needed(at.threads) {
                     Bytes(0) => device.0,
                     needed => needed.0,
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(needed_by(&arms, Restoring::Copy), Bytes::mib(600));
         assert_eq!(needed_by(&arms, Restoring::Clone), Bytes::mib(1600));
         assert_eq!(needed_by(&["ext4:state=filled:98%", "raw"], Restoring::Copy), Bytes::mib(800));
-        // A server does not say how much it loads: each of its loads may take the whole device.
+        // A server does not declare the size of its data: each load may take the whole device.
         let server =
             needed_for("postgresql-tpcb", &["ext4:state=loaded:2", "xfs:state=loaded:2"], Restoring::Copy);
         assert_eq!(server, Bytes::mib(4 * 800));

@@ -1,4 +1,4 @@
-//! How guests are booted for a plan.
+//! Boot settings of guests for a plan.
 
 use crate::plan::Plan;
 use fstrial_device::serve::Offer;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Memory of a guest without devices.
 const MEMORY: Bytes = Bytes::mib(512);
 
-/// How a guest is booted.
+/// Boot settings of a guest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Boot {
-    /// How time passes in it.
+    /// Its clock.
     pub clock: Clock,
     /// Room for devices that it makes in its memory.
     pub room: Bytes,
@@ -41,7 +41,7 @@ impl Boot {
             name: "model".into(),
             to_hypervisor: true,
         });
-        // A device may take 7 of 10 parts of what is free.
+        // A device may take 7 of 10 parts of the free memory.
         Self {
             clock,
             room: Bytes(plan.device_size.0.saturating_mul(members).saturating_add(log).saturating_mul(3) / 2),

@@ -1,7 +1,7 @@
 //! A worker as a child process of this one.
 //!
-//! The child is in a process group of its own, so that Ctrl-C reaches only us. Its standard input stays open for as
-//! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
+//! The child is in a separate process group, so that Ctrl-C reaches only us. Its standard input stays open while we
+//! live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
 use super::JobOutcome;
 use crate::{failure::out_of_memory, interrupt::Interrupt, program::install};
@@ -26,20 +26,19 @@ use std::{
 const START_DEADLINE: Nanos = Nanos::secs(30);
 /// Time for the kernel to take a dead worker's stack down.
 pub(super) const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
-/// How long a killed worker may take to end before what serves its device is ended, too: it may wait for that.
+/// Time limit for a killed worker to end before its device's server is ended, too: it may wait for that.
 const HOLD: Duration = Duration::from_secs(15);
 /// The same after an interruption.
 const SHORT_HOLD: Duration = Duration::from_secs(2);
-/// How long a worker may take to end its clients.
+/// Time limit for a worker to end its clients.
 const CLIENTS_END: Duration = Duration::from_secs(20);
-/// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What workers of this host have to do with.
+/// Resources of this host's workers.
 pub(super) struct Workers<'a> {
     /// The trial's devices, to see that a dead worker has let go of them.
     pub(super) devices: Vec<&'a dyn Device>,
-    /// Where workers write down what dying does not undo.
+    /// The workers' ledger.
     pub(super) ledger: &'a Ledger,
     /// Raised by Ctrl-C.
     pub(super) interrupt: &'a Interrupt,
@@ -49,7 +48,7 @@ fn lost(stage: Stage, what: impl Into<String>, hint: &str) -> RunFailure {
     RunFailure { kind: FailureKind::Lost, stage, what: what.into(), hint: Some(hint.into()) }
 }
 
-/// The lines that a process of ours says, as they come; no more when it is gone.
+/// The lines of a child process, as they come; ends with the process.
 pub(super) fn lines_of(stdout: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -76,10 +75,10 @@ fn program_of(job: &PlacedJob) -> Result<PathBuf, RunFailure> {
     })
 }
 
-/// A started worker and what it says.
+/// A started worker and its messages.
 struct Worker {
     child: Child,
-    /// Whether clients on other hosts are its own to end.
+    /// True if it has clients on other hosts to end.
     has_clients: bool,
     lines: mpsc::Receiver<String>,
     complaints: thread::JoinHandle<String>,
@@ -92,8 +91,8 @@ impl Worker {
         let has_program = job.job.task.as_ref().is_some_and(|task| task.program.is_some());
         let is_made = !matches!(job.device, DeviceBinding::Directory { .. });
         let isolate = is_made || (has_program && !host::is_root());
-        // An inner worker that outlives its outer one for a moment, to unmount in the kernel, is then ours to wait for:
-        // what it wrote down is undone only when it is gone. Where this is refused, the next replay undoes it.
+        // An inner worker that outlives its outer one for a moment, to unmount in the kernel, becomes our child to wait
+        // for: its ledger entries are undone only when it is gone. If this is refused, the next replay undoes them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         #[expect(clippy::disallowed_methods, reason = "starts a worker, not a tool")]
         let mut child = Command::new(program_of(job)?)
@@ -128,8 +127,8 @@ impl Worker {
         }
     }
 
-    /// Kills whatever is left of it, waits until all of it is gone and returns its last words. `tend` does what it may
-    /// wait for, again and again, and says whether to wait any longer.
+    /// Kills the rest of it, waits until all of it is gone and returns its last messages. `tend` repeatedly resolves
+    /// possible waits, and returns whether to continue.
     fn end(mut self, tend: &dyn Fn(Duration) -> bool) -> LastWords {
         if self.has_clients {
             self.end_clients();
@@ -163,21 +162,21 @@ impl Worker {
 }
 
 impl Worker {
-    /// Asks the worker to end its clients: what one of them writes later would be left.
+    /// Requests the worker to end its clients: their later writes would be left behind.
     fn end_clients(&mut self) {
         drop(self.child.stdin.take());
-        let asked = Instant::now();
+        let requested = Instant::now();
         let mut pause = Pause::default();
-        while asked.elapsed() < CLIENTS_END && matches!(self.child.try_wait(), Ok(None)) {
+        while requested.elapsed() < CLIENTS_END && matches!(self.child.try_wait(), Ok(None)) {
             pause.wait();
         }
     }
 }
 
-/// What is told about a worker that could not be killed.
+/// Report on a worker that could not be killed.
 const STUCK: &str = "it is stuck in the kernel";
 
-/// How a worker ended.
+/// The end of a worker.
 struct LastWords {
     /// Its exit status, or the signal; empty if that is not known.
     status: String,
@@ -192,19 +191,19 @@ impl LastWords {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
     }
 
-    /// What to try: a worker that complained has said why, and one that did not was killed.
+    /// The remedy: a worker that complained gave the reason, and one that did not was killed.
     fn hint(&self) -> &'static str {
         match self.said.as_str() {
             "" => {
-                "it was killed, by somebody or by the kernel for lack of memory: look at the kernel log (dmesg)"
+                "it was killed, by a user or by the kernel for lack of memory: look at the kernel log (dmesg)"
             }
             STUCK => "look for a hung device in the kernel log (dmesg)",
-            _ => "what it said last is the reason; if nothing can be done about that, please report it",
+            _ => "its last line is the reason; if that cannot be fixed here, please report it",
         }
     }
 }
 
-/// Whether no child of ours is left in a process group; reaps zombies. The inner worker becomes our child when the
+/// True if no child of ours is left in a process group; reaps zombies. The inner worker becomes our child when the
 /// outer one dies before it.
 fn no_child_in(group: Pid) -> bool {
     loop {
@@ -216,7 +215,7 @@ fn no_child_in(group: Pid) -> bool {
     }
 }
 
-/// Waits longer from time to time, for what mostly comes soon.
+/// Increasing waits, for an event that usually comes soon.
 #[derive(Default)]
 struct Pause(u32);
 
@@ -245,8 +244,8 @@ impl Workers<'_> {
             let line = match worker.lines.recv_timeout(POLL) {
                 Ok(line) => line,
                 Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < until => {
-                    // A worker that was killed while its filesystem was frozen does not end, and keeps its end of the
-                    // pipe, until somebody thaws it. What cannot be thawed is told when all is taken down.
+                    // A worker killed while its filesystem was frozen does not end, and keeps its end of the pipe,
+                    // until it is thawed. Failed thaws are reported at the end of taking down.
                     let _ = freezes.then(|| self.ledger.thaw());
                     continue;
                 }
@@ -256,12 +255,13 @@ impl Workers<'_> {
             let Ok(message) = serde_json::from_str::<WorkerMessage>(&line) else {
                 return Ok(JobOutcome::Failed(lost(
                     stage,
-                    format!("a worker said something unexpected: {line:.200}"),
+                    format!("unexpected message from a worker: {line:.200}"),
                     "please report it",
                 )));
             };
             if let WorkerMessage::Stage { stage, .. } = &message {
-                // Before anything else: the worker goes on at once. That it is gone is detected after the run.
+                // Before anything else: the worker continues immediately. If it is gone, that is detected after the
+                // run.
                 let _ = self.devices.iter().try_for_each(|device| device.enter(*stage));
             }
             hear(&message);
@@ -278,10 +278,10 @@ impl Workers<'_> {
         }
     }
 
-    /// Does what a killed worker may wait for, and says whether to wait for it any longer. A thread that writes to what
-    /// it left frozen does not end before that is thawed, nor one that waits for a device that does not answer.
+    /// Resolves possible waits of a killed worker, and returns whether to wait any longer. A thread that writes to a
+    /// frozen filesystem does not end before a thaw, nor one that waits for a device that does not answer.
     fn tend(&self, waited: Duration) -> bool {
-        // What cannot be thawed now is reported when everything is taken down.
+        // Failed thaws are reported when everything is taken down.
         let _ = self.ledger.thaw();
         if waited > if self.interrupt.is_raised() { SHORT_HOLD } else { HOLD } {
             self.devices.iter().for_each(|device| device.abandon());
@@ -289,7 +289,7 @@ impl Workers<'_> {
         waited < RELEASE_DEADLINE && !self.interrupt.is_overdue()
     }
 
-    /// Undoes what the dead worker wrote down and waits until the kernel has taken the rest down.
+    /// Undoes the dead worker's ledger entries and waits until the kernel has taken the rest down.
     fn tidy(&self) -> Result<(), RunFailure> {
         let unclean = |what: String| RunFailure {
             kind: FailureKind::CleanUp,
@@ -313,14 +313,14 @@ impl Workers<'_> {
         }
     }
 
-    /// What there was no time for after an interruption.
+    /// The unfinished steps after an interruption.
     fn what_is_left(&self) -> String {
         let (left, _) = self.ledger.left_over().unwrap_or_default();
-        format!("interrupted before everything was put back; still to do: {}", left.join(", "))
+        format!("interrupted before everything was restored; still to do: {}", left.join(", "))
     }
 
-    /// One attempt: says what is left, if anything is that may pass. The device first, because what was added for it can
-    /// only be removed when nobody uses it; and the kernel may take a moment to end a killed worker.
+    /// One attempt: returns a description of transient leftovers. The device first, because additions for it can only
+    /// be removed when it is unused; and the kernel may take a moment to end a killed worker.
     fn take_down(&self) -> Result<Option<String>, StackError> {
         // A frozen filesystem keeps its device.
         self.ledger.thaw()?;
@@ -345,7 +345,7 @@ impl Workers<'_> {
     }
 }
 
-/// A worker that said nothing more.
+/// A silent worker.
 enum Silence {
     Hung(Stage),
     Died(Stage),
@@ -368,7 +368,7 @@ impl Workers<'_> {
         };
         let listened = self.listen(&worker, job, hear);
         if matches!(listened, Err(Silence::Hung(_) | Silence::Died(_))) {
-            // What it wrote last takes no modelled time to be written back.
+            // Its last writes take no modelled time to be written back.
             let _ = self.devices.iter().try_for_each(|device| device.enter(Stage::Unmount));
         }
         let last_words = worker.end(&|waited| self.tend(waited));
@@ -400,7 +400,7 @@ impl Workers<'_> {
         }
         match self.devices.iter().try_for_each(|device| device.after_run()) {
             Ok(()) => ended,
-            // Whatever the worker made of it: it was not the arm's fault.
+            // Regardless of the worker's report: it was not the arm's fault.
             Err(error) => {
                 let hint = error.hint().unwrap_or_default();
                 JobOutcome::Failed(lost(Stage::Load, error.to_string(), &hint))

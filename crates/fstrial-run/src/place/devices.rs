@@ -4,7 +4,7 @@ use super::{
     Opening,
     bases::Bases,
     modelled,
-    precondition::{self, Step},
+    precondition::{self, PreconditionEvent},
 };
 use crate::{error::ExpectedError, event::Event, numbers, plan::Plan};
 use fstrial_model::{
@@ -28,12 +28,12 @@ pub(super) struct Devices {
     pub(super) main: Box<dyn Device>,
     pub(super) log: Option<Box<dyn Device>>,
     pub(super) memory_limited_by: Option<LimitedBy>,
-    /// What is said about how it was preconditioned, if it was, and the time that took.
+    /// Note on its preconditioning, if it was preconditioned, and the time that took.
     pub(super) preconditioned: Option<Preconditioned>,
 }
 
 impl Devices {
-    /// What is said about them with the results.
+    /// Notes on them for the results.
     pub(super) fn notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = self.main.notes();
         notes.extend(self.preconditioned.iter().map(|(note, _)| note.clone()));
@@ -43,7 +43,7 @@ impl Devices {
         }
         if let Some(log) = &self.log {
             notes.push(format!(
-                "journals and logs of arms with log=external lie on another device: {}",
+                "journals and logs of arms with log=external are on another device: {}",
                 log.describe()
             ));
             notes.extend(log.notes().into_iter().map(|note| format!("log device: {note}")));
@@ -83,21 +83,21 @@ impl Devices {
         }
     }
 
-    /// Both, where there are two.
+    /// Both, if there are two.
     pub(super) fn all(&self) -> Vec<&dyn Device> {
         std::iter::once(&self.main).chain(&self.log).map(AsRef::as_ref).collect()
     }
 }
 
-/// What limits the memory of loads here, if any arm of the place has a limit.
+/// The mechanism of memory limits here, if any arm of the place has one.
 fn limited_by(plan: &Plan, place: Option<&str>) -> Result<Option<LimitedBy>, StackError> {
     let arms = plan.trial.arms.iter().filter(|arm| arm.place.as_deref() == place);
     let largest = arms.filter_map(|arm| plan.trial.memory_of(arm)).max();
     largest.map(memory::require).transpose()
 }
 
-/// What is needed of a device before the first run: room for what is prepared on it, and a steady state. If there is
-/// none it is given up, as at the end of a trial.
+/// Prepares a device for the first run: room for prepared states, and a steady state. On failure it is released, as at
+/// the end of a trial.
 fn make_ready(
     main: Box<dyn Device>,
     plan: &Plan,
@@ -115,26 +115,26 @@ fn make_ready(
     }
 }
 
-/// Brings a disk to its steady state, if that is asked for; gives the note about it, and the time it took.
+/// Brings a disk to its steady state, if requested; returns the note about it, and the time it took.
 fn precondition(
     binding: &DeviceBinding,
     opening: &mut Opening<'_>,
 ) -> Result<Option<Preconditioned>, ExpectedError> {
     let Some(round) = opening.precondition else { return Ok(None) };
     let DeviceBinding::Disk { path, size, .. } = binding else { return Ok(None) };
-    let mut told = Bytes(0);
+    let mut reported = Bytes(0);
     let tell = &mut *opening.tell;
     let outcome = precondition::run(path, *size, round, opening.interrupt, &mut |step| match step {
-        Step::Sequential(done, total) if done.0 - told.0 >= total.0 / 100 => {
-            told = done;
+        PreconditionEvent::Sequential(done, total) if done.0 - reported.0 >= total.0 / 100 => {
+            reported = done;
             tell(&Event::DeviceProgress { done, total });
         }
-        Step::Sequential(..) => {}
-        Step::Estimate { least, most } => {
+        PreconditionEvent::Sequential(..) => {}
+        PreconditionEvent::Estimate { least, most } => {
             let [least, most] = [least, most].map(|time| numbers::wait(time.as_secs_f64()));
             tell(&Event::Preparing { line: &format!("preconditioning will take {least} to {most}") });
         }
-        Step::Round(number, rate) => {
+        PreconditionEvent::Round(number, rate) => {
             tell(&Event::Preparing { line: &format!("preconditioning: round {number}, {rate:.0} writes/s") });
         }
     })?;
@@ -146,13 +146,13 @@ fn provide(plan: &Plan, opening: &mut Opening<'_>) -> Result<Box<dyn Device>, Ex
     let most = plan.workloads.iter().map(|workload| workload.most_space_needed().0);
     let rows = plan.trial.arms.iter().filter_map(|arm| arm.row());
     let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
-    // A filesystem needs room for itself: files may take 80 % of what its state leaves of a device.
+    // A filesystem needs room for itself: files may take 80 % of the space that its state leaves on a device.
     let needed = plan.trial.device_for(Bytes(most.max().unwrap_or(0)));
     let least = needed.max(Bytes(smallest));
     let spec = &plan.trial.device;
     let Opening { permission, ledger, .. } = *opening;
-    let asked = DeviceRequest { spec, size: plan.device_size, least, permission, ledger };
-    opening.telling(|tell| provider(spec.kind)(&asked, tell))
+    let requested = DeviceRequest { spec, size: plan.device_size, least, permission, ledger };
+    opening.telling(|tell| provider(spec.kind)(&requested, tell))
 }
 
 type Provider = fn(&DeviceRequest<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
@@ -160,11 +160,11 @@ type Provider = fn(&DeviceRequest<'_>, Progress<'_>) -> Result<Box<dyn Device>, 
 /// The table: how each kind of device is made or accepted.
 fn provider(kind: DeviceKind) -> Provider {
     match kind {
-        DeviceKind::Image => |asked, tell| Ok(image::provide(asked, tell)?),
-        DeviceKind::Ramdisk => |asked, tell| Ok(ramdisk::provide(asked, tell)?),
+        DeviceKind::Image => |requested, tell| Ok(image::provide(requested, tell)?),
+        DeviceKind::Ramdisk => |requested, tell| Ok(ramdisk::provide(requested, tell)?),
         DeviceKind::Model => modelled::provide,
-        DeviceKind::Disk => |asked, tell| Ok(disk::provide(asked, tell)?),
-        DeviceKind::Directory => |asked, tell| Ok(directory::provide(asked, tell)?),
+        DeviceKind::Disk => |requested, tell| Ok(disk::provide(requested, tell)?),
+        DeviceKind::Directory => |requested, tell| Ok(directory::provide(requested, tell)?),
     }
 }
 
@@ -174,11 +174,11 @@ impl Opening<'_> {
         &mut self,
         make: impl FnOnce(Progress<'_>) -> Result<T, ExpectedError>,
     ) -> Result<T, ExpectedError> {
-        let mut told = Bytes(0);
+        let mut reported = Bytes(0);
         make(&mut |done: Bytes, total: Bytes| {
-            // A hundred lines at most: told about every per cent.
-            if done.0 - told.0 >= total.0 / 100 {
-                told = done;
+            // A hundred lines at most: one per per cent.
+            if done.0 - reported.0 >= total.0 / 100 {
+                reported = done;
                 (self.tell)(&Event::DeviceProgress { done, total });
             }
             if self.interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -61,7 +61,7 @@ impl Host {
         })
     }
 
-    /// The job with what is this host's own.
+    /// The job with this host's own settings.
     fn placed(&mut self, job: &Job) -> Result<PlacedJob, StackError> {
         Ok(PlacedJob {
             device: self.devices.main.binding(&job.arm),
@@ -74,7 +74,7 @@ impl Host {
     }
 }
 
-/// What the load generator's own loop costs, in whole nanoseconds.
+/// Overhead of the load generator's own loop, in whole nanoseconds.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of nanoseconds")]
 fn loop_cost_ns() -> u64 {
     fstrial_engine::loop_cost_ns().round() as u64

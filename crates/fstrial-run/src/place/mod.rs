@@ -31,7 +31,7 @@ use remote::Remote;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How a run ended at a place.
+/// The end of a run at a place.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobOutcome {
@@ -45,11 +45,11 @@ pub enum JobOutcome {
 
 /// A place with the devices of a trial.
 pub trait Place {
-    /// What the machine is, and its device.
+    /// The machine, and its device.
     fn environment(&self) -> &Environment;
-    /// What files should hold on its device.
+    /// Suitable content of files on its device.
     fn data(&self) -> Data;
-    /// Runs a job to its end, passing on what the worker says. Returns only when no part of the run is left.
+    /// Runs a job to its end, passing on the worker's messages. Returns only when no part of the run is left.
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome;
     /// The runs that follow are of another round.
     fn begin_round(&mut self) {}
@@ -57,7 +57,7 @@ pub trait Place {
     fn unbudgeted(&self) -> Nanos {
         Nanos(0)
     }
-    /// What a reader of the results should know about how its device did, at the end of the trial.
+    /// Warnings on its device's behaviour for the reader of results, at the end of the trial.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -99,15 +99,15 @@ pub fn open_all(
     Ok(())
 }
 
-/// What a place needs in addition to the plan to be opened.
+/// Inputs for opening a place in addition to the plan.
 pub struct Opening<'a> {
-    /// What the trial calls the place; none: the host where fstrial was started, or of several places all.
+    /// The place's name in the trial; none: the host that runs fstrial, or of several places all.
     pub place: Option<&'a str>,
-    /// Where what a dying process cannot undo is written down.
+    /// Ledger of changes that outlive a process.
     pub ledger: &'a Ledger,
     /// Raised by Ctrl-C.
     pub interrupt: &'a Interrupt,
-    /// What may be erased.
+    /// Erasable disks.
     pub permission: &'a Permission,
     /// Folder of prepared filesystems, which is only looked at when one is kept.
     pub state_folder: &'a Path,

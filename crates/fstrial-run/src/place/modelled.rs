@@ -1,4 +1,4 @@
-//! `model`: a device that behaves as a model says, served by a process of its own (see `fstrial_device::serve`).
+//! `model`: a device that follows a model, served by a separate process (see `fstrial_device::serve`).
 //!
 //! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
 //! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
@@ -13,7 +13,7 @@ use crate::{
 use fstrial_device::{
     fuse::Fuse,
     nbd::Nbd,
-    serve::{self, Command as Order, Offer, Reply},
+    serve::{self, Command as AgentOrder, Offer, Reply},
     server::Counts,
 };
 use fstrial_engine::Usage;
@@ -56,10 +56,10 @@ use std::{
 const START_DEADLINE: Duration = Duration::from_secs(120);
 /// Time for the answer to an order.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
-/// How often the process says that it is alive.
+/// Interval of the process's heartbeat.
 const PULSE: Duration = Duration::from_millis(500);
-/// How long it may say nothing before it is ended: whatever writes back to the device waits for it, and so does every
-/// `sync` of the machine. A process that is before all others and locked in memory is never silent for this long.
+/// Limit of its silence before it is ended: all writeback to the device waits for it, and so does every `sync` of the
+/// machine. A process with the highest priority and locked memory is never silent for this long.
 const SILENCE: Duration = Duration::from_secs(6);
 /// Its time to end once it was killed.
 const END_DEADLINE: Duration = Duration::from_secs(2);
@@ -67,25 +67,25 @@ const END_DEADLINE: Duration = Duration::from_secs(2);
 const PRETENDED: Nanos = Nanos(300_000);
 /// Room for every probe.
 pub const MIN_SIZE: Bytes = Bytes::mib(16);
-/// What is remembered of each page has to fit in memory.
+/// The state of each page has to fit in memory.
 const MAX_SIZE: Bytes = Bytes::gib(4096);
 /// Requests in flight with which a device and its host are tried at their limits.
 const DEEP: u16 = 32;
-/// A model that asks for this many times what the host can do is beyond it.
+/// A model that needs this multiple of the host's capacity is beyond it.
 const BEYOND: f64 = 1.1;
-/// More late answers than this share are told.
+/// A larger share of late answers is reported.
 const LATE_SHARE: f64 = 0.02;
 
-/// Makes one and measures what the way to it costs.
+/// Makes one and measures the overhead of the path to it.
 ///
 /// # Errors
 /// No memory or space, no FUSE, no loop device.
 ///
 /// # Panics
 /// If the device section was not checked.
-pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
-    let model = asked.spec.modelled().expect("validated: a modelled device has a model");
-    Ok(Box::new(Modelled::of_model(model, asked.size, asked.spec.path.clone(), asked.ledger)?))
+pub fn provide(requested: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
+    let model = requested.spec.modelled().expect("validated: a modelled device has a model");
+    Ok(Box::new(Modelled::of_model(model, requested.size, requested.spec.path.clone(), requested.ledger)?))
 }
 
 /// A modelled device that a trial owns.
@@ -94,11 +94,11 @@ pub struct Modelled {
     /// Its file, always under the same number.
     file: RefCell<OwnedFd>,
     serving: RefCell<Serving>,
-    /// What the way to it costs here.
+    /// Overhead of the path to it here.
     way: Nanos,
-    /// Requests in a second that this host can serve, whatever the model.
+    /// Requests in a second that this host can serve, under any model.
     ceiling: f64,
-    /// What it has done in all runs.
+    /// Its work in all runs.
     done: Cell<Counts>,
 }
 
@@ -142,7 +142,7 @@ impl Modelled {
         if served.is_none() {
             require_room(folder.as_deref(), size, "a modelled device")?;
         }
-        // Loop devices are found by the name of their file, so no two files may have the same.
+        // Loop devices are identified by the name of their file, so names are unique.
         let name = format!("fstrial-{}", host::unique_name());
         let offer = Offer { model, size, folder, name, to_hypervisor: false };
         let (serving, file) = match served {
@@ -158,17 +158,17 @@ impl Modelled {
             done: Cell::new(Counts::default()),
         };
         (device.way, device.ceiling) = device.measure_way(ledger)?;
-        device.order(&Order::HeadStart { time: device.way })?;
+        device.order(&AgentOrder::HeadStart { time: device.way })?;
         device.renew(0, Percent::default())?;
         Ok(device)
     }
 
-    /// What it behaves like.
+    /// Its model.
     pub fn model(&self) -> &DeviceModel {
         &self.offer.model
     }
 
-    /// What the way to it costs on this machine: a system call, the loop device, FUSE, and waking up.
+    /// Overhead of the path to it on this machine: a system call, the loop device, FUSE, and waking up.
     pub fn way(&self) -> Nanos {
         self.way
     }
@@ -178,7 +178,7 @@ impl Modelled {
     /// # Errors
     /// Its process is gone.
     pub fn renew(&self, seed: u64, slowed: Percent) -> Result<(), StackError> {
-        self.order(&Order::Renew { seed, slowed }).map(drop)
+        self.order(&AgentOrder::Renew { seed, slowed }).map(drop)
     }
 
     /// A block device on it, for this process.
@@ -194,14 +194,14 @@ impl Modelled {
     fn measure_way(&self, ledger: &Ledger) -> Result<(Nanos, f64), ExpectedError> {
         let service = Service { latency: PRETENDED, ..Service::default() };
         let known = DeviceModel { read: service, write: service, ..DeviceModel::default() };
-        self.order(&Order::Pretend { model: Box::new(known) })?;
+        self.order(&AgentOrder::Pretend { model: Box::new(known) })?;
         let attached = self.attach(ledger)?;
         let mut way = Nanos(u64::MAX);
         for reads in [true, false] {
             let shown = probe(&attached.path(), Usage::ReadWrite, &self.small(reads, 1))?;
             way = way.min(Nanos(shown.p50.0.saturating_sub(PRETENDED.0)));
         }
-        self.order(&Order::Pretend { model: Box::new(DeviceModel::default()) })?;
+        self.order(&AgentOrder::Pretend { model: Box::new(DeviceModel::default()) })?;
         let most = probe(&attached.path(), Usage::ReadWrite, &self.small(true, DEEP))?.iops;
         attached.close();
         Ok((way, most))
@@ -220,16 +220,16 @@ impl Modelled {
         }
     }
 
-    fn order(&self, order: &Order) -> Result<Reply, StackError> {
+    fn order(&self, order: &AgentOrder) -> Result<Reply, StackError> {
         self.serving.borrow_mut().order(order)
     }
 
-    /// What it has done since it was last renewed.
+    /// Its work since the last renewal.
     ///
     /// # Errors
     /// Its process is gone.
     pub fn counts(&self) -> Result<Counts, StackError> {
-        match self.order(&Order::Count)? {
+        match self.order(&AgentOrder::Count)? {
             Reply::Counted { counts } => Ok(counts),
             other => Err(unexpected(&other)),
         }
@@ -250,13 +250,13 @@ impl Modelled {
         rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
         drop(held);
         self.serving.replace(serving);
-        self.order(&Order::HeadStart { time: self.way })?;
+        self.order(&AgentOrder::HeadStart { time: self.way })?;
         Ok(())
     }
 }
 
-fn unexpected(said: &Reply) -> StackError {
-    match said {
+fn unexpected(message: &Reply) -> StackError {
+    match message {
         Reply::Failed { why } if why.contains("FUSE") => unable(
             format!("a modelled device needs FUSE: {why}"),
             "try `modprobe fuse`; a container needs /dev/fuse and the right to mount",
@@ -264,7 +264,7 @@ fn unexpected(said: &Reply) -> StackError {
         Reply::Failed { why } => {
             unable(format!("no modelled device: {why}"), "use a smaller device (its size)")
         }
-        other => unable(format!("the device's process said {other:?}"), "please report it"),
+        other => unable(format!("the device's process sent {other:?}"), "please report it"),
     }
 }
 
@@ -287,8 +287,8 @@ impl Serving {
             .spawn()
             .map_err(failed)?;
         let id = child.id();
-        let orders = child.stdin.take().expect("asked for above");
-        let stdout = child.stdout.take().expect("asked for above");
+        let orders = child.stdin.take().expect("requested above");
+        let stdout = child.stdout.take().expect("requested above");
         let was_silent = Arc::new(AtomicBool::new(false));
         let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let process = process.map_err(|error| failed(error.into()))?;
@@ -310,9 +310,10 @@ impl Serving {
     fn on_host(port: Port, disk: PathBuf, size: Bytes) -> Result<(Self, File), StackError> {
         let failed = |error| StackError::io("open", &disk, error);
         let mut file = File::options().read(true).write(true).open(&disk).map_err(failed)?;
-        let found = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);
-        if found != size {
-            let what = format!("the host serves a modelled device of {found}, and the trial asks for {size}");
+        let result = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);
+        if result != size {
+            let what =
+                format!("the host serves a modelled device of {result}, and the trial requires {size}");
             return Err(unable(what, "please report it"));
         }
         let was_silent = Arc::new(AtomicBool::new(false));
@@ -321,7 +322,7 @@ impl Serving {
         Ok((Self { child: None, orders: Box::new(port), answers, was_silent, is_lost: false }, file))
     }
 
-    fn order(&mut self, order: &Order) -> Result<Reply, StackError> {
+    fn order(&mut self, order: &AgentOrder) -> Result<Reply, StackError> {
         self.say(&serde_json::to_string(order).expect("an order is plain data"))?;
         self.hear(ANSWER_DEADLINE)
     }
@@ -336,19 +337,19 @@ impl Serving {
     fn hear(&mut self, deadline: Duration) -> Result<Reply, StackError> {
         let Ok(line) = self.answers.recv_timeout(deadline) else {
             let error = self.gone();
-            // A late answer would be taken for that to the next order.
+            // A late answer would be mistaken for that to the next order.
             self.end();
             return Err(error);
         };
         serde_json::from_str(&line)
-            .map_err(|_| unable(format!("the device's process said `{line:.100}`"), "please report it"))
+            .map_err(|_| unable(format!("the device's process sent `{line:.100}`"), "please report it"))
     }
 
     fn gone(&mut self) -> StackError {
         if self.was_silent.load(Ordering::Relaxed) {
             return unable(
                 format!(
-                    "the process that serves the modelled device said nothing for {} s and was given up",
+                    "the process that serves the modelled device sent nothing for {} s and was abandoned",
                     SILENCE.as_secs()
                 ),
                 "was it stopped (SIGSTOP, a frozen control group), or has this machine far too much to do?",
@@ -375,8 +376,8 @@ impl Serving {
     }
 }
 
-/// Passes on what a process answers, and ends it, if it can be, when it is silent: by a thread of its own, because everything else
-/// may be waiting for the device.
+/// Passes on the answers of a process, and ends it, if possible, when it is silent: on a separate thread, because
+/// everything else may be waiting for the device.
 fn watched(
     process: Option<OwnedFd>,
     lines: mpsc::Receiver<String>,
@@ -385,7 +386,7 @@ fn watched(
     let alive = serde_json::to_string(&Reply::Alive).expect("an answer is plain data");
     let (sender, answers) = mpsc::channel();
     thread::spawn(move || {
-        // Counted, not timed: while we are stopped ourselves, it may have said a lot.
+        // Counted, not timed: it may have sent a lot while we were stopped ourselves.
         let mut missed = 0;
         loop {
             match lines.recv_timeout(PULSE) {
@@ -462,7 +463,7 @@ impl Device for Modelled {
         notes.extend(self.cautions());
         if self.offer.folder.is_some() {
             notes.push(
-                "its data are in a file in the host's page cache: what the host writes back is not modelled"
+                "its data are in a file in the host's page cache: writeback on the host is not modelled"
                     .into(),
             );
         }
@@ -470,11 +471,11 @@ impl Device for Modelled {
     }
 
     fn cautions(&self) -> Vec<String> {
-        let asked = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
+        let requested = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
         let beyond = |reads: bool| {
-            let (one, most) = (asked(reads, 1), asked(reads, DEEP).iops);
+            let (one, most) = (requested(reads, 1), requested(reads, DEEP).iops);
             let kind = if reads { "reads" } else { "writes" };
-            // A model that asks for nothing is there to see what the host can do.
+            // A model without limits tests the host's capacity.
             let cache = self.model().cache.filter(|cache| !reads && cache.latency > Nanos(0));
             let least = cache.map_or(one.p50, |cache| cache.latency.min(one.p50));
             let quick = (Nanos(1)..self.way).contains(&least).then(|| {
@@ -507,12 +508,12 @@ impl Device for Modelled {
             self.start_again()?;
             self.renew(seed, slowed)?;
         }
-        self.order(&Order::Free { is_free: true }).map(drop)
+        self.order(&AgentOrder::Free { is_free: true }).map(drop)
     }
 
-    /// What is prepared before the clock starts, and taken down after it, costs no modelled time.
+    /// Preparations before the clock starts, and teardown after it, cost no modelled time.
     fn enter(&self, stage: Stage) -> Result<(), StackError> {
-        self.order(&Order::Free { is_free: stage != Stage::Load }).map(drop)
+        self.order(&AgentOrder::Free { is_free: stage != Stage::Load }).map(drop)
     }
 
     fn abandon(&self) {
@@ -555,10 +556,10 @@ impl Device for Modelled {
     }
 }
 
-/// The process that serves a device: reads what it is, then orders, until there are no more.
+/// The process that serves a device: reads its description, then orders, until there are no more.
 ///
 /// # Errors
-/// What it is told cannot be read, or it may not have a mount namespace.
+/// Its input cannot be read, or it may not have a mount namespace.
 pub fn serve() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     let mut lines = io::stdin().lines().map_while(Result::ok);
@@ -575,9 +576,9 @@ pub fn serve() -> Result<u8, ExpectedError> {
     // For a hypervisor the input is a socket in both directions, and the output is the device's.
     let (answers, socket) = if offer.to_hypervisor { (input, Some(output)) } else { (output, None) };
     let answers = Arc::new(File::from(answers));
-    let say = move |said: &Reply| {
-        let line = serde_json::to_string(said).expect("an answer is plain data");
-        // If nobody listens, this process ends in a moment.
+    let say = move |message: &Reply| {
+        let line = serde_json::to_string(message).expect("an answer is plain data");
+        // Without a reader this process ends in a moment.
         let _ = (&*answers).write_all(format!("{line}\n").as_bytes());
     };
     let pulse = say.clone();
@@ -588,7 +589,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
         }
     });
     let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
-    if let Err(why) = shown(offer, socket, &mut orders, &mut |said| say(&said)) {
+    if let Err(why) = shown(offer, socket, &mut orders, &mut |message| say(&message)) {
         say(&Reply::Failed { why });
     }
     Ok(exit_code::VERDICT)
@@ -598,7 +599,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
 fn shown(
     offer: Offer,
     socket: Option<OwnedFd>,
-    orders: &mut dyn Iterator<Item = Order>,
+    orders: &mut dyn Iterator<Item = AgentOrder>,
     say: &mut dyn FnMut(Reply),
 ) -> Result<(), String> {
     let in_words = |error: StackError| error.to_string();
@@ -619,8 +620,8 @@ fn line_of(mut from: impl Read) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The device of a guest, served by a process that ends with this one or what it becomes: the sockets of the hypervisor's disk and
-/// of the port for orders.
+/// The device of a guest, served by a process that ends with this one or its successor: the sockets of the hypervisor's
+/// disk and of the port for orders.
 ///
 /// # Errors
 /// Not enough memory or space.

@@ -1,9 +1,9 @@
 //! Preconditioning of a real disk: writing until it is in the steady state of SNIA's Solid State Storage Performance Test
 //! Specification, so that no run measures how a fresh or trimmed SSD slows down.
 //!
-//! Two parts, both with direct I/O and data that does not compress: everything twice in sequence (whatever the workload
-//! is), then random writes of 4 KiB in rounds until five rounds running are steady
-//! ([`is_snia_steady`]). The device is claimed exclusively all the while.
+//! Two parts, both with direct I/O and data that does not compress: everything twice in sequence (for any workload),
+//! then random writes of 4 KiB in rounds until five consecutive rounds are steady ([`is_snia_steady`]). The device is
+//! claimed exclusively throughout.
 
 use crate::interrupt::Interrupt;
 use fstrial_model::units::{Bytes, Nanos};
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often everything is written in sequence.
+/// Number of sequential passes.
 const PASSES: u64 = 2;
 /// Bytes of a write in sequence, as the specification has it.
 const LONG: usize = 128 << 10;
@@ -32,14 +32,13 @@ const SHORT: usize = 4 << 10;
 const WRITERS: (usize, usize) = (4, 32);
 /// Rounds after which a device that is not steady is taken as it is.
 const MAX_ROUNDS: usize = 25;
-/// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
-/// How long is written before the time it takes is estimated.
+/// Writing time before the total is estimated.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
-/// What is told on the way.
+/// A progress report.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum PreconditionEvent {
     /// After the first seconds: how long all of it will take, at least and at most.
     Estimate {
         /// If five rounds are enough.
@@ -53,19 +52,19 @@ pub enum Step {
     Round(usize, f64),
 }
 
-/// How it ended.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct PreconditionResult {
     /// Writes in a second of each round of random writes.
     pub rounds: Vec<f64>,
-    /// Whether the last five were steady.
+    /// True if the last five were steady.
     pub is_steady: bool,
     /// The time it took.
     pub took: Nanos,
 }
 
-impl Outcome {
-    /// What a reader of results should know.
+impl PreconditionResult {
+    /// A note for the reader of results.
     pub fn note(&self, round: Nanos) -> String {
         let last = self.rounds.last().copied().unwrap_or_default();
         let how = if self.is_steady {
@@ -92,21 +91,21 @@ pub fn run(
     size: Bytes,
     round: Nanos,
     interrupt: &Interrupt,
-    tell: &mut dyn FnMut(Step),
-) -> Result<Outcome, StackError> {
+    tell: &mut dyn FnMut(PreconditionEvent),
+) -> Result<PreconditionResult, StackError> {
     let began = Instant::now();
     let writers = Writers { file: claim(device)?, device, size: size.0, interrupt };
     writers.sequence(round, tell)?;
     let mut rounds = Vec::new();
     while rounds.len() < MAX_ROUNDS && !is_snia_steady(&rounds) {
         rounds.push(writers.random_round(rounds.len() as u64, round)?);
-        tell(Step::Round(rounds.len(), rounds[rounds.len() - 1]));
+        tell(PreconditionEvent::Round(rounds.len(), rounds[rounds.len() - 1]));
     }
     let is_steady = is_snia_steady(&rounds);
-    Ok(Outcome { rounds, is_steady, took: began.elapsed().into() })
+    Ok(PreconditionResult { rounds, is_steady, took: began.elapsed().into() })
 }
 
-/// Opens a device for writing past the page cache, and nobody else's at the time.
+/// Opens a device for writing past the page cache, exclusively.
 fn claim(device: &Path) -> Result<File, StackError> {
     let stat = rustix::fs::stat(device).map_err(|e| StackError::io("look at", device, e))?;
     // Of a file, exclusiveness means something else.
@@ -126,7 +125,7 @@ struct Writers<'a> {
 
 impl Writers<'_> {
     /// Everything, twice, in sequence; and the estimate after the first seconds.
-    fn sequence(&self, round: Nanos, tell: &mut dyn FnMut(Step)) -> Result<(), StackError> {
+    fn sequence(&self, round: Nanos, tell: &mut dyn FnMut(PreconditionEvent)) -> Result<(), StackError> {
         let blocks = self.size / LONG as u64;
         let total = Bytes(blocks * PASSES * LONG as u64);
         let next = AtomicU64::new(0);
@@ -138,7 +137,7 @@ impl Writers<'_> {
         let mut estimated = false;
         self.write(WRITERS.0, LONG, 0, &claim_next, &mut |writes| {
             let done = writes * LONG as u64;
-            tell(Step::Sequential(Bytes(done), total));
+            tell(PreconditionEvent::Sequential(Bytes(done), total));
             if !estimated && began.elapsed() >= FIRST_LOOK {
                 estimated = true;
                 tell(estimate(began.elapsed(), done, total.0, round));
@@ -160,8 +159,8 @@ impl Writers<'_> {
         Ok(rate)
     }
 
-    /// Writes with several threads where `next` says, until it gives nothing or `goes_on`, told how many writes are done,
-    /// says no. Gives the number of writes.
+    /// Writes with several threads at offsets from `next`, until it is exhausted or `goes_on`, called with the number
+    /// of writes, returns false. Returns the number of writes.
     fn write(
         &self,
         threads: usize,
@@ -183,7 +182,7 @@ impl Writers<'_> {
                     page[..8].copy_from_slice(&random.next_u64().to_le_bytes());
                 }
                 if let Err(error) = self.file.write_all_at(buffer, offset) {
-                    // Nobody goes on after that.
+                    // All threads stop after that.
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -209,18 +208,18 @@ impl Writers<'_> {
     }
 }
 
-/// How long all of it takes, from what the beginning took.
+/// The total time, extrapolated from the beginning.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "an estimate in whole nanoseconds"
 )]
-fn estimate(elapsed: Duration, done: u64, total: u64, round: Nanos) -> Step {
+fn estimate(elapsed: Duration, done: u64, total: u64, round: Nanos) -> PreconditionEvent {
     let whole = elapsed.as_secs_f64() * total as f64 / done.max(1) as f64;
     let sequence = (whole * 1e9) as u64;
     let after = |rounds: usize| Nanos(sequence.saturating_add(round.0 * rounds as u64));
-    Step::Estimate { least: after(SNIA_WINDOW), most: after(MAX_ROUNDS) }
+    PreconditionEvent::Estimate { least: after(SNIA_WINDOW), most: after(MAX_ROUNDS) }
 }
 
 #[cfg(test)]
@@ -246,9 +245,12 @@ mod tests {
         assert!((SNIA_WINDOW..=MAX_ROUNDS).contains(&outcome.rounds.len()));
         assert_eq!(outcome.is_steady, is_snia_steady(&outcome.rounds));
         assert!(outcome.rounds.iter().all(|rate| *rate > 0.0));
-        assert_eq!(steps.iter().filter(|step| matches!(step, Step::Round(..))).count(), outcome.rounds.len());
+        assert_eq!(
+            steps.iter().filter(|step| matches!(step, PreconditionEvent::Round(..))).count(),
+            outcome.rounds.len()
+        );
         let last = steps.iter().rev().find_map(|step| match step {
-            Step::Sequential(done, total) => Some((*done, *total)),
+            PreconditionEvent::Sequential(done, total) => Some((*done, *total)),
             _ => None,
         });
         assert_eq!(last.unwrap().1, Bytes::mib(8));
@@ -262,7 +264,7 @@ mod tests {
         let (_folder, path) = file(4);
         let interrupt = Interrupt::default();
         let ended = run(&path, Bytes::mib(4), Nanos::secs(60), &interrupt, &mut |step| {
-            if matches!(step, Step::Sequential(..)) {
+            if matches!(step, PreconditionEvent::Sequential(..)) {
                 interrupt.raise();
             }
         });
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_estimate_counts_both_parts() {
-        let Step::Estimate { least, most } =
+        let PreconditionEvent::Estimate { least, most } =
             estimate(Duration::from_secs(2), 100 << 20, 1000 << 20, Nanos::secs(60))
         else {
             panic!("no estimate")

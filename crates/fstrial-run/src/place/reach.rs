@@ -1,7 +1,7 @@
-//! The commands that reach places: the one thing that somebody may have started outside of a sandbox.
+//! The commands that reach places: the one thing that a user may have started outside a sandbox.
 //!
-//! A [`Reach`] is parsed from words of the command line, and from nothing else: neither a file, nor a store, nor another host
-//! can say one. It has no `Deserialize`.
+//! A [`Reach`] is parsed from words of the command line, and from nothing else: neither a file, nor a store, nor
+//! another host can supply one. It has no `Deserialize`.
 
 use super::{Spec, boot::Boot};
 use crate::{error::ExpectedError, plan::Plan};
@@ -15,7 +15,7 @@ use std::{fmt, str::FromStr};
 const MAX_WORDS: usize = 64;
 const EXAMPLE: &str = "node='ssh -o BatchMode=yes node fstrial agent'";
 
-/// How a place is reached: a command that runs `fstrial agent` there, with its standard input and output.
+/// The way to a place: a command that runs `fstrial agent` there, with its standard input and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     place: String,
@@ -40,7 +40,7 @@ impl Reach {
         Ok(Self { place: place.to_owned(), program, words, boots: Some(boot.clock) })
     }
 
-    /// Whether it boots a guest in virtual time.
+    /// True if it boots a guest in virtual time.
     pub(super) fn is_virtual(&self) -> bool {
         self.boots == Some(Clock::Virtual)
     }
@@ -107,9 +107,9 @@ pub fn find<'a>(all: &'a [Reach], place: &str) -> Option<&'a Reach> {
 pub fn of<'a>(all: &'a [Reach], place: &str) -> Result<&'a Reach, ExpectedError> {
     find(all, place).ok_or_else(|| {
         ExpectedError::usage(
-            format!("nothing says how the place `{place}` is reached"),
+            format!("the place `{place}` has no command"),
             format!(
-                "say it: --place {place}='ssh -o BatchMode=yes HOST fstrial agent'; a trial names places only"
+                "pass one: --place {place}='ssh -o BatchMode=yes HOST fstrial agent'; a trial only names places"
             ),
         )
     })

@@ -1,18 +1,18 @@
-//! A place that is reached through a command: an `fstrial agent` on another host, or in namespaces of its own.
+//! A place that is reached through a command: an `fstrial agent` on another host, or in private namespaces.
 //!
 //! ```text
 //! coordinator ── socket ── the command (ssh, unshare, …) ── fstrial agent ── worker
 //! ```
 //!
-//! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down on its own; a
-//! trial whose agent is gone loses the run and starts another agent, which first puts back what is left there.
+//! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down unprompted;
+//! a trial whose agent is gone loses the run and starts another agent, which first restores the leftovers there.
 
 use super::{
     JobOutcome, Place,
     child::RELEASE_DEADLINE,
     reach::Reach,
     transport::{POLL, Transport},
-    wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
+    wire::{self, AgentAnswer, AgentOrder, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
     environment::Environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan,
@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long is waited for what.
+/// Time limits.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// For the first sign of life.
@@ -41,11 +41,11 @@ struct Patience {
     silence: Duration,
     /// For the devices, since they came on.
     opening: Duration,
-    /// For the end of an agent whose trial has nothing more to say.
+    /// For the end of an agent after its trial's last message.
     farewell: Duration,
     /// The same after an interruption, or when it is lost already.
     short_farewell: Duration,
-    /// For another agent after one was lost: it may be silence that tells the old one, which then takes everything down.
+    /// For another agent after one was lost: silence may be the old one's signal to take everything down.
     another: Duration,
     /// For a stage of a run, after its own deadline: the agent ends it in time.
     late: Duration,
@@ -99,7 +99,7 @@ const _: () = assert!(
 const BOOTING: Duration = Duration::from_secs(100);
 /// The longest stage that is believed.
 const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
-/// How long is waited between two attempts to have another agent.
+/// Wait between two attempts at another agent.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A place on the other side of a socket.
@@ -117,15 +117,15 @@ pub struct Remote {
     keeps: bool,
     /// The guest, if it is one, has run a job since it booted.
     has_run: bool,
-    /// Since when no agent has put back what the last one may have left.
+    /// Time since which the last agent's leftovers have not been restored.
     lost: Option<Instant>,
     /// The last words of every agent that was lost.
     losses: Vec<String>,
-    /// What the device warns of: of agents that are gone, and of this one.
+    /// Warnings of the device: from lost agents, and from this one.
     warnings: [Vec<String>; 2],
 }
 
-/// What an agent is told to make.
+/// An agent's orders for devices.
 #[derive(Debug, Clone, Default)]
 struct AgentTask {
     trial: String,
@@ -136,10 +136,10 @@ struct AgentTask {
 /// An agent that was started.
 struct Link {
     transport: Transport,
-    voice: Voice<Order>,
-    answers: mpsc::Receiver<Result<Answer, String>>,
-    /// When the agent was told to interrupt.
-    told: Option<Instant>,
+    voice: Voice<AgentOrder>,
+    answers: mpsc::Receiver<Result<AgentAnswer, String>>,
+    /// Time of the interrupt order.
+    reported: Option<Instant>,
     /// It has given a sign of life.
     is_up: bool,
     patience: Patience,
@@ -157,7 +157,7 @@ impl Gone {
     /// The same with the last words of the command, if there is nothing better.
     fn or(self, words: String) -> Self {
         match self {
-            Self::Ended(said) if said.is_empty() => Self::Ended(words),
+            Self::Ended(output) if output.is_empty() => Self::Ended(words),
             other => other,
         }
     }
@@ -166,7 +166,7 @@ impl Gone {
         match self {
             Self::Ended(words) if words.is_empty() => format!("the agent at {name} is gone"),
             Self::Ended(words) => format!("the agent at {name} is gone: {words}"),
-            Self::Gibberish(text) => format!("what answers at {name} is not an agent: {text:?}"),
+            Self::Gibberish(text) => format!("no agent answers at {name}, but {text:?}"),
         }
     }
 }
@@ -189,23 +189,24 @@ impl Link {
 
     /// Speaks with the agent at the other end.
     fn over(transport: Transport, patience: Patience) -> std::io::Result<Self> {
-        let voice = Voice::to(transport.socket()?, patience.pulse, || Order::Alive);
+        let voice = Voice::to(transport.socket()?, patience.pulse, || AgentOrder::Alive);
         let answers = wire::receive(transport.socket()?);
-        Ok(Self { transport, voice, answers, told: None, is_up: false, patience })
+        Ok(Self { transport, voice, answers, reported: None, is_up: false, patience })
     }
 
     /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
-    fn hear(&mut self, interrupt: &Interrupt, limit: Duration) -> Result<Answer, Gone> {
+    fn hear(&mut self, interrupt: &Interrupt, limit: Duration) -> Result<AgentAnswer, Gone> {
         let began = Instant::now();
-        let mut heard = began;
+        let mut received = began;
         loop {
-            if interrupt.is_raised() && self.told.is_none() {
-                self.told = Some(Instant::now());
-                self.voice.say(Order::Interrupt);
+            if interrupt.is_raised() && self.reported.is_none() {
+                self.reported = Some(Instant::now());
+                self.voice.say(AgentOrder::Interrupt);
             }
-            let is_over =
-                |told: Instant| told.elapsed() > self.patience.short_farewell || interrupt.is_overdue();
-            if self.told.is_some_and(is_over) {
+            let is_over = |reported: Instant| {
+                reported.elapsed() > self.patience.short_farewell || interrupt.is_overdue()
+            };
+            if self.reported.is_some_and(is_over) {
                 return Err(Gone::Ended("it did not end when it was interrupted".into()));
             }
             if began.elapsed() > limit {
@@ -215,18 +216,18 @@ impl Link {
             self.is_up |= matches!(answer, Ok(Ok(_)));
             let silence = if self.is_up { self.patience.silence } else { self.patience.first };
             match answer {
-                Ok(Ok(Answer::Alive)) => heard = Instant::now(),
+                Ok(Ok(AgentAnswer::Alive)) => received = Instant::now(),
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(text)) => return Err(Gone::Gibberish(text)),
-                // Whatever still holds the socket when the command has ended, the agent was its child.
+                // Regardless of other holders of the socket after the command's end, the agent was its child.
                 Err(mpsc::RecvTimeoutError::Timeout)
-                    if heard.elapsed() > 2 * PULSE && self.transport.has_ended() =>
+                    if received.elapsed() > 2 * PULSE && self.transport.has_ended() =>
                 {
                     return Err(Gone::Ended(String::new()));
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < silence => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if received.elapsed() < silence => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(Gone::Ended(format!("it said nothing for {} s", silence.as_secs())));
+                    return Err(Gone::Ended(format!("it sent nothing for {} s", silence.as_secs())));
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Gone::Ended(String::new())),
             }
@@ -244,16 +245,16 @@ impl Link {
     fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
         let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
         if !interrupt.is_raised() {
-            // What was given up at the end of time is over; what is put back takes the time that it takes.
-            self.told = None;
+            // Work abandoned at the end of time is over; restoring takes the time that it takes.
+            self.reported = None;
         }
         self.transport.pause(false);
-        self.voice.say(Order::Close);
+        self.voice.say(AgentOrder::Close);
         let answer = self.hear(interrupt, farewell);
         let words = self.end(short, interrupt);
         match answer {
-            Ok(Answer::Closed) => Ok(()),
-            Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
+            Ok(AgentAnswer::Closed) => Ok(()),
+            Ok(AgentAnswer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
             Ok(other) => Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED)),
             Err(gone) => Err(left_behind(name, &gone.or(words).what(name))),
         }
@@ -265,7 +266,7 @@ impl Link {
     }
 }
 
-/// An agent says why something cannot be done. Its code is one of those for what cannot be done, whatever it says.
+/// An agent's refusal. The exit code is limited to those for refusals.
 fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> ExpectedError {
     let code = match code {
         exit_code::USAGE | exit_code::HOST_LACKS | exit_code::CLEAN_UP_INCOMPLETE => code,
@@ -279,16 +280,16 @@ fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> Expected
     ExpectedError::Place { name: name.to_owned(), what, hint: hint.map(there), code }
 }
 
-/// What was not the answer to what was asked, in short.
-fn gibberish(answer: &Answer) -> String {
-    format!("its agent said {}", bounded::cut(format!("{answer:?}")).chars().take(200).collect::<String>())
+/// An unexpected answer, shortened.
+fn gibberish(answer: &AgentAnswer) -> String {
+    format!("its agent sent {}", bounded::cut(format!("{answer:?}")).chars().take(200).collect::<String>())
 }
 
-/// Nobody has said that everything is put back.
+/// Error for an unconfirmed restore.
 fn left_behind(name: &str, why: &str) -> ExpectedError {
     ExpectedError::Place {
         name: name.to_owned(),
-        what: format!("what was made may still be there: {why}"),
+        what: format!("leftovers may still be there: {why}"),
         hint: Some(clean_there()),
         code: exit_code::CLEAN_UP_INCOMPLETE,
     }
@@ -349,22 +350,22 @@ impl Remote {
         let mut link = Link::start(&self.reach, self.patience)?;
         let AgentTask { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
-        link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
+        link.voice.say(AgentOrder::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
         let (mut last, mut moved) = (Bytes(0), Instant::now());
         loop {
             let left = self.patience.opening.saturating_sub(moved.elapsed());
             match link.hear(&self.interrupt, left) {
-                Ok(Answer::Preparing { done, total }) => {
+                Ok(AgentAnswer::Preparing { done, total }) => {
                     if done != last {
                         (last, moved) = (done, Instant::now());
                     }
                     tell(&Event::DeviceProgress { done, total });
                 }
-                Ok(Answer::Opened { environment, data }) => {
+                Ok(AgentAnswer::Opened { environment, data }) => {
                     link.rest(&self.reach);
                     return Ok((link, *environment, data));
                 }
-                Ok(Answer::Refused { what, hint, code }) => {
+                Ok(AgentAnswer::Refused { what, hint, code }) => {
                     link.end(self.patience.farewell, &self.interrupt);
                     return Err(refused(name, what, hint, code));
                 }
@@ -433,7 +434,7 @@ impl Remote {
         })?;
         let before = serde_json::to_string(&self.environment).expect("an environment is plain data");
         if let Some((was, is)) = environment.changed(&before) {
-            // What is there was told to be made by us.
+            // We ordered everything that exists there.
             let closed = link.close(name, &self.interrupt).err();
             let left = closed.map(|error| format!("; {error}")).unwrap_or_default();
             return Err(failure(
@@ -463,7 +464,7 @@ impl Remote {
         JobOutcome::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
     }
 
-    /// What happened there, from somebody who looks at it from here.
+    /// The events there, phrased for a reader here.
     fn told_there(&self, ended: JobOutcome) -> JobOutcome {
         let JobOutcome::Failed(failure) = ended else { return ended };
         let hint = if failure.kind == FailureKind::CleanUp { Some(clean_there()) } else { failure.hint };
@@ -499,12 +500,12 @@ impl Place for Remote {
         self.has_run = true;
         let link = self.link.as_mut().expect("one that was lost was replaced");
         link.transport.pause(false);
-        link.voice.say(Order::Run { job: Box::new(job.clone()) });
+        link.voice.say(AgentOrder::Run { job: Box::new(job.clone()) });
         let mut until = Instant::now() + self.patience.late;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let gone = match link.hear(&self.interrupt, left) {
-                Ok(Answer::Worker { message }) => {
+                Ok(AgentAnswer::Worker { message }) => {
                     if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
                         &*message
                     {
@@ -514,7 +515,7 @@ impl Place for Remote {
                     hear(&message);
                     continue;
                 }
-                Ok(Answer::Ended { ended, warnings }) => {
+                Ok(AgentAnswer::Ended { ended, warnings }) => {
                     link.rest(&self.reach);
                     self.warnings[1] = warnings;
                     return self.told_there(ended);
@@ -551,7 +552,7 @@ impl Place for Remote {
         }
     }
 
-    /// If the agent was lost, another one puts back what it left. All that was made in a guest goes with it.
+    /// If the agent was lost, another one restores its leftovers. Changes in a guest end with it.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
         let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
         if self.reach.boots.is_some() {
@@ -596,8 +597,8 @@ mod tests {
         slowdown: 1,
         pulse: PULSE,
     };
-    /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
-    /// was started, `opened NAME` says that the devices are there, on a host of that name.
+    /// Functions for the scripts of agents: `hear` waits for an order and returns whether one came, `start` counts the
+    /// starts, `opened NAME` reports that the devices are there, on a host of that name.
     const WORDS: &str = r#"
         hear() { while read -r line; do case $line in *'"alive"'*) ;; *) return 0 ;; esac; done; return 1; }
         start() { echo >> "$2"; wc -l < "$2"; }
@@ -605,10 +606,10 @@ mod tests {
         closed() { echo '{"answer":"closed"}'; }
     "#;
 
-    /// A place whose agent is a script for sh. What it was told and how often it was started is in `folder`.
+    /// A place whose agent is a script for sh. Its orders and the number of its starts are in `folder`.
     fn place(script: &str, folder: &tempfile::TempDir) -> Result<Remote, ExpectedError> {
         let environment = Box::new(Environment { host: "HOST".into(), ..Environment::of_this_machine() });
-        let opened = serde_json::to_string(&Answer::Opened { environment, data: Data::Random }).unwrap();
+        let opened = serde_json::to_string(&AgentAnswer::Opened { environment, data: Data::Random }).unwrap();
         let starts = folder.path().join("starts").display().to_string();
         let script = format!("{WORDS}\n{script}");
         let reach = Reach::of("box", "sh", &["-c", &script, "agent", &opened, &starts]);
@@ -665,7 +666,7 @@ mod tests {
             1) hear; opened "$1" a; hear
                echo '{"answer":"ended","ended":"interrupted","warnings":["slow"]}'; hear; exit 1 ;;
             2) exit 1 ;;
-            *) hear; echo "$line" > "$2.heard"; closed ;;
+            *) hear; echo "$line" > "$2.received"; closed ;;
         esac"#;
         let mut place = place(script, &folder).unwrap();
         assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
@@ -679,16 +680,16 @@ mod tests {
             ]
         );
         Box::new(place).close().unwrap();
-        let heard = std::fs::read_to_string(folder.path().join("starts.heard")).unwrap();
-        assert_eq!(heard, "{\"order\":\"close\"}\n");
+        let received = std::fs::read_to_string(folder.path().join("starts.received")).unwrap();
+        assert_eq!(received, "{\"order\":\"close\"}\n");
     }
 
-    /// The agent that reads nothing and says that it is alive.
+    /// The agent that reads nothing and only sends its heartbeat.
     const ALIVE: &str = r#"start "$@" > /dev/null; hear; opened "$1" a; hear; ALSO; while :; do echo '{"answer":"alive"}'; sleep 0.05; done"#;
 
     #[test]
     fn an_agent_that_is_only_alive_holds_nobody_up() {
-        // It is lost when its stage takes too long, by what it said itself.
+        // It is lost when its stage takes too long, by its own announcement.
         let stage =
             r#"echo '{"answer":"worker","message":{"message":"stage","stage":"load","deadline":"100ms"}}'"#;
         for also in ["true", stage] {
@@ -697,7 +698,8 @@ mod tests {
             let lost = run(&mut place);
             assert!(lost.what.contains("it hangs"), "{lost}");
         }
-        // An interruption, a second later or at the end of the budget, ends it and the attempt to put back what it left.
+        // An interruption, a second later or at the end of the budget, ends it and the attempt to restore its
+        // leftovers.
         for at_end in [false, true] {
             let folder = folder();
             let mut place = place(&ALIVE.replace("ALSO", "true"), &folder).unwrap();
@@ -765,8 +767,8 @@ mod tests {
     fn a_command_has_no_terminal_and_its_last_words_are_told() {
         let in_own_session = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ || { echo session >&2; exit 1; }";
         let words = "printf 'one\\ntwo\\n\\nthree\\nfour\\n' >&2; exit 3";
-        let said = place(&format!("{in_own_session}; {words}"), &folder()).err().unwrap().to_string();
-        assert!(said.contains("exit status: 3: two; three; four"), "{said}");
+        let output = place(&format!("{in_own_session}; {words}"), &folder()).err().unwrap().to_string();
+        assert!(output.contains("exit status: 3: two; three; four"), "{output}");
     }
 
     #[test]
@@ -777,7 +779,7 @@ mod tests {
             what: "busy".into(),
             hint: Some("`fstrial clean`".into()),
         };
-        let ended = Answer::Ended { ended: JobOutcome::Failed(failure), warnings: Vec::new() };
+        let ended = AgentAnswer::Ended { ended: JobOutcome::Failed(failure), warnings: Vec::new() };
         let ended = serde_json::to_string(&ended).unwrap();
         let script = format!("hear; opened \"$1\" a; hear; echo '{ended}'; hear; closed");
         let mut place = place(&script, &folder()).unwrap();

@@ -1,4 +1,5 @@
-//! How bytes go to an agent and back: a socket, and the process at its other end, which lives as long as the trial.
+//! Transport of bytes to an agent and back: a socket, and the process at its other end, which lives as long as the
+//! trial.
 
 use super::{reach::Reach, wire};
 use crate::interrupt::Interrupt;
@@ -15,11 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often an interruption is looked for.
+/// Interval of checking for an interruption.
 pub(super) const POLL: Duration = Duration::from_millis(50);
-/// How long one that was killed may take to go: what serves a guest has memory to give back first.
+/// Time limit for a killed one to end: a guest's server has memory to free first.
 const GONE: Duration = Duration::from_secs(5);
-/// How many of the last lines that a process complained in are told.
+/// Number of reported last lines of a process's standard error.
 const LAST_WORDS: usize = 3;
 
 /// A socket and who is there.
@@ -46,7 +47,7 @@ impl Transport {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .stderr(Stdio::piped());
-        // Ctrl-C is for us: the agent is told.
+        // Ctrl-C is for us: we notify the agent.
         let mut child = confined::in_own_session(&mut command).spawn()?;
         let complaint = last_words(child.stderr.take().expect("piped above"));
         Ok(Self { child, socket, complaint, is_paused: false })
@@ -64,16 +65,16 @@ impl Transport {
         }
         self.is_paused = is_paused;
         let signal = if is_paused { Signal::STOP } else { Signal::CONT };
-        // One that is gone is found to be gone when something is asked of it.
+        // If it is gone, the next request detects that.
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
     }
 
-    /// Whether the process has ended.
+    /// True if the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
 
-    /// Waits until the process has ended, or ends it; gives its last words. The agent hears that nobody is left.
+    /// Waits until the process has ended, or ends it; returns its last messages. The agent sees the connection close.
     pub(crate) fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
         let _ = self.socket.shutdown(Shutdown::Both);
         self.pause(false);
@@ -102,7 +103,7 @@ impl Transport {
     }
 }
 
-/// Reads what a process complains in, and keeps the last lines.
+/// Reads a process's standard error, and keeps the last lines.
 fn last_words(stderr: ChildStderr) -> Arc<Mutex<VecDeque<String>>> {
     let complaint = Arc::new(Mutex::new(VecDeque::new()));
     let last = Arc::clone(&complaint);

@@ -1,5 +1,5 @@
-//! What crosses between a trial and the agent at a place: lines of JSON, and nothing else. No descriptor, path or process
-//! number of one host means anything on the other.
+//! The protocol between a trial and the agent at a place: lines of JSON, and nothing else. No descriptor, path or
+//! process number of one host is valid on the other.
 
 use super::JobOutcome;
 use crate::environment::Environment;
@@ -21,118 +21,109 @@ use std::{
     time::Duration,
 };
 
-/// Raised when an order or an answer changes its meaning; an agent refuses another version than its own. What is in a job
-/// has a number of its own.
+/// Raised when an order or an answer changes its meaning; an agent refuses other versions. The content of a job has a
+/// separate number.
 pub(super) const WIRE: u32 = 1;
-/// How often either side says that it is alive.
+/// Interval of both sides' heartbeat.
 pub(super) const PULSE: Duration = Duration::from_secs(1);
-/// How long a side may say nothing before the other one takes it for gone.
+/// Limit of a side's silence before the other one considers it gone.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
 /// The longest line: a measurement with its histograms and rates.
 const MAX_LINE: u64 = 16 << 20;
-/// Messages that were read and not yet heard; the other side waits.
+/// Received messages not yet processed; the other side waits.
 const HEARD: usize = 4;
-/// Messages that are to be said. A side that reads nothing while this many come is gone.
+/// Messages waiting to be sent. A side that reads nothing while this many come is gone.
 const SAID: usize = 4096;
 
 /// From the trial to the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
-pub(crate) enum Order {
+pub(crate) enum AgentOrder {
     /// Nothing has happened.
     Alive,
     /// Make the devices of a trial. Comes once, and first.
     Open {
         /// [`WIRE`] of the sender.
         wire: u32,
-        /// Its version: what generates the load must be the same everywhere.
+        /// Its version: the load generator must be the same everywhere.
         fstrial: String,
-        /// What the trial calls the place.
+        /// The place's name in the trial.
         place: String,
         /// The trial as a file.
         trial: String,
-        /// Its seed.
         seed: u64,
         /// Processors of the host of the trial, which decide default levels.
         cpus: u16,
     },
     /// Run a job.
-    Run {
-        /// What is done.
-        job: Box<Job>,
-    },
-    /// End what is being done and put everything back.
+    Run { job: Box<Job> },
+    /// End the current work and restore everything.
     Interrupt,
-    /// Give the devices up and end. As the first order: only put back what an agent before has left.
+    /// Release the devices and end. As the first order: only restore an earlier agent's leftovers.
     Close,
 }
 
 /// From the agent to the trial.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
-pub(super) enum Answer {
+pub(super) enum AgentAnswer {
     /// Nothing has happened.
     Alive,
-    /// How far the device is.
+    /// Progress of the device.
     Preparing {
-        /// Bytes done.
         done: Bytes,
         /// Bytes in all.
         total: Bytes,
     },
     /// The devices are there.
     Opened {
-        /// What the machine is, and its device.
+        /// The machine, and its device.
         environment: Box<Environment>,
-        /// What files should hold on it.
+        /// Suitable content of files on it.
         data: Data,
     },
-    /// What a worker says.
-    Worker {
-        /// Its message.
-        message: Box<WorkerMessage>,
-    },
+    /// A message of a worker.
+    Worker { message: Box<WorkerMessage> },
     /// A job has ended, and no part of it is left.
     Ended {
-        /// How.
         ended: JobOutcome,
-        /// What a reader should know about how the device did so far.
+        /// Warnings on the device's behaviour so far, for the reader.
         #[serde(deserialize_with = "bounded::texts")]
         warnings: Vec<String>,
     },
     /// Everything is given up. The last line.
     Closed,
-    /// What was asked for cannot be done. The last line.
+    /// The request cannot be met. The last line.
     Refused {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What to try.
+        /// The remedy.
         hint: Option<String>,
         /// The exit code of a command that fails so.
         code: u8,
     },
 }
 
-/// Says messages from a thread of its own: anyone who does not read holds nobody up.
+/// Sends messages on a separate thread: a peer that does not read blocks nothing.
 pub(crate) struct Voice<T> {
     messages: mpsc::SyncSender<T>,
     ended: mpsc::Receiver<()>,
-    /// Something could not be said: nothing after it is.
+    /// A message was lost: no later one is sent.
     is_lost: Arc<AtomicBool>,
 }
 
 impl<T: Serialize + Send + 'static> Voice<T> {
-    /// Speaks to the other side, and says `alive` whenever there was nothing else to say for a pulse.
+    /// Starts sending to the other side, with `alive` whenever a pulse passed without a message.
     pub(crate) fn to(mut to: impl Write + Send + 'static, pulse: Duration, alive: fn() -> T) -> Self {
-        let (messages, said) = mpsc::sync_channel(SAID);
+        let (messages, output) = mpsc::sync_channel(SAID);
         let (at_end, ended) = mpsc::channel();
         let is_lost = Arc::new(AtomicBool::new(false));
         let was_lost = Arc::clone(&is_lost);
         thread::spawn(move || {
             let _at_end: mpsc::Sender<()> = at_end;
             loop {
-                let message = match said.recv_timeout(pulse) {
+                let message = match output.recv_timeout(pulse) {
                     Ok(message) => message,
                     Err(mpsc::RecvTimeoutError::Timeout) => alive(),
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -145,14 +136,14 @@ impl<T: Serialize + Send + 'static> Voice<T> {
         Self { messages, ended, is_lost }
     }
 
-    /// Says something. If nobody is there any more, no answer comes either.
+    /// Sends a message. If the peer is gone, no answer comes either.
     pub(crate) fn say(&self, message: T) {
         if let Err(mpsc::TrySendError::Full(_)) = self.messages.try_send(message) {
             self.is_lost.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Says what is still to be said, for as long as `patience`.
+    /// Sends the remaining messages, for at most `patience`.
     pub(super) fn end(self, patience: Duration) {
         drop(self.messages);
         let _ = self.ended.recv_timeout(patience);
@@ -177,7 +168,7 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
-/// The next line of somebody who complains, whatever it holds: what is too long of it is left out.
+/// The next line of a standard error, with any content; the excess of a long one is dropped.
 pub(crate) fn next_line(from: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = from.by_ref().take(bounded::MAX_TEXT as u64).read_until(b'\n', &mut line).ok()?;
@@ -187,7 +178,7 @@ pub(crate) fn next_line(from: &mut impl BufRead) -> Option<String> {
     (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The messages that come, as they come; a line that is not one as its text. No more when the other side is gone.
+/// The messages as they come; an invalid line as its text. Ends when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     from: impl Read + Send + 'static,
 ) -> mpsc::Receiver<Result<T, String>> {
@@ -206,10 +197,10 @@ pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
 /// Reads every line as either side would: an entrance for the fuzzer.
 pub fn read_all(lines: &[u8]) {
     let (mut orders, mut answers) = (lines, lines);
-    while let Some(order) = read_line::<Order>(&mut orders) {
+    while let Some(order) = read_line::<AgentOrder>(&mut orders) {
         std::hint::black_box(order.is_ok());
     }
-    while let Some(answer) = read_line::<Answer>(&mut answers) {
+    while let Some(answer) = read_line::<AgentAnswer>(&mut answers) {
         std::hint::black_box(answer.is_ok());
     }
 }
@@ -221,12 +212,12 @@ mod tests {
     #[test]
     fn messages_come_as_they_were_sent_and_what_is_none_comes_as_text() {
         let mut lines = Vec::new();
-        write_line(&mut lines, &Order::Interrupt).unwrap();
+        write_line(&mut lines, &AgentOrder::Interrupt).unwrap();
         lines.extend(b"Last login: today\n");
-        write_line(&mut lines, &Order::Close).unwrap();
-        let received: Vec<Result<Order, String>> = receive(std::io::Cursor::new(lines)).iter().collect();
+        write_line(&mut lines, &AgentOrder::Close).unwrap();
+        let received: Vec<Result<AgentOrder, String>> = receive(std::io::Cursor::new(lines)).iter().collect();
         assert!(
-            matches!(&received[..], [Ok(Order::Interrupt), Err(text), Ok(Order::Close)] if text == "Last login: today"),
+            matches!(&received[..], [Ok(AgentOrder::Interrupt), Err(text), Ok(AgentOrder::Close)] if text == "Last login: today"),
             "{received:?}"
         );
     }
@@ -244,33 +235,33 @@ mod tests {
     #[test]
     fn nothing_is_queued_without_end() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-        let voice = Voice::to(near, PULSE, || Order::Alive);
+        let voice = Voice::to(near, PULSE, || AgentOrder::Alive);
         // More than the queue and the socket hold.
         for _ in 0..3 * SAID {
             let place = "x".repeat(1000);
             let (fstrial, trial) = (String::new(), String::new());
-            voice.say(Order::Open { wire: WIRE, fstrial, place, trial, seed: 0, cpus: 1 });
+            voice.say(AgentOrder::Open { wire: WIRE, fstrial, place, trial, seed: 0, cpus: 1 });
         }
-        let orders = receive::<Order>(far);
+        let orders = receive::<AgentOrder>(far);
         assert!(orders.iter().take(3 * SAID).count() < 3 * SAID, "it ends where something could not be said");
     }
 
     #[test]
     fn a_side_that_does_not_read_holds_nobody_up_and_hears_all_when_it_does() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-        let voice = Voice::to(near, PULSE, || Order::Alive);
+        let voice = Voice::to(near, PULSE, || AgentOrder::Alive);
         let place = "x".repeat(1 << 20);
         for seed in 0..8 {
             let (fstrial, trial) = (String::new(), String::new());
-            voice.say(Order::Open { wire: WIRE, fstrial, place: place.clone(), trial, seed, cpus: 1 });
+            voice.say(AgentOrder::Open { wire: WIRE, fstrial, place: place.clone(), trial, seed, cpus: 1 });
         }
-        let orders = receive::<Order>(far);
+        let orders = receive::<AgentOrder>(far);
         for wanted in 0..8 {
             let order = orders.recv().unwrap().unwrap();
-            assert!(matches!(order, Order::Open { seed, .. } if seed == wanted));
+            assert!(matches!(order, AgentOrder::Open { seed, .. } if seed == wanted));
         }
-        assert!(matches!(orders.recv().unwrap().unwrap(), Order::Alive), "nothing else was said");
+        assert!(matches!(orders.recv().unwrap().unwrap(), AgentOrder::Alive), "nothing else was said");
         voice.end(PULSE);
-        assert!(orders.iter().all(|order| matches!(order, Ok(Order::Alive))));
+        assert!(orders.iter().all(|order| matches!(order, Ok(AgentOrder::Alive))));
     }
 }

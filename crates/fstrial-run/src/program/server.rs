@@ -1,5 +1,5 @@
-//! The server that the measured command talks to: started in a room that it shares with its clients, asked until it
-//! answers, and stopped in order. Whatever happens to us, the kernel ends it with the room.
+//! The server that the measured command talks to: started in a room that it shares with its clients, polled until it
+//! answers, and stopped in order. If this process dies, the kernel ends it with the room.
 
 use super::{Run, failure};
 use fstrial_model::{
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Between two questions whether it is ready, and the longest that one may take.
 const PAUSE: Duration = Duration::from_millis(20);
 const ASK_DEADLINE: Nanos = Nanos::secs(30);
-/// How long after its clients the server may be seen to end: the kernel kills what is in the room first.
+/// Time after the clients' end within which the server's end may be noticed: the kernel kills the others in the room
+/// first.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// A server that runs. It goes before its room, which ends everything in it.
@@ -77,7 +78,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Stops the server in order; nothing without one. What it printed is kept.
+    /// Stops the server in order; nothing without one. Its output is kept.
     pub(super) fn stop_server(&mut self, stage: Stage) -> Result<(), RunFailure> {
         let (Some(server), Some(Running { server: started, room })) =
             (&self.program.server, self.server.take())
@@ -100,14 +101,14 @@ impl Run<'_> {
         drop(room);
         if !ended.status.success() {
             let what = format!("the server `{line}` stopped with {}; {}", ended.status, last_words(&ended));
-            let hint = Some("see what it says of its end; `stop` is the signal it is stopped with".into());
+            let hint = Some("see the last lines of its output; `stop` is the signal that stops it".into());
             return Err(RunFailure { kind: FailureKind::ArmFailed, stage, what, hint });
         }
         self.server_said = format!("{}{}", ended.stdout, ended.stderr);
         Ok(())
     }
 
-    /// What a server that has ended has to do with a failed command; nothing if it runs.
+    /// The part of an ended server in a failed command; nothing if it runs.
     pub(super) fn end_of_server(&mut self) -> String {
         match self.server.take() {
             Some(running) if running.server.ends_within(LAST_MOMENT).unwrap_or(false) => {
@@ -134,15 +135,15 @@ fn await_ready(
             return Ok(Some("ended before it was ready".into()));
         }
         let why = match running.run(ready, ASK_DEADLINE.min(server.ready_within)) {
-            Ok(asked) if asked.finished.status.success() => return Ok(None),
-            Ok(asked) => asked.finished.last_lines(),
+            Ok(requested) if requested.finished.status.success() => return Ok(None),
+            Ok(requested) => requested.finished.last_lines(),
             Err(error @ StackError::Deadline { .. }) => error.to_string(),
             Err(_) if running.has_ended() => continue,
             Err(error) => return Err(failure(stage, &error)),
         };
         if Instant::now() > until {
-            let asked = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            return Ok(Some(format!("was not ready within {}{asked}", server.ready_within)));
+            let requested = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            return Ok(Some(format!("was not ready within {}{requested}", server.ready_within)));
         }
         let _ = running.server.ends_within(PAUSE);
     }

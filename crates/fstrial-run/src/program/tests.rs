@@ -49,10 +49,10 @@ fn everything_happens_in_order() {
     assert_eq!(
         steps,
         [
-            (Step::Prepare(Nanos::secs(1860)), after("")),
-            (Step::Settle, after("prepared\n")),
-            (Step::Command(Nanos::secs(3660)), after("prepared\n")),
-            (Step::Ended, after("prepared\n2 1 7\n")),
+            (ProgramEvent::Prepare(Nanos::secs(1860)), after("")),
+            (ProgramEvent::Settle, after("prepared\n")),
+            (ProgramEvent::Command(Nanos::secs(3660)), after("prepared\n")),
+            (ProgramEvent::Ended, after("prepared\n2 1 7\n")),
         ]
     );
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "prepared\n2 1 7\n");
@@ -61,7 +61,7 @@ fn everything_happens_in_order() {
     assert_eq!(outcome.commands.len(), 2);
 }
 
-/// What was loaded before is worked on as it is, where the program finds it by the same name.
+/// Loaded data are used as they are, under the same name.
 #[test]
 fn a_program_that_is_loaded_prepares_nothing() {
     let arm = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn a_step_that_is_refused_ends_the_run() {
     let program = scripts("true", "touch ran", WALL);
     let refusal = failure(Stage::Settle, &StackError::Interrupted);
     let error = run(&program, arm.path(), LEVEL, &mut |step| match step {
-        Step::Settle => Err(refusal.clone()),
+        ProgramEvent::Settle => Err(refusal.clone()),
         _ => Ok(()),
     });
     assert_eq!(error.unwrap_err(), refusal);
@@ -113,7 +113,7 @@ fn a_missing_program_says_how_to_get_it() {
     let error = run_program(&program(&format!("command = ['no-such-tool', '-x']\n{WALL}"))).unwrap_err();
     assert_eq!((error.kind, error.what.as_str()), (FailureKind::HostLacks, "no-such-tool is not installed"));
     let hint = error.hint.unwrap();
-    assert!(hint.contains("check the spelling") && !hint.contains("apt"), "nobody knows its package: {hint}");
+    assert!(hint.contains("check the spelling") && !hint.contains("apt"), "unknown package: {hint}");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_file_that_programs_do_not_see_says_where_to_put_it() {
     let error = run_program(&scripts("true", &format!("cat {}", data.display()), WALL)).unwrap_err();
     assert!(error.what.contains("No such file"), "{}", error.what);
     let hint = error.hint.unwrap();
-    assert!(hint.contains("see in /tmp only") && hint.contains("/srv"), "{hint}");
-    // A script whose interpreter lies there.
+    assert!(hint.contains("see only those files in /tmp that") && hint.contains("/srv"), "{hint}");
+    // A script whose interpreter is there.
     let script = home.path().join("script");
     std::fs::write(&script, format!("#!{}\n", data.display().to_string().replace("data", "gone"))).unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -138,7 +138,7 @@ fn a_file_that_programs_do_not_see_says_where_to_put_it() {
     let text = format!("command = [\"{}\"]\n{WALL}", script.display());
     let error = run_program(&program(&text)).unwrap_err();
     assert_eq!(error.kind, FailureKind::HostLacks, "{}", error.what);
-    assert!(error.hint.unwrap().contains("see in /tmp only"));
+    assert!(error.hint.unwrap().contains("see only those files in /tmp"));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn inputs_have_their_placeholders_replaced() {
     assert_eq!(run_program(&program(text)).unwrap().values[0].value, 2.0);
 }
 
-/// A program with a server that is a script: it writes down what happens to it, and can be asked whether it is up.
+/// A program with a server that is a script: it logs its events, and can be polled.
 fn served(server: &str, command: &str, keys: &str) -> Program {
     let text = format!(
         "command = ['sh', '-c', '''{command}''']\n{WALL}
@@ -236,7 +236,7 @@ fn a_server_that_goes_wrong_is_told_with_its_last_lines() {
     let dies = "touch up; while ! test -e die; do sleep 0.02; done; echo no room for the log >&2; exit 1";
     let deaf = "trap '' TERM; touch up; echo deaf; while :; do sleep 0.02; done";
     let bad = "trap 'echo torn page; exit 7' TERM; touch up; while :; do sleep 0.02; done";
-    for (server, command, keys, said) in [
+    for (server, command, keys, message) in [
         (dies, "touch die; sleep 0.5; exit 1", "", ["the server had ended", "no room for the log"]),
         (deaf, "true", "stop_within = '1s'", ["did not stop within 1s", "deaf"]),
         (bad, "true", "", ["stopped with exit status: 7", "torn page"]),
@@ -250,8 +250,8 @@ fn a_server_that_goes_wrong_is_told_with_its_last_lines() {
     ] {
         let failure = run_program(&served(server, command, keys)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::ArmFailed, "{}", failure.what);
-        for said in said {
-            assert!(failure.what.contains(said), "{said}: {}", failure.what);
+        for message in message {
+            assert!(failure.what.contains(message), "{message}: {}", failure.what);
         }
         if command.starts_with("fstrial") {
             let hint = failure.hint.as_deref().unwrap_or_default();
@@ -287,8 +287,8 @@ fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailu
 }
 
 fn value(outcome: &ProgramOutcome, name: &str) -> f64 {
-    let found: Option<&PickedNumber> = outcome.values.iter().find(|picked| picked.name == name);
-    found.unwrap_or_else(|| panic!("no {name}")).value
+    let result: Option<&PickedNumber> = outcome.values.iter().find(|picked| picked.name == name);
+    result.unwrap_or_else(|| panic!("no {name}")).value
 }
 
 /// A version was read, whichever it is.

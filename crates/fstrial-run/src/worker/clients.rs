@@ -1,8 +1,8 @@
-//! A load that several clients make together, started by MPI: the worker hands its task to `mpirun`, whose ranks are clients, and puts
-//! their results together.
+//! A load that several clients make together, started by MPI: the worker passes its task to `mpirun`, whose ranks are
+//! clients, and merges their results.
 //!
-//! A client works in a folder of its own below the arm's, or all in one. It gets its seat and an [`Order`] on standard input, says `barrier` before each
-//! phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
+//! A client works in a separate folder below the arm's, or all in one. It gets its seat and an [`ClientOrder`] on standard
+//! input, sends `barrier` before each phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
 
 mod merge;
 
@@ -38,54 +38,54 @@ use std::{
 
 /// The program between `mpirun` and a client.
 const RELAY: &str = "fstrial-mpi";
-/// What it says of itself: the lines between it and clients have a version.
+/// Its version line: the protocol between it and clients has a version.
 const VERSION: &str = "fstrial-mpi 2";
 /// The user that a server takes root for.
 const NOBODY: u32 = 65_534;
-/// How long it may take until it has said why, and ended.
+/// Time limit for it to give the reason, and end.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// How a line of the first rank begins; MPI may print others.
+/// Prefix of the first rank's lines; MPI may print others.
 const SAID: &str = "fstrial ";
-/// How long `mpirun` may take to end its ranks, before it is killed.
+/// Time limit for `mpirun` to end its ranks, before it is killed.
 const END: Duration = Duration::from_secs(8);
-/// How a client's failure begins on standard error.
+/// Prefix of a client's failure on standard error.
 const FAILED: &str = "fstrial-client-failed ";
 /// Most bytes of a share: its histograms.
 const MAX_SHARE: u64 = 64 << 20;
-/// Most bytes that are kept of what `mpirun` and clients complain of.
+/// Limit of the kept standard error of `mpirun` and clients, in bytes.
 const MAX_COMPLAINTS: usize = 256 << 10;
 
-/// What all clients do.
+/// The work of all clients.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct ClientOrder {
     protocol: u32,
     /// The folder of the arm, the same on every host.
     folder: PathBuf,
     task: Task,
 }
 
-/// Which client one is.
+/// A client's number and host.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Seat {
     rank: u16,
-    /// How many ranks on there is one of the next host; 1 on one host.
+    /// Distance in ranks to the next host; 1 on one host.
     to_next_host: u16,
 }
 
 /// The word to go, and the clock of the host at that moment.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Go {
-    /// What to add to its clock for that of the first client.
+    /// Offset from its clock to that of the first client.
     offset_ns: i64,
-    /// How far that may be off.
+    /// Uncertainty of that.
     doubt_ns: u64,
 }
 
 /// The process number of `mpirun` while it runs.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
-/// Ends the clients, if there are any, and gives the worker time to take its folder away. The time is short of what its coordinator
-/// waits.
+/// Ends the clients, if there are any, and gives the worker time to delete its folder. The time is shorter than the
+/// coordinator's limit.
 pub(super) fn end() {
     let running = *RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(mpirun) = running {
@@ -118,7 +118,7 @@ pub(super) fn client() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     let mut lines = BufReader::new(std::io::stdin());
     let seat: Seat = read(&mut lines)?;
-    let order: Order = read(&mut lines)?;
+    let order: ClientOrder = read(&mut lines)?;
     if order.protocol != PROTOCOL {
         return Err(ExpectedError::usage(
             format!("the order speaks protocol {}, this client {PROTOCOL}", order.protocol),
@@ -130,7 +130,10 @@ pub(super) fn client() -> Result<u8, ExpectedError> {
         Err(failure) => {
             let what = format!("client {} on {}: {}", seat.rank, nodename(), failure.what);
             let failure = RunFailure { what, ..failure };
-            #[expect(clippy::print_stderr, reason = "it ends the others, and has no other way to say why")]
+            #[expect(
+                clippy::print_stderr,
+                reason = "it ends the others, and has no other way to give the reason"
+            )]
             {
                 eprintln!("{FAILED}{}", serde_json::to_string(&failure).expect("it is plain data"));
             }
@@ -148,7 +151,7 @@ fn read<T: for<'de> Deserialize<'de>>(lines: &mut impl BufRead) -> Result<T, Exp
     serde_json::from_str(&line).map_err(|error| refused(error.to_string()))
 }
 
-fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), RunFailure> {
+fn share_of(seat: Seat, order: &ClientOrder, lines: &mut impl BufRead) -> Result<(), RunFailure> {
     let (folder, of) = (opened(&order.folder)?, order.task.clients);
     let here = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
     // How many share a folder; none: each has its own.
@@ -163,7 +166,7 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
     }
     let mut own_site = site_of(&own, seat.rank, sharing);
     for (number, phase) in order.task.phases.iter().enumerate() {
-        // It works on what another client has made as if it were that one.
+        // It works on another client's files as if it were that one.
         let offset = u32::from(phase.host_offset) * u32::from(seat.to_next_host);
         let as_rank = ((u32::from(seat.rank) + offset % u32::from(of)) % u32::from(of)) as u16;
         let loads = phase.groups.iter().map(|group| of_client(&group.load, sharing, as_rank));
@@ -187,7 +190,7 @@ fn share_of(seat: Seat, order: &Order, lines: &mut impl BufRead) -> Result<(), R
     Ok(())
 }
 
-/// Where the client of a rank works, alone or as one of several.
+/// The place of a rank's client, alone or as one of several.
 fn site_of(folder: &Path, rank: u16, of: Option<u16>) -> Site<'_> {
     let site = Site::new(Directory(folder));
     match of {
@@ -196,14 +199,14 @@ fn site_of(folder: &Path, rank: u16, of: Option<u16>) -> Site<'_> {
     }
 }
 
-/// Whether the first client lays out what all share, before the others prepare the phase.
+/// True if the first client lays out the shared files, before the others prepare the phase.
 fn lays_out_first(phase: &PhaseTask) -> bool {
     phase.one_folder && phase.host_offset == 0
 }
 
-/// What a client does of a phase in addition to its loads.
+/// A client's part in a phase in addition to its loads.
 struct Turn<'a> {
-    /// Whether it lays out what all share, where somebody has to.
+    /// True if it lays out the shared files; none if there is nothing to lay out.
     lays_out: Option<bool>,
     /// The folder whose filesystem it syncs before.
     settles: Option<&'a Path>,
@@ -222,7 +225,7 @@ impl Turn<'_> {
             read::<Go>(lines)
                 .map_err(|_| load_failure("the other clients are gone".into(), "look at the host of each"))
         };
-        // Nobody prepares anything while others are still measured, or have not yet made what is to be used.
+        // No client prepares anything while others are still measured, or have not yet made files to be used.
         wait()?;
         if self.lays_out == Some(false) {
             wait()?;
@@ -246,16 +249,16 @@ impl Turn<'_> {
     }
 }
 
-/// Opens the folder of the arm, which its maker alone may write to: root works there by its descriptor, so that nobody can put another
-/// one in its place.
+/// Opens the folder of the arm, which only its maker may write to: root works there by its descriptor, so that it
+/// cannot be replaced.
 fn opened(folder: &Path) -> Result<OwnedFd, RunFailure> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|e| not_shared(folder, e.into()))?;
     let status = rustix::fs::fstat(&opened).map_err(|e| not_shared(folder, e.into()))?;
     let own = rustix::process::geteuid().as_raw();
-    // A server may give the files of root to nobody.
+    // A server may map root's files to nobody.
     if status.st_uid != own && !(own == 0 && status.st_uid == NOBODY) {
-        return Err(not_shared(folder, std::io::Error::other("it belongs to somebody else")));
+        return Err(not_shared(folder, std::io::Error::other("it belongs to another user")));
     }
     Ok(opened)
 }
@@ -271,7 +274,8 @@ fn nodename() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The load with choices of its own: two clients that did the same would not be two. In one folder with the amounts of all.
+/// The load with a separate seed: two clients with the same choices would not be two. In one folder with the amounts of
+/// all.
 fn of_client(load: &Load, sharing: Option<u16>, rank: u16) -> Result<Load, RunFailure> {
     const APART: u64 = 0x9E37_79B9_7F4A_7C15;
     let pattern = sharing.map_or(Ok(load.pattern.clone()), |clients| load.pattern.in_one_folder(clients));
@@ -286,7 +290,7 @@ fn clock_ns() -> i64 {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // If nobody hears it, this process ends in a moment.
+    // Without a reader, this process ends in a moment.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -297,7 +301,7 @@ fn lacking(what: String, hint: &str) -> RunFailure {
 /// `mpirun`, and the program between it and clients.
 ///
 /// # Errors
-/// One of them is not here; says how to come by it.
+/// One of them is not installed; with instructions.
 pub fn require_mpi() -> Result<(PathBuf, PathBuf), RunFailure> {
     let mpirun = command::find("mpirun")
         .ok_or_else(|| lacking("mpirun is not installed".into(), &install("mpirun")))?;
@@ -314,26 +318,28 @@ pub fn require_mpi() -> Result<(PathBuf, PathBuf), RunFailure> {
 fn check_version(relay: &Path) -> Result<(), RunFailure> {
     let hint = "build it again: `./x mpi`, in the sources of this fstrial";
     let fails = |why: String| lacking(format!("{} does not run: {why}", relay.display()), hint);
-    #[expect(clippy::disallowed_methods, reason = "a part of fstrial, which is found next to it")]
+    #[expect(clippy::disallowed_methods, reason = "a part of fstrial, expected next to it")]
     let mut command = Command::new(relay);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| fails(error.to_string()))?;
     if !wait(LAST_WORDS, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
     }
-    let said = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
+    let message = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match text(&said.stdout) {
+    match text(&message.stdout) {
         version if version == VERSION => Ok(()),
         version if version.starts_with(RELAY) => {
             Err(lacking(format!("{} is {version}, and this fstrial needs {VERSION}", relay.display()), hint))
         }
-        _ if said.status.success() => Err(fails("it has no version".into())),
-        _ => Err(fails(text(&said.stderr).lines().next().map_or(said.status.to_string(), str::to_owned))),
+        _ if message.status.success() => Err(fails("it has no version".into())),
+        _ => {
+            Err(fails(text(&message.stderr).lines().next().map_or(message.status.to_string(), str::to_owned)))
+        }
     }
 }
 
-/// `mpirun`, and what it and its clients say.
+/// `mpirun`, and its and its clients' messages.
 struct Clients {
     child: Child,
     lines: BufReader<Box<dyn Read>>,
@@ -357,7 +363,7 @@ impl Clients {
         if host::is_root() {
             command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
         }
-        // Of its own group: it ends its ranks when it is asked to, and not when it is killed.
+        // Its own group: it ends its ranks when asked to, but not when it is killed.
         command.arg(relay).arg(own()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
@@ -368,7 +374,7 @@ impl Clients {
         let listening = thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                // What is not kept is read all the same: nobody is to wait.
+                // Text beyond the limit is read all the same: the writer must not block.
                 if kept.len() < MAX_COMPLAINTS || line.contains(FAILED) {
                     *kept += &(line + "\n");
                 }
@@ -376,9 +382,9 @@ impl Clients {
         });
         let stdout: Box<dyn Read> = Box::new(child.stdout.take().expect("piped above"));
         let lines = BufReader::new(stdout);
-        let order = Order { protocol: PROTOCOL, folder: folder.to_owned(), task: task.clone() };
+        let order = ClientOrder { protocol: PROTOCOL, folder: folder.to_owned(), task: task.clone() };
         let line = serde_json::to_string(&order).expect("an order is plain data") + "\n";
-        // Where it is not taken, the end of what it says is noticed.
+        // If it is not accepted, the end of the messages is noticed.
         let _ = child.stdin.as_mut().expect("piped above").write_all(line.as_bytes());
         Ok(Self { child, lines, complaints, listening })
     }
@@ -389,7 +395,7 @@ impl Clients {
             let mut line = String::new();
             let read = (&mut self.lines).take(MAX_SHARE).read_line(&mut line).ok()?;
             match line.trim_end().strip_prefix(SAID) {
-                Some(said) => return Some(said.to_owned()),
+                Some(message) => return Some(message.to_owned()),
                 None if read == 0 => return None,
                 None => {}
             }
@@ -411,12 +417,12 @@ impl Clients {
         ended
     }
 
-    /// Whether `mpirun` has ended, or does within a time.
+    /// True if `mpirun` has ended, or does within a time.
     fn is_gone_within(&mut self, time: Duration) -> bool {
         wait(time, || !matches!(self.child.try_wait(), Ok(None)))
     }
 
-    /// Whether they have ended well: after its last share a client has nothing left but to end.
+    /// True if they have ended well: after its last share a client only ends.
     fn have_ended(&mut self) -> bool {
         self.is_gone_within(END);
         self.end().success()
@@ -424,15 +430,15 @@ impl Clients {
 
     /// Why they have ended before their work was done.
     fn failure(mut self, stage: Stage) -> RunFailure {
-        // One that could not end of itself waits for nobody to read.
+        // One that could not end unprompted waits for no reader.
         drop(std::mem::replace(&mut self.lines, BufReader::new(Box::new(std::io::empty()))));
         self.is_gone_within(LAST_WORDS);
         self.end();
-        // What it wrote last is on its way.
+        // Its last lines are still in transit.
         wait(LAST_WORDS, || self.listening.is_finished());
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failure_of_client(&complaints).unwrap_or_else(|| {
-            // Of what mpirun frames with lines of dashes, and of its own troubles, nobody learns anything.
+            // Lines that mpirun frames with dashes, and its own troubles, are not informative.
             let is_of_use = |line: &&str| {
                 line.chars().any(char::is_alphanumeric)
                     && !line.contains("ORTE_ERROR_LOG")
@@ -461,7 +467,7 @@ fn failure_of_client(complaints: &str) -> Option<RunFailure> {
         .find_map(|text| serde_json::Deserializer::from_str(text).into_iter::<RunFailure>().next()?.ok())
 }
 
-/// Waits until something is so, for a time at most; says whether it is.
+/// Waits for a condition, for a limited time; returns whether it holds.
 fn wait(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     while !is_so() {
@@ -483,9 +489,9 @@ impl Run<'_> {
     pub(super) fn by_clients(
         &mut self,
         task: &Task,
-        standing: &ReadyArm,
+        ready_arm: &ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
-        let folder = standing.place().map(Path::to_owned).ok_or_else(|| {
+        let folder = ready_arm.place().map(Path::to_owned).ok_or_else(|| {
             load_failure("clients need a directory".into(), "use arms such as dir:/mnt/lustre")
         })?;
         let bytes = task.space_needed().0;
@@ -498,7 +504,7 @@ impl Run<'_> {
             if number > 0 {
                 self.enter(Stage::Layout, long(420));
             }
-            // When all have done the one before, when what they share is laid out, and when all are ready.
+            // After the phase before, after the layout of shared files, and when all are ready.
             for _ in 0..2 + u8::from(lays_out_first(phase)) {
                 if clients.line().as_deref() != Some("barrier") {
                     return Err(clients.failure(Stage::Layout));
@@ -521,7 +527,7 @@ impl Run<'_> {
 
 fn results_of(phase: &PhaseTask, shares: &[Share]) -> Result<Vec<PhaseResult>, RunFailure> {
     let damaged = |what: String| {
-        load_failure(format!("the results of clients do not fit together: {what}"), "please report it")
+        load_failure(format!("the results of clients are inconsistent: {what}"), "please report it")
     };
     let mut results = Vec::new();
     for (number, group) in phase.groups.iter().enumerate() {
@@ -541,7 +547,7 @@ fn rate_of(load: &LoadResult) -> f64 {
     load.operations as f64 / load.duration.as_secs_f64().max(1e-9)
 }
 
-/// What is to be known about how together they were.
+/// Note on the synchrony of the clients.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

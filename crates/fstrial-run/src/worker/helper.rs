@@ -5,7 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use fstrial_engine::KeyValueEngines;
 use std::process::ExitCode;
 
-/// A worker of fstrial with an engine of its own, started by `fstrial compare … --engine …`.
+/// A worker of fstrial with a separate engine, started by `fstrial compare … --engine …`.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Cli {
@@ -23,11 +23,7 @@ enum Command {
 }
 
 /// The whole of such a program.
-#[expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "it has no terminal of its own to write to but these"
-)]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "these are its only terminal")]
 pub fn helper(name: &'static str, version: fn() -> String, engines: &dyn KeyValueEngines) -> ExitCode {
     let matches = Cli::command().name(name).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

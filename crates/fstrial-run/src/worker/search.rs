@@ -17,13 +17,13 @@ use fstrial_model::{
 use fstrial_stack::stack::ReadyArm;
 
 impl Run<'_> {
-    /// Looks for the highest rate at which the group whose result is wanted keeps a promise. The others work along.
+    /// Searches for the highest rate at which the group of the wanted result keeps a promise. The others work along.
     pub(super) fn find_rate(
         &mut self,
         phase: &PhaseTask,
         target: &RateTarget,
         site: &mut Site<'_>,
-        standing: &mut ReadyArm,
+        ready_arm: &mut ReadyArm,
     ) -> Result<Option<PhaseResult>, RunFailure> {
         let searched =
             phase.groups.iter().enumerate().find_map(|(at, group)| Some((at, group.result.clone()?)));
@@ -33,8 +33,8 @@ impl Run<'_> {
         self.enter(Stage::Layout, Nanos::secs(120 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
         let mut prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
         self.enter(Stage::Settle, Nanos::secs(300 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
-        standing.settle().map_err(|e| self.failed(&e))?;
-        let found = find_rate::search(target, loads[at].duration, &mut |step| {
+        ready_arm.settle().map_err(|e| self.failed(&e))?;
+        let matched = find_rate::search(target, loads[at].duration, &mut |step| {
             self.enter(Stage::Load, Nanos(loads[at].warmup.0 + step.duration.0 + Nanos::secs(120).0));
             let rate = step.offered.map(|per_second| Rate { per_second, arrivals: Arrivals::Poisson });
             let results = prepared.run_at(at, rate, step.duration, &mut |_| {});
@@ -43,16 +43,16 @@ impl Run<'_> {
             results.iter().try_for_each(check_errors)?;
             seen(&results[at], target)
         });
-        let found = found.map_err(|error| unfound(error, target))?;
+        let matched = matched.map_err(|error| unfound(error, target))?;
         let output = self.output.get_or_insert_default();
-        output.push_str(&found.steps);
-        let value = Value { value: found.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
+        output.push_str(&matched.steps);
+        let value = Value { value: matched.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
         let reading = Reading::Value(value);
         Ok(Some(PhaseResult { name, reading, counters: Counters::default() }))
     }
 }
 
-/// What a search without a rate means for its arm.
+/// Outcome of a search without a rate for its arm.
 fn unfound(error: SearchError<RunFailure>, target: &RateTarget) -> RunFailure {
     match error {
         SearchError::Measurement(failure) => failure,
@@ -70,7 +70,7 @@ fn unfound(error: SearchError<RunFailure>, target: &RateTarget) -> RunFailure {
     }
 }
 
-/// What a search for a rate looks at.
+/// The figures of a rate step.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn seen(result: &LoadResult, target: &RateTarget) -> Result<RateStep, RunFailure> {
     if result.operations == 0 {

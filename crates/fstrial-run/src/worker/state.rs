@@ -23,7 +23,7 @@ use std::{
 
 /// Bytes per second below which a stage counts as hung.
 const MIN_BYTES_PER_SECOND: u64 = 2 << 20;
-/// A stage that takes long says how far it is every so often.
+/// Interval of progress reports of a long stage.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(super) struct Prepared {
     finished: StateSummary,
 }
 
-/// Says now and then how far a stage is.
+/// Rate-limited progress reports of a stage.
 struct Teller {
     stage: Stage,
     deadline: Nanos,
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         self.placed.base.as_deref().expect("a place gives every job with a state its file")
     }
 
-    /// What comes before the device is attached: putting an image back by a clone, or seeing whether that can be done.
+    /// Steps before the device is attached: restoring an image by a clone, or testing whether that is possible.
     pub(super) fn before_attach(&mut self) -> Result<(), RunFailure> {
         let Some(StateTask { restoring: Restoring::Clone, step, .. }) = &self.job.state else {
             return Ok(());
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         let (device, base) = (&self.placed.device, self.base());
         self.enter(Stage::Restore, deadline(size_of(device)));
         let done = match step {
-            // Not yet what is wanted, but if it cannot be saved, that is better known before it is made.
+            // Not the wanted state yet, but a failure to save is better known before it is made.
             StateStep::Prepare { .. } => base::save_clone(device, base).map(drop),
             StateStep::Restore { .. } => base::restore_clone(device, base),
         };
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Brings a filesystem onto the attached device: the one that was saved, or a new one. Says what mkfs printed.
+    /// Brings a filesystem onto the attached device: the saved one, or a new one. Returns the output of mkfs.
     pub(super) fn bring(&mut self, attached: &mut AttachedDevices) -> Result<String, StackError> {
         let job = self.job;
         match &job.state {
@@ -124,28 +124,25 @@ impl<'a> Run<'a> {
         base::restore(self.base(), attached.path(), is_blank, &mut |done, total| teller.tell(done, total))
     }
 
-    /// Notes the state of a filesystem that was put back.
-    pub(super) fn note_state(&self, standing: &mut ReadyArm) {
+    /// Notes the state of a restored filesystem.
+    pub(super) fn note_state(&self, ready_arm: &mut ReadyArm) {
         if let Some(StateTask { step: StateStep::Restore { figures, .. }, .. }) = &self.job.state {
-            standing.is_in_state(figures);
+            ready_arm.is_in_state(figures);
         }
     }
 
     /// Makes the state that the job asks for, if it asks for one, on the filesystem that is ready; hands it back, mounted
     /// again.
-    #[expect(
-        clippy::result_large_err,
-        reason = "what was built is handed back, and it happens once in a trial"
-    )]
+    #[expect(clippy::result_large_err, reason = "the built state is returned once in a trial")]
     pub(super) fn make_state(
         &mut self,
-        standing: ReadyArm,
+        ready_arm: ReadyArm,
     ) -> Result<(ReadyArm, Option<Prepared>), (Option<ReadyArm>, RunFailure)> {
         let job = self.job;
         let Some(StateTask { step: StateStep::Prepare { state, seed, data, room }, .. }) = &job.state else {
-            return Ok((standing, None));
+            return Ok((ready_arm, None));
         };
-        let Target::Directory(mounted) = standing.target().clone() else { return Ok((standing, None)) };
+        let Target::Directory(mounted) = ready_arm.target().clone() else { return Ok((ready_arm, None)) };
         self.enter(Stage::Prepare, deadline(*room));
         let mut teller = Teller::new(Stage::Prepare, *room);
         let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };
@@ -156,23 +153,24 @@ impl<'a> Run<'a> {
         };
         let made = match made {
             Ok(made) => made,
-            Err(failure) => return Err((Some(standing), failure)),
+            Err(failure) => return Err((Some(ready_arm), failure)),
         };
-        let standing = self.mount_anew(standing, &mounted).map_err(|failure| (None, failure))?;
+        let ready_arm = self.mount_anew(ready_arm, &mounted).map_err(|failure| (None, failure))?;
         self.enter(Stage::Prepare, deadline(*room));
         match finish_state(&mounted, &recipe) {
-            Ok(finished) => Ok((standing, Some(Prepared { made, finished }))),
-            Err(error) => Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+            Ok(finished) => Ok((ready_arm, Some(Prepared { made, finished }))),
+            Err(error) => Err((Some(ready_arm), engine_failure(Stage::Prepare, &error))),
         }
     }
 
-    /// Loads what the job's task works on: lays out the records of its first phase, or has a program prepare and its server load.
+    /// Loads the data of the job's task: lays out the records of its first phase, or has a program prepare and its
+    /// server load.
     fn load_data(&mut self, folder: &Path) -> Result<(), RunFailure> {
         let Some(task) = self.job.task.as_ref() else {
             return Err(RunFailure {
                 kind: FailureKind::LoadRefused,
                 stage: Stage::Prepare,
-                what: "the job loads data, and says not which".into(),
+                what: "the job loads data without naming them".into(),
                 hint: None,
             });
         };
@@ -188,21 +186,21 @@ impl<'a> Run<'a> {
         let loads: Vec<Load> = first.map(|group| group.load.clone()).collect();
         let mut site = Site::new(fstrial_engine::Target::Directory(folder)).with_engines(self.engines);
         let laid_out = site.prepare(&loads).map_err(|e| engine_failure(Stage::Prepare, &e))?;
-        // What an engine does when it closes is a part of loading.
+        // An engine's closing work is a part of loading.
         drop(laid_out);
         loads.iter().try_for_each(|load| site.check(load)).map_err(|e| engine_failure(Stage::Prepare, &e))
     }
 
-    fn mount_anew(&mut self, standing: ReadyArm, at: &Path) -> Result<ReadyArm, RunFailure> {
+    fn mount_anew(&mut self, ready_arm: ReadyArm, at: &Path) -> Result<ReadyArm, RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
-        let attached = standing.unmount().map_err(|e| self.failed(&e))?;
+        let attached = ready_arm.unmount().map_err(|e| self.failed(&e))?;
         let attached = attached.expect("a state is only made on a device");
         self.enter(Stage::Mount, Nanos::secs(300));
         let mounted = attached.mount(self.arm, &self.mkfs_output, at);
         mounted.map_err(|(attached, error)| self.give_up(attached, &error))
     }
 
-    /// Saves the unmounted filesystem with its figures, and says so.
+    /// Saves the unmounted filesystem with its figures, and reports it.
     pub(super) fn save_state(
         &mut self,
         attached: &AttachedDevices,
@@ -227,7 +225,7 @@ impl<'a> Run<'a> {
         };
         let Prepared { made, finished } = prepared;
         let figures = StateFigures {
-            asked: state.to_string(),
+            requested: state.to_string(),
             files: finished.files,
             utilisation: finished.utilisation,
             available: finished.available,

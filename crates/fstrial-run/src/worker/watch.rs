@@ -1,8 +1,8 @@
-//! What the kernel complains of while a run lasts fails the run: a figure from a filesystem that reports errors, or from
-//! a kernel that warns of itself, cannot be used.
+//! Kernel complaints during a run fail the run: a figure from a filesystem that reports errors, or from a kernel that
+//! warns about itself, cannot be used.
 //!
-//! The watch looks at the end of every stage, so that a complaint is told with the stage in which it came. It never looks
-//! while something is measured.
+//! The log is read at the end of every stage, so that a complaint is reported with its stage. It is never read during a
+//! measurement.
 
 use fstrial_model::{
     job::{FailureKind, RunFailure},
@@ -23,7 +23,7 @@ pub(super) struct Watch {
     note: Option<String>,
     /// This run's own devices, as the kernel calls them.
     devices: Vec<String>,
-    /// Whether complaints of these devices are provoked by what is being done.
+    /// True if complaints about these devices are expected.
     is_provoked: bool,
     found: Complaints,
 }
@@ -32,7 +32,7 @@ pub(super) struct Watch {
 struct Complaints {
     first: Vec<(Stage, String)>,
     further: usize,
-    /// Whether any is about the run's own devices, or from a filesystem's code.
+    /// True if any is about the run's own devices, or from a filesystem's code.
     is_the_arms: bool,
 }
 
@@ -40,29 +40,29 @@ impl Watch {
     pub(super) fn begin() -> Self {
         let (log, note) = match KernelLog::open() {
             Ok(log) => (Some(log), None),
-            Err(error) => (None, Some(format!("nobody watched for complaints of the kernel: {error}"))),
+            Err(error) => (None, Some(format!("the kernel log was not watched: {error}"))),
         };
         Self { log, note, devices: Vec::new(), is_provoked: false, found: Complaints::default() }
     }
 
-    /// What a reader should know of the watch itself.
+    /// A note on the watch itself for the reader.
     pub(super) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// These are this run's own devices from here on. What was said about them before was somebody else's.
+    /// Sets this run's own devices. Earlier complaints about them were of other users.
     pub(super) fn own(&mut self, stage: Stage, devices: Vec<String>) {
         self.look(stage);
         self.devices = devices;
     }
 
-    /// What the kernel says of the own devices is provoked from here on, or not any more.
+    /// Sets whether the kernel's complaints about the own devices are expected.
     pub(super) fn provoke(&mut self, stage: Stage, is_provoked: bool) {
         self.look(stage);
         self.is_provoked = is_provoked;
     }
 
-    /// Takes note of what was said since the last look.
+    /// Reads the messages since the last look.
     pub(super) fn look(&mut self, stage: Stage) {
         for complaint in self.log.as_mut().map(KernelLog::complaints).unwrap_or_default() {
             if self.counts(&complaint) {
@@ -77,13 +77,13 @@ impl Watch {
         complaint.concerns(&self.devices) && !(self.is_provoked && complaint.names_one_of(&self.devices))
     }
 
-    /// How the run ended, with what was found.
+    /// The outcome of the run, with the complaints.
     pub(super) fn judge<T>(&self, ended: Result<T, RunFailure>) -> Result<T, RunFailure> {
         self.found.judge(ended)
     }
 }
 
-/// Whether a complaint that names no device comes from the code of filesystems: `WARNING: CPU: 0 PID: 1 at fs/xfs/…`.
+/// True if a complaint without a device comes from the code of filesystems: `WARNING: CPU: 0 PID: 1 at fs/xfs/…`.
 fn is_of_filesystems(message: &str) -> bool {
     message.contains(" at fs/")
 }
@@ -102,14 +102,16 @@ impl Complaints {
         let Some((stage, _)) = self.first.first() else { return ended };
         match ended {
             Ok(_) => Err(RunFailure {
-                // A task of somebody else that hangs is not the arm's fault: then the run is made again.
+                // A hung task of another process is not the arm's fault: then the run is repeated.
                 kind: if self.is_the_arms { FailureKind::ArmFailed } else { FailureKind::Lost },
                 stage: *stage,
                 what: format!("the kernel complained during the run:{}", self.lines()),
                 hint: Some("see all of it in the kernel log (dmesg)".into()),
             }),
             // An answer stays as it is, the same in every round.
-            Err(failure) if failure.kind == FailureKind::Cannot || failure.what.len() > ROOM => Err(failure),
+            Err(failure) if failure.kind == FailureKind::Unsupported || failure.what.len() > ROOM => {
+                Err(failure)
+            }
             Err(mut failure) => {
                 failure.what += &format!("\nthe kernel complained during the run:{}", self.lines());
                 Err(failure)
@@ -181,7 +183,7 @@ mod tests {
         let lost = judged(FailureKind::Lost, "hung");
         assert_eq!((lost.kind, lost.stage), (FailureKind::Lost, Stage::Mount));
         assert_eq!(lost.what, "hung\nthe kernel complained during the run:\n  (load) line");
-        assert_eq!(judged(FailureKind::Cannot, "no snapshots").what, "no snapshots");
+        assert_eq!(judged(FailureKind::Unsupported, "no snapshots").what, "no snapshots");
         let long = "x".repeat(ROOM + 1);
         assert_eq!(judged(FailureKind::Lost, &long).what, long);
     }

@@ -1,13 +1,13 @@
-//! What of the host a program shut in as root does not see: places where services wait for anybody to talk to them.
+//! Hides host folders and sockets on which services listen from a program confined as root.
 //!
-//! A read-only mount stops neither connecting to a socket nor writing to a fifo, and a network namespace has no part in
-//! sockets that have a path. So the folders that exist for such things ([`FOLDERS`]) are covered with empty ones in memory,
-//! where the program can have sockets and files of its own; and what else processes listen at, by `/proc/net/unix`, is
-//! covered one by one. Both are covered under every path that a mount gives them. Left are sockets elsewhere that are made later
-//! or by another network namespace, that have a second name or whose folder was renamed, and fifos elsewhere.
+//! A read-only mount stops neither connecting to a socket nor writing to a fifo, and a network namespace does not cover
+//! sockets with a path. So the folders for such files ([`FOLDERS`]) are covered with empty ones in memory, where the
+//! program can have sockets and files; other listening sockets, from `/proc/net/unix`, are covered one by one. Both are
+//! covered under every path that a mount gives them. Remaining gaps: sockets elsewhere that are made later or by
+//! another network namespace, that have a second name or whose folder was renamed, and fifos elsewhere.
 //!
-//! The user's own files may lie in these folders, so what the command names there is bound back, read-only: regular
-//! files, with the owners and modes of the folders above them, and all of the folder in which the program itself lies.
+//! The user's files may be in these folders, so files named by the command are bound back, read-only: regular files,
+//! with the owners and modes of the folders above them, and all of the program's own folder.
 
 use super::cannot_confine;
 use crate::{error::StackError, mounts};
@@ -28,18 +28,18 @@ use std::{
 
 /// Folders that are empty to a program, in memory and its own.
 const FOLDERS: [&str; 6] = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"];
-/// Those where no folder of a program is bound back, since services keep their sockets in such folders.
+/// Folders without a bound-back program folder, since services keep their sockets there.
 const SERVICES: &str = "/run";
-/// Where the kernel lists sockets that have an address in the filesystem.
+/// The kernel's list of sockets with an address in the filesystem.
 const SOCKETS: &str = "/proc/net/unix";
-/// What takes the place of a socket.
+/// Replacement of a socket.
 const NOTHING: &str = "/dev/null";
 
-/// The folders to hide, and what of them is bound back.
+/// The folders to hide, and the files in them to bind back.
 #[derive(Debug)]
 pub(super) struct HiddenFolders {
     folders: Vec<PathBuf>,
-    /// Where other mounts show them: these are covered and stay empty.
+    /// Other mounts of them: these are covered and stay empty.
     shown_elsewhere: Vec<PathBuf>,
     kept: Vec<Kept>,
     sockets: Vec<PathBuf>,
@@ -56,7 +56,7 @@ struct Kept {
 }
 
 impl HiddenFolders {
-    /// Looks at what there is, in the mount namespace that is to be covered and before anything is.
+    /// Collects them, in the mount namespace to be covered and before anything is.
     ///
     /// # Errors
     /// A folder cannot be opened, or sockets cannot be listed.
@@ -68,13 +68,13 @@ impl HiddenFolders {
         let mut folders: Vec<PathBuf> =
             FOLDERS.iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect();
         folders.retain(|folder| folder.is_dir());
-        // Outer ones first: one may lie in another (`/dev/shm` in `/run`).
+        // Outer ones first: one may be in another (`/dev/shm` in `/run`).
         folders.sort();
         folders.dedup();
         let mounted = mounts::all()?;
         let mut shown_elsewhere: Vec<PathBuf> =
             folders.iter().flat_map(|folder| mounts::also_at(folder, &mounted)).collect();
-        // The place of the arm is covered already, and a program must be found.
+        // The place of the arm is covered already, and a program must be reachable.
         let is_needed = |shown: &Path| {
             shown.starts_with(cover)
                 || cover.starts_with(shown)
@@ -100,14 +100,14 @@ impl HiddenFolders {
         Ok(hidden)
     }
 
-    /// Whether a path is seen although the folders are covered.
+    /// True if a path stays visible although the folders are covered.
     fn shows(&self, path: &Path) -> bool {
         let is_kept = |kept: &Kept| kept.is_folder && path.starts_with(&kept.at);
         let mut covered = self.folders.iter().chain(&self.shown_elsewhere);
         !covered.any(|folder| path.starts_with(folder)) || self.kept.iter().any(is_kept)
     }
 
-    /// Covers everything, and binds back what is kept. Returns the folders, which are yet to be made writable.
+    /// Covers everything, and binds back the kept files. Returns the folders, which are yet to be made writable.
     ///
     /// # Errors
     /// Something cannot be mounted.
@@ -127,7 +127,7 @@ impl HiddenFolders {
         for folder in &self.shown_elsewhere {
             let size = Some(c"size=4k,nr_inodes=1,mode=755");
             match rustix::mount::mount("fstrial", folder, "tmpfs", flags, size) {
-                // It is covered by what is above it.
+                // It is covered by an upper mount.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(StackError::io("cover", folder, error)),
             }
@@ -183,7 +183,7 @@ impl Kept {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(failed(error)),
             }
-            // What others could not reach there they cannot reach here.
+            // A file unreachable for others there is unreachable here.
             let (user, group) = (Uid::from_raw(status.st_uid), Gid::from_raw(status.st_gid));
             rustix::fs::chownat(CWD, folder, Some(user), Some(group), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(failed)?;
@@ -199,13 +199,14 @@ impl Kept {
     }
 }
 
-/// The path under which a program can be started: from hidden folders where it really lies, since no link there is seen.
+/// The path under which a program can be started: its real path if it is in a hidden folder, since no link there is
+/// visible.
 pub(super) fn reachable(program: &Path) -> PathBuf {
     let real = place(program).and_then(|_| fs::canonicalize(program).ok());
     real.unwrap_or_else(|| program.to_owned())
 }
 
-/// The first of the folders in which something lies that a command line names.
+/// The first hidden folder that contains a file named on a command line.
 pub fn hidden_folder(line: &str) -> Option<&'static str> {
     let mut words = line.split(|c: char| c.is_whitespace() || "'\"`=:,;&|<>(){}[]".contains(c));
     let of = |word: &str| {
@@ -214,7 +215,7 @@ pub fn hidden_folder(line: &str) -> Option<&'static str> {
     words.find_map(of)
 }
 
-/// The folder to hide in which a path lies, without links, and the way from there.
+/// The hidden folder that contains a path, without links, and the path relative to it.
 fn place(path: &Path) -> Option<(PathBuf, &Path)> {
     FOLDERS.iter().find_map(|folder| {
         let inside = path.strip_prefix(folder).ok()?;
@@ -245,15 +246,15 @@ fn sockets(listed: &[u8]) -> Vec<PathBuf> {
         let at = line.windows(2).position(|pair| pair == b" /")?;
         Some(PathBuf::from(OsStr::from_bytes(&line[at + 1..])))
     };
-    let mut found: Vec<PathBuf> = listed.split(|byte| *byte == b'\n').filter_map(path).collect();
-    found.sort();
-    found.dedup();
-    found.retain(|path| is_socket(path));
-    found
+    let mut result: Vec<PathBuf> = listed.split(|byte| *byte == b'\n').filter_map(path).collect();
+    result.sort();
+    result.dedup();
+    result.retain(|path| is_socket(path));
+    result
 }
 
 fn is_socket(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+    fs::symlink_metadata(path).is_ok_and(|result| result.file_type().is_socket())
 }
 
 #[cfg(test)]

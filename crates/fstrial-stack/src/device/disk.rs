@@ -1,9 +1,9 @@
 //! `disk`: a whole real device, which every run erases. Most of this file is reasons to refuse.
 //!
-//! A device is accepted only if the user named it in full on the command line, it is a whole device, nobody uses it
-//! in any way we can find out, and nothing on it is recognised that was not also named. Before every run it is checked
-//! again that nobody uses it and that it is still the same device, by the disk sequence number, which changes when another disk takes the name. We cannot hold
-//! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
+//! A device is accepted only if the user named it in full on the command line, it is a whole device, no detectable
+//! holder uses it, and no signature on it is recognised that was not also named. Before every run its holders are
+//! checked again, and its identity by the disk sequence number, which changes when another disk takes the name. We
+//! cannot hold it exclusively ourselves, because mkfs and mount each claim it exclusively; see docs/safety.md.
 
 use super::{Device, DeviceRequest, Permission, Progress};
 use crate::{
@@ -38,7 +38,7 @@ pub struct Identity {
 pub struct Disk {
     identity: Identity,
     size: Bytes,
-    /// What it is, in one line, if it is not simply a disk.
+    /// One-line description, if it is not simply a disk.
     description: Option<String>,
     /// Keeps an auto-clearing device from going away between runs.
     _held: File,
@@ -88,7 +88,7 @@ impl Identity {
         host::size_of_device(&self.path)
     }
 
-    /// Whether the kernel takes it for a rotating disk.
+    /// True if the kernel marks it as a rotating disk.
     pub fn is_rotational(&self) -> bool {
         sysfs::read_number(self.sysfs().join("queue/rotational")).unwrap_or(0) == 1
     }
@@ -108,7 +108,7 @@ impl Identity {
         ))
     }
 
-    /// Checks again, in a worker, that it is still the device and that nobody but the coordinator has it open.
+    /// Checks again, in a worker, that it is still the device and that only the coordinator has it open.
     ///
     /// # Errors
     /// Any reason to refuse.
@@ -121,7 +121,7 @@ impl Identity {
 }
 
 impl Disk {
-    /// Accepts a device for erasing, or says why not.
+    /// Accepts a device for erasing, or returns the reason against it.
     ///
     /// # Errors
     /// Any reason to refuse.
@@ -130,7 +130,7 @@ impl Disk {
             None => {
                 return Err(refused(
                     named,
-                    "every run erases the whole device, and nobody said that this is wanted",
+                    "every run erases the whole device; confirm with --erase",
                     format!("if it is, add --erase {}", named.display()),
                 ));
             }
@@ -180,14 +180,14 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     Ok((file, size))
 }
 
-/// How long a process may have a device open that can only read it, and how often that is asked.
+/// Time for which a process may hold the device open for reading only, and the interval of the checks.
 const GLANCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Refuses a device that anybody uses, or of which that cannot be determined.
+/// Refuses a device with a holder, or one whose holders cannot be determined.
 ///
-/// Programs that look for filesystems (udev, blkid, `btrfs device scan`, `mkfs.btrfs` on another device) open it for a moment.
-/// While nobody can do more than read it, that is asked again for [`GLANCE`].
+/// Programs that look for filesystems (udev, blkid, `btrfs device scan`, `mkfs.btrfs` on another device) open it for a
+/// moment. While all openers are read-only, the check is repeated for [`GLANCE`].
 fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
     let device = &identity.path;
     let until = Instant::now() + GLANCE;
@@ -250,7 +250,7 @@ fn first_field(line: &str) -> Option<String> {
     Some(mounts::unescape(&field.replace('"', "")))
 }
 
-/// Whether a tag of a device has the value that fstab names. A partition of a DOS table is `PTUUID-NN`.
+/// True if a tag of a device has the value in fstab. A partition of a DOS table is `PTUUID-NN`.
 fn is_same(tag: &str, own: &str, named: &str) -> bool {
     match tag {
         "LABEL" | "PARTLABEL" => own == named,
@@ -259,13 +259,13 @@ fn is_same(tag: &str, own: &str, named: &str) -> bool {
     }
 }
 
-/// UUIDs and labels of everything on a device, and the id of its partition table as what PARTUUIDs begin with.
+/// UUIDs and labels of everything on a device, and the id of its partition table as the prefix of PARTUUIDs.
 fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
     let mut tags = Vec::new();
     // A device with signatures that cannot be read is refused on their account.
-    for found in signatures::of(device).unwrap_or_default() {
-        tags.extend(found.uuid.map(|uuid| ("UUID", uuid)));
-        tags.extend(found.label.map(|label| ("LABEL", label)));
+    for result in signatures::of(device).unwrap_or_default() {
+        tags.extend(result.uuid.map(|uuid| ("UUID", uuid)));
+        tags.extend(result.label.map(|label| ("LABEL", label)));
     }
     let path = device.display().to_string();
     let probed = Program::new("blkid").args(["-p", "-o", "export"]).args([path]).finish();
@@ -278,14 +278,14 @@ fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
 /// Refuses a device that carries anything recognisable which the user did not name as well.
 fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), StackError> {
     let device = &identity.path;
-    for found in signatures::of(device)? {
-        let kind = &found.kind;
+    for result in signatures::of(device)? {
+        let kind = &result.kind;
         if holders::is_of_a_group(kind) {
             let group = Holder::Group { kind: kind.clone() };
             return Err(refused(device, group.to_string(), group.remedy()));
         }
         if !permission.erase_signatures.contains(kind) {
-            let label = found.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
+            let label = result.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
             return Err(refused(
                 device,
                 format!("it carries a signature: {kind}{label}"),
@@ -303,9 +303,9 @@ fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), 
 ///
 /// # Panics
 /// If the device section was not checked.
-pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
-    let path = asked.spec.path.as_ref().expect("validated: a disk has a path");
-    Ok(Box::new(Disk::accept(path, asked.least, asked.permission)?))
+pub fn provide(requested: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    let path = requested.spec.path.as_ref().expect("validated: a disk has a path");
+    Ok(Box::new(Disk::accept(path, requested.least, requested.permission)?))
 }
 
 impl Device for Disk {
@@ -325,9 +325,8 @@ impl Device for Disk {
 
     fn notes(&self) -> Vec<String> {
         let believed = Host::real().believed();
-        let note = |process| {
-            format!("nobody may look into {process}: that it does not use the disk is believed, not known")
-        };
+        let note =
+            |process| format!("no permission to inspect {process}: that it does not use the disk is assumed");
         believed.map(note).into_iter().collect()
     }
 
@@ -348,7 +347,7 @@ impl Device for Disk {
 mod tests {
     use super::*;
 
-    /// A file in the place of a device: what is asked of it here is only what is written on it.
+    /// A file in the place of a device: only its signatures are examined here.
     fn identity_of(path: &Path) -> Identity {
         Identity {
             path: path.to_owned(),

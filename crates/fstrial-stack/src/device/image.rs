@@ -1,8 +1,8 @@
-//! `image`: a loop device with direct I/O on a file of our own.
+//! `image`: a loop device with direct I/O on a file made by fstrial.
 //!
-//! The file has no name (`O_TMPFILE`): when the last process that holds it is gone, so is its space, whatever killed
-//! the process. It is allocated and written in full before the first run, so that no run measures how the host's
-//! filesystem allocates or converts extents; and with data that cannot be compressed or found to be zero.
+//! The file has no name (`O_TMPFILE`): its space is freed with the last process that holds it, however that died. It is
+//! allocated and written in full before the first run, so that no run measures how the host's filesystem allocates or
+//! converts extents; and with data that cannot be compressed or detected as zero.
 
 use super::{Device, DeviceRequest, Progress, require_room, several::Several};
 use crate::{
@@ -28,15 +28,15 @@ const SYNC_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// As [`Image::make`].
-pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
-    let folder = asked.spec.folder().unwrap_or(Path::new("."));
+pub fn provide(requested: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    let folder = requested.spec.folder().unwrap_or(Path::new("."));
     let make = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
-        Ok(Box::new(Image::make(folder, asked.size, tell)?))
+        Ok(Box::new(Image::make(folder, requested.size, tell)?))
     };
-    match asked.spec.members {
+    match requested.spec.members {
         Some(count) => {
-            require_room(Some(folder), Bytes(asked.size.0 * u64::from(count)), "members")?;
-            Several::make(asked, count, progress, make)
+            require_room(Some(folder), Bytes(requested.size.0 * u64::from(count)), "members")?;
+            Several::make(requested, count, progress, make)
         }
         None => make(progress),
     }
@@ -86,7 +86,7 @@ impl Image {
     /// Not enough memory.
     pub fn in_memory(size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
         let path = Path::new("memfd:fstrial");
-        // Loop devices are found by the name of their file, so no two files may have the same.
+        // Loop devices are identified by the name of their file, so names are unique.
         let name = format!("fstrial-{}", host::unique_name());
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|e| StackError::io("make a file in memory", path, e))?;
@@ -125,7 +125,7 @@ impl Image {
                 .write_all_at(&chunk.all()[..length], at)
                 .map_err(|e| StackError::io("fill the image in", place, e))?;
             at += length as u64;
-            // All of it at the end would take minutes, in which nobody is heard.
+            // Syncing all of it at the end would take minutes without a response to signals.
             if at % SYNC_BYTES == 0 {
                 self.file.sync_data().map_err(|e| StackError::io("sync the image in", place, e))?;
             }
@@ -137,17 +137,17 @@ impl Image {
         self.file.sync_all().map_err(|e| StackError::io("sync the image in", place, e))
     }
 
-    /// Writes past the page cache, where the filesystem can: an image as large as memory would push out of it what others
-    /// have there, and takes more of the processor's time. Some accept the flag and use the cache all the same.
-    fn write_directly(&self, asked: bool) {
+    /// Writes past the page cache, if the filesystem can: an image as large as memory would evict other processes'
+    /// pages, and costs more CPU time. Some accept the flag and use the cache regardless.
+    fn write_directly(&self, requested: bool) {
         if !self.in_memory && self.size.0.is_multiple_of(PAGE as u64) {
-            let flags = if asked { OFlags::DIRECT } else { OFlags::empty() };
+            let flags = if requested { OFlags::DIRECT } else { OFlags::empty() };
             let _ = rustix::fs::fcntl_setfl(&self.file, flags);
         }
     }
 }
 
-/// A file without a name, or one whose name is taken away at once where the filesystem has no such files.
+/// A file without a name, or one whose name is removed immediately if the filesystem has no `O_TMPFILE`.
 pub(crate) fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
@@ -162,8 +162,8 @@ pub(crate) fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
     Ok(fd)
 }
 
-/// Switches copy-on-write off for a file, where the host's filesystem would copy unless it is told so: every overwrite
-/// of an image would be one of the host's. Files that share blocks must be alike in it. False if it is refused.
+/// Switches copy-on-write off for a file if the host's filesystem would otherwise copy: every overwrite of an image
+/// would be one of the host's. Files that share blocks must agree in it. False if it is refused.
 pub(crate) fn overwrite_in_place(file: &OwnedFd, filesystem: &str) -> bool {
     if !Filesystem::named(filesystem).is_some_and(|row| row.is_told_to_overwrite) {
         return true;

@@ -23,28 +23,28 @@ use std::{
 
 /// A device that a trial owns while it runs.
 pub trait Device {
-    /// What it is, in one line for people.
+    /// One-line description.
     fn describe(&self) -> String;
-    /// What a worker needs to build this arm on it.
+    /// A worker's data for building this arm on it.
     fn binding(&self, arm: &Arm) -> DeviceBinding;
     /// The data files should hold on it.
     fn data(&self) -> Data {
         Data::Random
     }
-    /// What a reader of the results should know about it.
+    /// Notes on the device for the reader of results.
     fn notes(&self) -> Vec<String>;
-    /// What somebody should know before anything is measured on it; among the notes, too.
+    /// Cautions before any measurement on it; also among the notes.
     fn cautions(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Makes it what it was at first, if it has a state of its own, and what the job's arm asks of it; before every run.
+    /// Restores its initial state, if it has a state, and applies the requests of the job's arm; before every run.
     ///
     /// # Errors
     /// It is gone.
     fn before_run(&self, _job: &Job) -> Result<(), StackError> {
         Ok(())
     }
-    /// Told when a run enters a stage.
+    /// Called when a run enters a stage.
     ///
     /// # Errors
     /// It is gone.
@@ -60,11 +60,11 @@ pub trait Device {
     fn after_run(&self) -> Result<(), StackError> {
         Ok(())
     }
-    /// What a reader of the results should know about how it did, at the end of the trial.
+    /// Warnings on its behaviour for the reader of results, at the end of the trial.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Whether the last worker has let go of it entirely; asked again until it has.
+    /// True once the last worker has released it entirely; polled until then.
     ///
     /// # Errors
     /// It cannot be determined, or the device is no longer the one it was.
@@ -76,7 +76,7 @@ pub trait Device {
     fn close(self: Box<Self>) -> Result<(), StackError>;
 }
 
-/// What only the command line can say: which disk may be erased.
+/// Permissions that only the command line grants: the disks that may be erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permission {
     /// The whole device that may be erased, as the user named it.
@@ -85,18 +85,18 @@ pub struct Permission {
     pub erase_signatures: Vec<String>,
 }
 
-/// What the coordinator asks of the implementation of a kind: `image::provide`, `disk::provide` and their like.
+/// The coordinator's request to the implementation of a kind: `image::provide`, `disk::provide` and the like.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceRequest<'a> {
     /// The device section of the trial, which was checked.
     pub spec: &'a DeviceSpec,
     /// The size of one that is made.
     pub size: Bytes,
-    /// What any must have.
+    /// Minimum size.
     pub least: Bytes,
-    /// What may be erased.
+    /// Erasable disks.
     pub permission: &'a Permission,
-    /// Where what outlives us is written down.
+    /// Ledger for changes that outlive us.
     pub ledger: &'a Ledger,
 }
 
@@ -117,7 +117,7 @@ pub fn require_room(folder: Option<&Path>, size: Bytes, what: &str) -> Result<()
         };
     };
     let free = host::space_available(folder)?;
-    // A tenth is left: filling somebody's disk to the brim for a benchmark is not a service.
+    // A tenth is left free: a benchmark must not fill a user's disk to the brim.
     if free.0 / 10 * 9 >= size.0 {
         return Ok(());
     }
@@ -142,5 +142,5 @@ pub fn provide_log(spec: &LogDevice, progress: Progress<'_>) -> Result<Box<dyn D
     }
 }
 
-/// Told how far a lengthy preparation is: done, of total, in bytes. Says whether to go on.
+/// Reports the progress of a lengthy preparation: bytes done, of the total. Returns whether to continue.
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;

@@ -1,6 +1,6 @@
 //! `ramdisk`: the best block device in memory that this kernel has.
 //!
-//! brd if it has one that nobody uses; else a zram device of our own; else a loop device on a file in memory.
+//! An unused brd, if there is one; else a new zram device; else a loop device on a file in memory.
 
 use super::{
     Device, DeviceRequest, Permission, Progress, disk, image::Image, require_room, several::Several, zram,
@@ -13,26 +13,26 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 ///
 /// # Errors
 /// Not enough memory, or no permission.
-pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(requested: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     let own = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
         match zram::is_available() {
-            true => Ok(Box::new(zram::Zram::add(asked.size, asked.ledger)?)),
-            false => Ok(Box::new(Image::in_memory(asked.size, tell)?)),
+            true => Ok(Box::new(zram::Zram::add(requested.size, requested.ledger)?)),
+            false => Ok(Box::new(Image::in_memory(requested.size, tell)?)),
         }
     };
-    if let Some(count) = asked.spec.members {
-        require_room(None, Bytes(asked.size.0 * u64::from(count)), "members in memory")?;
-        return Several::make(asked, count, progress, own);
+    if let Some(count) = requested.spec.members {
+        require_room(None, Bytes(requested.size.0 * u64::from(count)), "members in memory")?;
+        return Several::make(requested, count, progress, own);
     }
-    require_room(None, asked.size, "a ramdisk")?;
-    match unused_brd(asked.size) {
+    require_room(None, requested.size, "a ramdisk")?;
+    match unused_brd(requested.size) {
         Some(brd) => Ok(Box::new(brd)),
         None => own(progress),
     }
 }
 
-/// Makes one for a log: a loop device on a file in memory, whose sectors are as small as any. zram has sectors of 4 KiB,
-/// which mkfs of a filesystem on smaller ones refuses for its log.
+/// Makes one for a log: a loop device on a file in memory, with the smallest sectors. zram has sectors of 4 KiB, which
+/// mkfs of a filesystem on smaller ones refuses for its log.
 ///
 /// # Errors
 /// Not enough memory, or no permission.
@@ -41,8 +41,8 @@ pub fn for_log(size: Bytes, progress: Progress<'_>) -> Result<Box<dyn Device>, S
     Ok(Box::new(Image::in_memory(size, progress)?))
 }
 
-/// A brd device that is large enough, that nobody uses, and that holds nothing: it passes every check of `disk`, and
-/// its first and last mebibyte are zero.
+/// A brd device that is large enough, unused and empty: it passes every check of `disk`, and its first and last
+/// mebibyte are zero.
 fn unused_brd(size: Bytes) -> Option<disk::Disk> {
     (0..16).map(|number| PathBuf::from(format!("/dev/ram{number}"))).filter(|path| path.exists()).find_map(
         |path| {

@@ -17,17 +17,17 @@ pub struct Several {
 }
 
 impl Several {
-    /// Makes this many by `make`, each of the size that is asked for.
+    /// Makes this many by `make`, each of the requested size.
     ///
     /// # Errors
     /// One of them cannot be made, or no array can be made here.
     pub fn make(
-        asked: &DeviceRequest<'_>,
+        requested: &DeviceRequest<'_>,
         count: u16,
         progress: Progress<'_>,
         make: impl Fn(Progress<'_>) -> Result<Box<dyn Device>, StackError>,
     ) -> Result<Box<dyn Device>, StackError> {
-        let (raid, size, count) = (asked.spec.raid, asked.size.0, u64::from(count));
+        let (raid, size, count) = (requested.spec.raid, requested.size.0, u64::from(count));
         if raid.is_some() {
             array::require()?;
         }
@@ -38,7 +38,7 @@ impl Several {
             match make(tell) {
                 Ok(member) => members.push(member),
                 Err(error) => {
-                    // What cannot be given up stays in the ledger; the first error is told.
+                    // Unreleased ones stay in the ledger; the first error is returned.
                     members.into_iter().for_each(|member| drop(member.close()));
                     return Err(error);
                 }
@@ -72,14 +72,14 @@ impl Device for Several {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.members.first().map(|member| member.notes()).unwrap_or_default();
         notes.push(
-            "all members are on one machine's disk or memory: what spreading requests costs shows, what several \
-             spindles gain does not"
+            "all members are on one machine's disk or memory: the cost of spreading requests shows, \
+                 the gain of several spindles does not"
                 .into(),
         );
         if self.raid.is_some_and(|raid| raid.level != RaidLevel::Raid0) {
             notes.push(
-                "the array is made again for every run and taken for clean (--assume-clean), without a bitmap: no resync \
-                 runs alongside the load"
+                "the array is recreated for every run and assumed clean (--assume-clean), without a \
+                     bitmap: no resync runs alongside the load"
                     .into(),
             );
         }
@@ -96,7 +96,7 @@ impl Device for Several {
     }
 
     fn close(self: Box<Self>) -> Result<(), StackError> {
-        // Every one of them; of several errors the first one is told.
+        // Every one of them; of several errors the first is returned.
         let closed: Vec<_> = self.members.into_iter().map(Device::close).collect();
         closed.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! A zram device of our own: added by `hot_add`, never one that exists, removed at the end.
+//! A new zram device: added by `hot_add`, never an existing one, removed at the end.
 //!
 //! zram stores a page that is one repeated word as that word, without compressing it: with such data it is a fast
 //! ramdisk, with any other it measures the compressor.
@@ -22,7 +22,7 @@ use std::{
 const PASSING: Duration = Duration::from_secs(5);
 const CONTROL: &str = "/sys/class/zram-control";
 
-/// Whether zram devices can be added here.
+/// True if zram devices can be added here.
 pub fn is_available() -> bool {
     Path::new(CONTROL).join("hot_add").exists()
 }
@@ -91,10 +91,12 @@ impl Device for Zram {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec!["the ramdisk is zram, which is fast only for pages of one repeated word: all files hold such data, in every arm, unless the workload \
-              names other data, which is then compressed and kept in memory; \
-              what filesystems write for themselves is compressed"
-            .into()]
+        vec![
+            "the ramdisk is zram, which is fast only for pages of one repeated word: files hold such data \
+             in every arm, unless the workload sets other data, which are then compressed and kept in \
+             memory; metadata of the filesystem are compressed"
+                .into(),
+        ]
     }
 
     fn is_released(&self) -> Result<bool, StackError> {

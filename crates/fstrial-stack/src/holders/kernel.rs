@@ -1,4 +1,4 @@
-//! Who uses a device within the kernel, as sysfs, configfs and `/proc/swaps` tell it.
+//! Holders of a device within the kernel, from sysfs, configfs and `/proc/swaps`.
 
 use super::{FileIdentity, Holder, Host, Search, list, list_if_any, look, number_in, text, unless_gone};
 use crate::{device_number::DeviceNumber, error::StackError, ioctl, mounts};
@@ -25,14 +25,14 @@ const EXPORTS: [(&str, &str); 5] = [
     ("/sys/kernel/scst_tgt/devices/*/filename", "the SCSI target (SCST, device *)"),
 ];
 
-/// Modules that are configured below a folder of configfs, and only show there what they use.
+/// Modules that are configured below a folder of configfs, and show their devices only there.
 const CONFIGURED: [(&str, &str); 3] =
     [("nvmet", "nvmet"), ("target_core_mod", "target"), ("libcomposite", "usb_gadget")];
 
-/// What a loop device lies on.
+/// The backing of a loop device.
 pub(super) struct Backing {
     pub(super) file: FileIdentity,
-    /// The device, if it lies on one and not on a file.
+    /// The device, if the backing is one and not a file.
     device: Option<DeviceNumber>,
     /// As the kernel shows it.
     pub(super) name: String,
@@ -63,8 +63,8 @@ pub(super) fn swap(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     let listed = text(&search.host.at("/proc/swaps"))?.unwrap_or_default();
     for path in listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()) {
         let path = mounts::unescape(path);
-        // What has another name by now, or is in another namespace, is claimed all the same.
-        if look(&search.host.at(&path)).is_ok_and(|found| search.target.is(&found)) {
+        // Devices that were renamed, or are in another namespace, are claimed regardless.
+        if look(&search.host.at(&path)).is_ok_and(|result| search.target.is(&result)) {
             return Ok(Some(Holder::Swap { path }));
         }
     }
@@ -88,7 +88,7 @@ pub(super) fn upper(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     Ok(None)
 }
 
-/// Says what a holding device is.
+/// Describes a holding device.
 fn upper_called(host: &Host, name: String) -> Result<Holder, StackError> {
     let folder = host.at("/sys/block").join(&name);
     let mapped = text(&folder.join("dm/name"))?;
@@ -117,8 +117,7 @@ pub(super) fn partitions(search: &Search<'_>) -> Result<Option<Holder>, StackErr
     Ok(first.map(|(name, _)| Holder::Partitions { first: name.clone() }))
 }
 
-/// Loop devices on this device or a partition of it, and those on the file that it lies on itself, whatever part of it
-/// they show.
+/// Loop devices on this device or a partition of it, and those on its own backing file, at any offset.
 pub(super) fn loops(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     let block = search.host.at("/sys/block");
     for name in list(&block)? {
@@ -135,16 +134,16 @@ pub(super) fn loops(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     Ok(None)
 }
 
-/// What a loop device lies on; none if the folder is of another device, or of a loop device that lies on nothing.
+/// The backing of a loop device; none if the folder is of another device, or of an unbound loop device.
 pub(super) fn backing_of(host: &Host, folder: &Path) -> Result<Option<Backing>, StackError> {
     let attribute = folder.join("loop/backing_file");
     let Some(name) = text(&attribute)? else { return Ok(None) };
     let offset = text(&folder.join("loop/offset"))?.and_then(|offset| offset.parse().ok()).unwrap_or(0);
     if !host.is_live {
-        let found = look(&host.at(&name)).map_err(|e| StackError::io("look at", host.at(&name), e))?;
-        let is_device = FileType::from_raw_mode(found.stx_mode.into()) == FileType::BlockDevice;
-        let device = is_device.then(|| DeviceNumber::led_to(&found));
-        return Ok(Some(Backing { file: FileIdentity::of(&found), device, name, offset }));
+        let result = look(&host.at(&name)).map_err(|e| StackError::io("look at", host.at(&name), e))?;
+        let is_device = FileType::from_raw_mode(result.stx_mode.into()) == FileType::BlockDevice;
+        let device = is_device.then(|| DeviceNumber::led_to(&result));
+        return Ok(Some(Backing { file: FileIdentity::of(&result), device, name, offset }));
     }
     // The name may be that of another file in our namespace, or of none: the device itself knows its file.
     let (Some(number), Some(own)) = (number_in(folder)?, own_name(folder)?) else { return Ok(None) };
@@ -171,23 +170,23 @@ pub(super) fn backing_of(host: &Host, folder: &Path) -> Result<Option<Backing>, 
     }))
 }
 
-/// The name of the device that a folder is of, also if it was found by number; none if it is gone.
+/// The name of a folder's device, also if it was found by number; none if it is gone.
 pub(super) fn own_name(folder: &Path) -> Result<Option<String>, StackError> {
     let real = unless_gone("find", folder, folder.canonicalize())?;
     Ok(real.and_then(|real| Some(real.file_name()?.to_string_lossy().into_owned())))
 }
 
-/// What the kernel passes on. An export that is switched off counts: anyone who configured it means to switch it on.
+/// Exports of the kernel. A disabled export counts: it was configured to be enabled.
 pub(super) fn exports(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     for (pattern, words) in EXPORTS {
         for (attribute, names) in matching(search.host, pattern)? {
             let Some(read) = text(&attribute)? else { continue };
             let path = read.lines().next().unwrap_or_default().trim();
-            // The backstores of LIO also say what they have opened, by number.
+            // The backstores of LIO also list their open devices, by number.
             let info = text(&attribute.with_file_name("info"))?.unwrap_or_default();
             let opened = opened_by(&info);
-            // Of a path that leads nowhere here nobody can say what it led to when it was opened.
-            let found = if path.starts_with('/') && opened.is_none() {
+            // The former target of a path that leads nowhere here cannot be determined.
+            let result = if path.starts_with('/') && opened.is_none() {
                 Some(
                     look(&search.host.at(path))
                         .map_err(|e| StackError::io("find", search.host.at(path), e))?,
@@ -195,7 +194,7 @@ pub(super) fn exports(search: &Search<'_>) -> Result<Option<Holder>, StackError>
             } else {
                 look(&search.host.at(path)).ok().filter(|_| path.starts_with('/'))
             };
-            let is_named = found.is_some_and(|found| search.target.is(&found));
+            let is_named = result.is_some_and(|result| search.target.is(&result));
             if is_named || opened.is_some_and(|number| search.target.is_block(number)) {
                 let by = names.iter().fold(words.to_owned(), |words, name| words.replacen('*', name, 1));
                 return Ok(Some(Holder::Export { by, attribute }));
@@ -212,7 +211,7 @@ fn opened_by(info: &str) -> Option<DeviceNumber> {
     Some(DeviceNumber { major, minor }).filter(|number| number.major != 0)
 }
 
-/// What is configured where we cannot look.
+/// Configuration in places we cannot read.
 pub(super) fn hidden_exports(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     let config = search.host.at("/sys/kernel/config");
     let hidden = CONFIGURED.iter().find(|(module, folder)| {
@@ -224,16 +223,16 @@ pub(super) fn hidden_exports(search: &Search<'_>) -> Result<Option<Holder>, Stac
     }))
 }
 
-/// The paths that a pattern stands for, each with what its stars stand for.
+/// The paths that match a pattern, each with the matches of its stars.
 fn matching(host: &Host, pattern: &str) -> Result<Vec<(PathBuf, Vec<String>)>, StackError> {
-    let mut found = vec![(host.at("/"), Vec::new())];
+    let mut result = vec![(host.at("/"), Vec::new())];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let Some(prefix) = part.strip_suffix('*') else {
-            found.iter_mut().for_each(|(path, _)| path.push(part));
+            result.iter_mut().for_each(|(path, _)| path.push(part));
             continue;
         };
         let mut next = Vec::new();
-        for (path, names) in found {
+        for (path, names) in result {
             for name in list_if_any(&path)? {
                 if let Some(rest) = name.strip_prefix(prefix) {
                     let names = names.iter().cloned().chain([rest.to_owned()]).collect();
@@ -241,17 +240,17 @@ fn matching(host: &Host, pattern: &str) -> Result<Vec<(PathBuf, Vec<String>)>, S
                 }
             }
         }
-        found = next;
+        result = next;
     }
-    Ok(found)
+    Ok(result)
 }
 
 /// The character devices of the same disk: SCSI's generic one and its queue, NVMe's generic one.
 pub(super) fn generic_devices(folder: &Path) -> Result<Vec<(String, DeviceNumber)>, StackError> {
     let device = folder.join("device");
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     let mut add = |folder: &Path, name: String| {
-        found.extend(number_in(&folder.join(&name))?.map(|number| (name, number)));
+        result.extend(number_in(&folder.join(&name))?.map(|number| (name, number)));
         Ok::<(), StackError>(())
     };
     for folder in ["scsi_generic", "bsg"].map(|kind| device.join(kind)) {
@@ -259,14 +258,14 @@ pub(super) fn generic_devices(folder: &Path) -> Result<Vec<(String, DeviceNumber
             add(&folder, name)?;
         }
     }
-    // `nvme0n1` lies next to `ng0n1`, in the folder of its controller or subsystem.
+    // `nvme0n1` is next to `ng0n1`, in the folder of its controller or subsystem.
     for name in list_if_any(&device)?.into_iter().filter(|name| name.starts_with("ng")) {
         let own = own_name(folder)?.unwrap_or_default();
         if own.strip_prefix("nvme") == name.strip_prefix("ng") {
             add(&device, name)?;
         }
     }
-    Ok(found)
+    Ok(result)
 }
 
 #[cfg(test)]
@@ -275,9 +274,9 @@ mod tests {
 
     #[test]
     fn what_a_backstore_has_opened_is_read_from_what_it_says() {
-        let said = "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 32768\n        \
+        let message = "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 32768\n        \
                     iBlock device: sdb  UDEV PATH: /dev/sdb  readonly: 0\n        Major: 8 Minor: 16  CLAIMED: IBLOCK\n";
-        assert_eq!(opened_by(said), Some(DeviceNumber { major: 8, minor: 16 }));
+        assert_eq!(opened_by(message), Some(DeviceNumber { major: 8, minor: 16 }));
         assert_eq!(opened_by("        Major: 0 Minor: 0\n"), None);
         assert_eq!(
             opened_by("TCM FILEIO ID: 0        File: /dev/sdb  Size: 1  Mode: O_DSYNC Async: 0"),

@@ -1,9 +1,9 @@
-//! Who uses a block device: every way of using one that the kernel knows, in one list ([`WAYS`]).
+//! Device holders: every way of using a block device that the kernel has, in one list ([`WAYS`]).
 //!
-//! A new way of using a device is a finder in that list, a variant of [`Holder`] with its words, and a row in the matrix of
-//! `tests/it/holders.rs`. Nothing is compared by name (paths, descriptors and maps count by the device that they lead to), except where a kernel
-//! shows nothing else of files that are registered with an io_uring.
-//! What cannot be read is an error, so that a device is refused; what goes away while it is looked at uses nothing.
+//! A new way of using a device is a finder in that list, a variant of [`Holder`] with its text, and a row in the matrix
+//! of `tests/it/holders.rs`. No names are compared (paths, descriptors and maps count by the device that they lead to),
+//! except where a kernel shows nothing else of files registered with an io_uring. An unreadable source is an error, so
+//! that the device is refused; a source that disappears during the search holds nothing.
 //!
 //! All is read below a root that the constructor chooses. [`Host::recorded`] is for trees of other machines; it opens no
 //! device, because the nodes of such a tree would lead to devices of this one.
@@ -31,7 +31,7 @@ pub use superblock::is_of_a_group;
 pub enum Holder {
     /// A filesystem on it is mounted.
     Mount {
-        /// Where.
+        /// Mount point.
         at: PathBuf,
         /// One who sees the mount, if it is in another mount namespace than ours.
         seen_by: Option<Process>,
@@ -50,7 +50,7 @@ pub enum Holder {
     Upper {
         /// Name of that device.
         name: String,
-        /// What that is, as far as it is known: `LVM vg0-root`.
+        /// Its description, as far as known: `LVM vg0-root`.
         what: Option<String>,
         /// The command that takes it apart.
         apart: String,
@@ -60,41 +60,41 @@ pub enum Holder {
         /// The first one.
         first: String,
     },
-    /// A loop device lies on it, or on the file that it lies on itself.
+    /// A loop device is backed by it, or by its own backing file.
     Loop {
         /// Name of that device.
         name: String,
         /// The file, as the kernel shows it.
         file: String,
-        /// Where in the file it begins.
+        /// Offset in the file.
         offset: u64,
     },
     /// The kernel passes it on: to other hosts, to a gadget's host, or as the backing of another device.
     Export {
-        /// Who does: `nvmet (subsystem nqn.x, namespace 1)`.
+        /// The exporter: `nvmet (subsystem nqn.x, namespace 1)`.
         by: String,
-        /// The attribute that says so.
+        /// The attribute that names it.
         attribute: PathBuf,
     },
     /// A process can read or write it.
     Process {
         /// Which.
         process: Process,
-        /// How.
+        /// Kind of access.
         how: Access,
     },
-    /// What is written on it says that other devices need it.
+    /// Its signature makes other devices depend on it.
     Group {
         /// `LVM2_member`, `btrfs of 2 devices`.
         kind: String,
     },
-    /// Somebody has claimed it, and nothing else says who.
+    /// An exclusive claim without a known holder.
     Claim,
-    /// Whether somebody uses it cannot be determined.
+    /// The holders cannot be determined.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
 }
@@ -108,7 +108,7 @@ pub struct Process {
     pub name: String,
 }
 
-/// How a process has a device.
+/// A process's access to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// By a descriptor that can only be read: it may be looking at every device of the host, as udev does.
@@ -141,7 +141,7 @@ impl fmt::Display for Holder {
             Self::Upper { name, what: Some(what), .. } => write!(formatter, "it is held by {name} ({what})"),
             Self::Partitions { first } => write!(formatter, "it has partitions ({first} …)"),
             Self::Loop { name, file, offset } => {
-                write!(formatter, "{name} uses the same data: it lies on {file}, from byte {offset} on")
+                write!(formatter, "{name} uses the same data: it is on {file}, from byte {offset}")
             }
             Self::Export { by, .. } => write!(formatter, "it is in use by {by}"),
             Self::Process { process, how: Access::Open | Access::OpenToRead } => {
@@ -154,16 +154,16 @@ impl fmt::Display for Holder {
                 write!(formatter, "{process} has it registered with an io_uring")
             }
             Self::Group { kind } => write!(formatter, "it is part of a group of devices ({kind})"),
-            Self::Claim => {
-                formatter.write_str("somebody holds it exclusively (a mount nobody sees, ZFS, a container)")
-            }
+            Self::Claim => formatter.write_str(
+                "another process has it open exclusively (a mount in another namespace, ZFS, a container)",
+            ),
             Self::Unknown { why, .. } => write!(formatter, "its users cannot be determined: {why}"),
         }
     }
 }
 
 impl Holder {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Self::Mount { at, seen_by: None } => {
@@ -176,7 +176,7 @@ impl Holder {
                 "unmount that filesystem, or take the device out of it (btrfs device remove)".into()
             }
             Self::Swap { path } => format!("swapoff {path}, if it may be erased"),
-            Self::Upper { apart, .. } => format!("take it out of what holds it first: {apart}"),
+            Self::Upper { apart, .. } => format!("detach its holders first: {apart}"),
             Self::Partitions { .. } => "delete them first, if nothing on them is needed: wipefs -a".into(),
             Self::Loop { name, .. } => format!("losetup --detach /dev/{name}, if nothing on it is needed"),
             Self::Export { attribute, .. } => {
@@ -192,16 +192,16 @@ impl Holder {
     }
 }
 
-/// The machine whose devices are looked at.
+/// The machine whose devices are examined.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
-    /// Whether devices may be opened and asked.
+    /// True if devices may be opened and queried.
     is_live: bool,
 }
 
-/// A device that somebody may use, with all that leads to its data.
-struct Target {
+/// A device under examination, with all paths to its data.
+struct ExaminedDevice {
     /// As this host opens it.
     node: PathBuf,
     number: DeviceNumber,
@@ -211,33 +211,32 @@ struct Target {
     generic: Vec<DeviceNumber>,
     /// The last components of the paths of all these.
     names: Vec<String>,
-    /// The file that a loop device lies on.
+    /// The backing file of a loop device.
     file: Option<FileIdentity>,
 }
 
-/// A file, whatever its name: device number of its filesystem, and inode.
+/// A file, independent of its name: device number of its filesystem, and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileIdentity {
     filesystem: DeviceNumber,
     inode: u64,
 }
 
-/// What a finder has to go by.
+/// The input of a finder.
 struct Search<'a> {
     host: &'a Host,
-    target: &'a Target,
+    target: &'a ExaminedDevice,
     /// Processes that may have the device open.
     allowed: &'a [u32],
     tasks: &'a [processes::Task],
 }
 
-/// How often a host that hides something is looked at, and how long between.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
 type Finder = fn(&Search<'_>) -> Result<Option<Holder>, StackError>;
 
-/// Every way of using a device. The first that is found is reported, so those come first that say most.
+/// Every way of using a device. The first match is reported, so the most informative come first.
 const WAYS: [Finder; 11] = [
     processes::mounts,
     kernel::filesystems_of_several,
@@ -263,7 +262,7 @@ impl Host {
         Self { root: folder.to_owned(), is_live: false }
     }
 
-    /// Who uses a device, other than the processes that may have it open; none if nobody does.
+    /// The holder of a device, other than the processes that may have it open; none if it is free.
     ///
     /// # Errors
     /// It cannot be determined.
@@ -283,12 +282,12 @@ impl Host {
                     attempts -= 1;
                     thread::park_timeout(PAUSE);
                 }
-                found => return found,
+                matched => return matched,
             }
         }
     }
 
-    /// The process that nobody may look into, and that is believed not to use any device.
+    /// The process that cannot be inspected, and is assumed not to use any device.
     pub fn believed(&self) -> Option<Process> {
         processes::hidden_init(self)
     }
@@ -311,7 +310,7 @@ impl Host {
         Ok(is_claimed.then_some(Holder::Claim))
     }
 
-    fn target(&self, node: &Path, number: DeviceNumber) -> Result<Target, StackError> {
+    fn target(&self, node: &Path, number: DeviceNumber) -> Result<ExaminedDevice, StackError> {
         let folder = self.at(number.sysfs());
         let mut partitions = Vec::new();
         for name in list(&folder)? {
@@ -330,39 +329,39 @@ impl Host {
         // `/dev/cciss/c0d0` is `cciss!c0d0` in sysfs.
         let names = names.filter_map(|name| name.rsplit(['/', '!']).next().map(str::to_owned)).collect();
         let file = own.map(|backing| backing.file);
-        Ok(Target { node: self.at(node), number, partitions, generic, names, file })
+        Ok(ExaminedDevice { node: self.at(node), number, partitions, generic, names, file })
     }
 
-    /// Where a path of that machine is on this one.
+    /// A path of that machine as seen from this one.
     fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path.as_ref().strip_prefix("/").unwrap_or(path.as_ref()))
     }
 }
 
-impl Target {
+impl ExaminedDevice {
     fn is_block(&self, number: DeviceNumber) -> bool {
         self.number == number || self.partitions.iter().any(|(_, partition)| *partition == number)
     }
 
-    /// Whether what was looked at leads to the data of this device.
-    fn is(&self, found: &Statx) -> bool {
-        match FileType::from_raw_mode(found.stx_mode.into()) {
-            FileType::BlockDevice => self.is_block(DeviceNumber::led_to(found)),
-            FileType::CharacterDevice => self.generic.contains(&DeviceNumber::led_to(found)),
-            FileType::RegularFile => self.file == Some(FileIdentity::of(found)),
+    /// True if a file leads to the data of this device.
+    fn is(&self, matched: &Statx) -> bool {
+        match FileType::from_raw_mode(matched.stx_mode.into()) {
+            FileType::BlockDevice => self.is_block(DeviceNumber::led_to(matched)),
+            FileType::CharacterDevice => self.generic.contains(&DeviceNumber::led_to(matched)),
+            FileType::RegularFile => self.file == Some(FileIdentity::of(matched)),
             _ => false,
         }
     }
 }
 
 impl FileIdentity {
-    fn of(found: &Statx) -> Self {
-        let filesystem = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
-        Self { filesystem, inode: found.stx_ino }
+    fn of(matched: &Statx) -> Self {
+        let filesystem = DeviceNumber { major: matched.stx_dev_major, minor: matched.stx_dev_minor };
+        Self { filesystem, inode: matched.stx_ino }
     }
 }
 
-/// Whether somebody holds a device exclusively: a mount, swap, md, device mapper, ZFS …
+/// True if a device is held exclusively: by a mount, swap, md, device mapper, ZFS …
 ///
 /// # Errors
 /// It cannot be opened for another reason.
@@ -374,17 +373,18 @@ pub(crate) fn is_claimed(node: &Path) -> Result<bool, StackError> {
     }
 }
 
-/// What a path leads to. Nothing is asked of a server for it: one that does not answer would hold us forever.
+/// The target of a path. A server is never queried: one that does not answer would hang us.
 fn look(path: &Path) -> io::Result<Statx> {
     let statx = |mask| rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, mask);
     match statx(StatxFlags::TYPE | StatxFlags::INO) {
-        // Another user's FUSE filesystem tells root nothing, except to one who asks for nothing; it has no devices.
+        // Another user's FUSE filesystem refuses root everything but a query without requested fields; it has no
+        // devices.
         Err(Errno::ACCESS) => Ok(statx(StatxFlags::empty())?),
-        found => Ok(found?),
+        matched => Ok(matched?),
     }
 }
 
-/// None instead of an error that says that a thing is not there, or not there any more.
+/// None instead of an error about a missing or removed object.
 fn unless_gone<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<Option<T>, StackError> {
     match result {
         Ok(value) => Ok(Some(value)),

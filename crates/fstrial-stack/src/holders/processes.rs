@@ -1,4 +1,4 @@
-//! Which processes use a device: by a mount in one of their namespaces, a descriptor, a map, or an io_uring.
+//! Processes that use a device: by a mount in one of their namespaces, a descriptor, a map, or an io_uring.
 
 use super::{Access, Holder, Host, Process, Search, list, list_if_any, look, text, unless_gone};
 use crate::{error::StackError, mounts};
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A thread: it may have mounts and descriptors of its own, and outlive the first one of its process.
+/// A thread: it may have private mounts and descriptors, and outlive the first one of its process.
 pub(super) struct Task {
     process: u32,
     /// Below `/proc`.
@@ -29,8 +29,8 @@ impl Task {
     }
 }
 
-/// The first process of this namespace, if not even root may look into it, as in some sandboxes. It is left out: what it
-/// mounts is claimed, and an init is not what works with disks. Any other process that hides is an error.
+/// The first process of this namespace, if not even root may inspect it, as in some sandboxes. It is left out: its
+/// mounts are claimed, and an init does not work with disks. Any other process that cannot be inspected is an error.
 pub(super) fn hidden_init(host: &Host) -> Option<Process> {
     let folder = host.at("/proc/1");
     let denied = fs::read_link(folder.join("ns/mnt")).err()?.kind() == io::ErrorKind::PermissionDenied;
@@ -41,18 +41,18 @@ pub(super) fn hidden_init(host: &Host) -> Option<Process> {
 pub(super) fn tasks(host: &Host) -> Result<Vec<Task>, StackError> {
     let proc = host.at("/proc");
     let hidden = hidden_init(host).map(|process| process.id);
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     let processes = list(&proc)?;
     for process in processes.iter().filter_map(|name| name.parse().ok()).filter(|id| Some(*id) != hidden) {
         let folder = proc.join(u32::to_string(&process)).join("task");
         for id in list_if_any(&folder)?.iter().filter_map(|name| name.parse().ok()) {
-            found.push(Task { process, folder: folder.join(u32::to_string(&id)) });
+            result.push(Task { process, folder: folder.join(u32::to_string(&id)) });
         }
     }
-    if found.is_empty() {
+    if result.is_empty() {
         return Err(StackError::io("find processes in", proc, rustix::io::Errno::NOENT));
     }
-    Ok(found)
+    Ok(result)
 }
 
 /// Mounts, in every mount namespace that a task is in.
@@ -74,14 +74,14 @@ pub(super) fn mounts(search: &Search<'_>) -> Result<Option<Holder>, StackError> 
         match mounted_for(search, &task.folder)? {
             Some(Some(at)) => return Ok(Some(Holder::Mount { at, seen_by: Some(task.process()) })),
             Some(None) => drop(read.insert(view)),
-            // It has ended, and another task of the namespace is asked.
+            // It has ended, and another task of the namespace is examined.
             None => {}
         }
     }
     Ok(None)
 }
 
-/// Where a task sees the device mounted; none if the task has ended.
+/// Mount point of the device in a task's namespace; none if the task has ended.
 fn mounted_for(search: &Search<'_>, task: &Path) -> Result<Option<Option<PathBuf>>, StackError> {
     let path = task.join("mountinfo");
     let Some(listed) = text(&path)? else { return Ok(None) };
@@ -91,23 +91,23 @@ fn mounted_for(search: &Search<'_>, task: &Path) -> Result<Option<Option<PathBuf
     }
     let root = task.join("root");
     let mut sources = HashSet::new();
-    let found = mounted.into_iter().find(|mount| {
-        // The number is that of the device, unless the filesystem has one of its own (btrfs) or lies on a file (erofs).
+    let result = mounted.into_iter().find(|mount| {
+        // The number is the device's, unless the filesystem has a virtual one (btrfs) or is on a file (erofs).
         search.target.is_block(mount.device)
             || Path::new(&mount.source).strip_prefix("/").is_ok_and(|source| {
                 // Most mounts of a host with containers have one of few sources.
                 sources.insert(source.to_owned())
-                    && look(&root.join(source)).is_ok_and(|found| search.target.is(&found))
+                    && look(&root.join(source)).is_ok_and(|result| search.target.is(&result))
             })
     });
-    Ok(Some(found.map(|mount| mount.target)))
+    Ok(Some(result.map(|mount| mount.target)))
 }
 
-/// Open descriptors, by what they lead to: the node may lie anywhere, and be deleted. One that only reads is reported if
-/// nobody can write.
+/// Open descriptors, by their targets: the node may be anywhere, or deleted. A read-only one is reported if there is no
+/// writable one.
 pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
-    // Most threads share their descriptors: what was looked at in one of a process is not looked at in the next. (kcmp would
-    // say whether they share them, but a worker has other numbers for them than `/proc`.)
+    // Most threads share their descriptors: a target seen in one thread of a process is skipped in the next. (kcmp
+    // would report sharing, but a worker's process numbers differ from those in `/proc`.)
     let mut known = (0, HashSet::new());
     let mut reader = None;
     for task in search.tasks.iter().filter(|task| !search.allowed.contains(&task.process)) {
@@ -118,7 +118,7 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
         for name in list_if_any(&folder)? {
             let descriptor = folder.join(&name);
             let link = match fs::read_link(&descriptor) {
-                // A name longer than the kernel writes; what it leads to can be looked at all the same.
+                // A name longer than the kernel writes; its target can be examined regardless.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename => PathBuf::new(),
                 link => match unless_gone("read", &descriptor, link)? {
                     Some(link) => link,
@@ -138,8 +138,8 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
             if ["socket:[", "pipe:[", "anon_inode:"].iter().any(|other| link.starts_with(other)) {
                 continue;
             }
-            let found = unless_gone("look at", &descriptor, look(&descriptor))?;
-            if found.is_some_and(|found| search.target.is(&found)) {
+            let result = unless_gone("look at", &descriptor, look(&descriptor))?;
+            if result.is_some_and(|result| search.target.is(&result)) {
                 if !only_reads(task, &name)? {
                     return Ok(Some(task.has(Access::Open)));
                 }
@@ -150,7 +150,7 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
     Ok(reader)
 }
 
-/// Whether a descriptor is known to be open for reading only (`flags:` in octal).
+/// True if a descriptor is known to be open for reading only (`flags:` in octal).
 fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
     let listed = text(&task.folder.join("fdinfo").join(descriptor))?.unwrap_or_default();
     let flags = listed.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -158,12 +158,12 @@ fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
     Ok(flags.is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::RDONLY))
 }
 
-/// How often a ring is looked at whose kernel lists nothing while it is busy, and how long between.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// The first release known to write nothing about a ring that it cannot lock. Older ones wrote the number of files without the lock, and since
-/// 6.13 no line for an empty slot: there a busy ring cannot be told from an idle one whose slots are all empty.
+/// The first release known to write nothing about a ring that it cannot lock. Older ones wrote the number of files
+/// without the lock, and since 6.13 no line for an empty slot: there a busy ring looks the same as an idle one whose
+/// slots are all empty.
 const LISTS_WHOLE: [u32; 2] = [6, 18];
 
 fn lists_whole(host: &Host) -> Result<bool, StackError> {
@@ -190,30 +190,30 @@ fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Opti
     }
     Ok(Some(Holder::Unknown {
         why: format!(
-            "{} keeps an io_uring busy, and the kernel does not say which files it has",
+            "{} keeps an io_uring busy, and the kernel does not list the files of it",
             task.process()
         ),
         remedy: "end that process first, or try again when it is idle".into(),
     }))
 }
 
-/// Whether a file that the kernel lists may be the device: by its path, or by its name where nothing else is shown.
+/// True if a file listed by the kernel may be the device: by its path, or by its name if nothing else is shown.
 fn leads_to(search: &Search<'_>, task: &Task, listed: &str) -> bool {
     let path = if listed.starts_with('/') { mounts::unescape(listed) } else { listed.to_owned() };
     // As we see it, or as a process with another root does.
     let roots = [task.folder.join("root"), search.host.at("/")];
     let in_roots = |path| roots.iter().filter_map(|root| look(&root.join(path)).ok()).collect::<Vec<_>>();
-    let found = path.strip_prefix('/').map(in_roots).unwrap_or_default();
-    if !found.is_empty() {
-        return found.iter().any(|found| search.target.is(found));
+    let result = path.strip_prefix('/').map(in_roots).unwrap_or_default();
+    if !result.is_empty() {
+        return result.iter().any(|result| search.target.is(result));
     }
     // Older kernels list the last component only, and a path that does not resolve has nothing else to compare.
     let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
     search.target.names.iter().any(|own| own == name)
 }
 
-/// Maps, which stay when the descriptor they were made with is closed. `maps` has the number of the filesystem that the
-/// node lies on, not that of the device; what `map_files` leads to is the node itself.
+/// Maps, which outlive their descriptor. `maps` has the number of the node's filesystem, not that of the device;
+/// `map_files` leads to the node itself.
 pub(super) fn maps(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     let mut known = HashSet::new();
     let mut done = None;
@@ -236,11 +236,11 @@ pub(super) fn maps(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
             // Only the folder of the process has them.
             let process = search.host.at("/proc").join(task.process.to_string());
             let mapped = process.join("map_files").join(without_zeros(range));
-            let found = unless_gone("look at", &mapped, look(&mapped))?;
-            match found {
-                Some(found) if search.target.is(&found) => return Ok(Some(task.has(Access::Mapped))),
+            let result = unless_gone("look at", &mapped, look(&mapped))?;
+            match result {
+                Some(result) if search.target.is(&result) => return Ok(Some(task.has(Access::Mapped))),
                 Some(_) => drop(known.insert(file.to_owned())),
-                // It was unmapped meanwhile: the next process that has it is asked.
+                // It was unmapped meanwhile: the next process that has it is examined.
                 None => {}
             }
         }

@@ -1,12 +1,12 @@
-//! What is written on a device that says that other devices need it, in use at this moment or not.
+//! Signatures that make other devices depend on a device, in use at this moment or not.
 
 use super::{Holder, Search};
 use crate::error::StackError;
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// Kinds of signature, as libblkid calls them, of devices that are worth nothing to themselves: members of arrays, of
-/// volumes and pools (all called `…_member`), and these. The journal of an ext filesystem and the log of an XFS lie on a
-/// device of their own; what is lost with them is the filesystem on the other device.
+/// Kinds of signature, by libblkid's names, of devices that are useless alone: members of arrays, of volumes and pools
+/// (all named `…_member`), and these. The journal of an ext filesystem and the log of an XFS may be on a separate
+/// device; losing them loses the filesystem on the other device.
 const OF_A_GROUP: [&str; 8] = [
     "jbd",
     "xfs_external_log",
@@ -18,24 +18,24 @@ const OF_A_GROUP: [&str; 8] = [
     "DM_verity_hash",
 ];
 
-/// Where btrfs has its superblock, and where in it what counts (`struct btrfs_super_block`).
+/// Offset of the btrfs superblock, and the offsets of the relevant fields (`struct btrfs_super_block`).
 const BTRFS: u64 = 64 << 10;
 const BTRFS_FLAGS: u64 = BTRFS + 0x38;
 const BTRFS_MAGIC: u64 = BTRFS + 0x40;
 const BTRFS_DEVICES: u64 = BTRFS + 0x88;
-/// Other filesystems are grown from this one, and read what it holds.
+/// Other filesystems are grown from this one, and read its data.
 const BTRFS_SEEDING: u64 = 1 << 32;
 /// The same of bcachefs (`struct bch_sb`).
 const BCACHEFS: u64 = 4 << 10;
 const BCACHEFS_MAGIC: u64 = BCACHEFS + 24;
 const BCACHEFS_DEVICES: u64 = BCACHEFS + 123;
-/// The older of the two is that of bcache as well, whose superblock lies at the same place and counts no devices there.
+/// The older of the two is also bcache's, whose superblock is at the same place and counts no devices there.
 const BCACHEFS_MAGICS: [[u8; 16]; 2] = [
     [0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF],
     [0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA, 0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA, 0x6D, 0x81],
 ];
 
-/// Whether a signature says that other devices need the one that carries it.
+/// True if a signature makes other devices depend on its carrier.
 pub fn is_of_a_group(kind: &str) -> bool {
     let kind = kind.to_lowercase();
     kind.ends_with("_member") || OF_A_GROUP.iter().any(|known| kind == known.to_lowercase())
@@ -48,8 +48,8 @@ pub(super) fn group(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     }
     let node = &search.target.node;
     let opened = File::open(node).map_err(|e| StackError::io("open", node, e))?;
-    let found = group_on(&opened).map_err(|e| StackError::io("read the superblocks of", node, e))?;
-    Ok(found.map(|kind| Holder::Group { kind }))
+    let result = group_on(&opened).map_err(|e| StackError::io("read the superblocks of", node, e))?;
+    Ok(result.map(|kind| Holder::Group { kind }))
 }
 
 fn group_on(device: &File) -> io::Result<Option<String>> {

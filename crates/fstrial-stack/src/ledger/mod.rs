@@ -1,10 +1,10 @@
-//! The ledger: undo steps for what a dying process cannot undo by dying. Written before the change, struck out after
-//! the undo; `fstrial clean` replays what is left by processes that are gone.
+//! The ledger: undo steps for changes that a process's death does not undo. Written before the change, deleted after
+//! the undo; `fstrial clean` replays the leftovers of dead processes.
 //!
-//! One file per step, so that writing and striking out are single atomic operations of the filesystem. The folder is
-//! opened once and worked in by its descriptor: a worker mounts over the path that it may lie on. What is in it is acted
-//! on as root, so only what nobody else could have written is believed ([`PrivateDir`]), and only what is provably ours
-//! is undone (`undoing`, [`owner`]). An entry that cannot be read or judged is left, named, and does not stop the others.
+//! One file per step, so that writing and deleting are single atomic operations of the filesystem. The folder is opened
+//! once and used by its descriptor: a worker mounts over its possible path. Its content is acted on as root, so only
+//! files that no other user could have written are trusted ([`PrivateDir`]), and only changes that are provably ours
+//! are undone (`undoing`, [`owner`]). An unreadable or doubtful entry is left, reported, and does not stop the others.
 
 mod owner;
 mod undo;
@@ -30,7 +30,7 @@ use std::{
 pub use owner::namespace_of;
 pub use undo::{NodeMark, Undo};
 
-/// How long threads that wrote to a frozen filesystem may take to end after it was thawed.
+/// Time limit for threads that wrote to a frozen filesystem to end after the thaw.
 const LAST_THREADS: Duration = Duration::from_secs(10);
 /// Most bytes of an entry.
 const MAX_BYTES: u64 = 64 << 10;
@@ -48,9 +48,9 @@ struct Entry {
     undo: Undo,
 }
 
-/// An entry as it was found.
+/// An entry as read.
 #[derive(Debug)]
-struct Found {
+struct ReadEntry {
     name: OsString,
     entry: Entry,
 }
@@ -62,9 +62,9 @@ pub struct Ledger {
     owner: u32,
     /// The process namespace in which `owner` is a number.
     namespace: u64,
-    /// Whether no other command works with it.
+    /// True if no other command works with it.
     alone: bool,
-    /// Entries of earlier commands that stay, and were told.
+    /// Entries of earlier commands that stay, and were reported.
     aside: Arc<BTreeSet<OsString>>,
 }
 
@@ -77,16 +77,16 @@ pub struct LedgerEntry {
     undo: Undo,
 }
 
-/// What was done about one entry.
+/// The outcome for one entry.
 #[derive(Debug)]
 pub struct ReplayedEntry {
     /// Its file.
     entry: OsString,
-    /// What was to be undone.
+    /// The undo step.
     pub undo: String,
-    /// Whether it could be.
+    /// Its result.
     pub result: Result<(), StackError>,
-    /// Whether another trial may begin although it could not.
+    /// True if another trial may begin despite the failure.
     pub is_harmless: bool,
 }
 
@@ -95,15 +95,15 @@ pub struct ReplayedEntry {
 pub struct SkippedEntry {
     /// Its file.
     pub file: PathBuf,
-    /// What is to be undone, if it can be read.
+    /// The undo step, if it is readable.
     pub undo: Option<String>,
     /// Why it was left.
     pub why: String,
-    /// Whether its process was killed and does not end: it may in a moment.
+    /// True if its process was killed and has not ended: it may in a moment.
     pub is_ending: bool,
 }
 
-/// What a replay found.
+/// The outcome of a replay.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Steps that were undone, or could not be.
@@ -140,8 +140,8 @@ impl Ledger {
         Self::of(PrivateDir::make(folder)?, owner, namespace_of("self")?)
     }
 
-    /// The ledger in a folder, for changes of this very process in whatever namespace it lives, with the process that
-    /// started it in the namespace that `/proc` shows.
+    /// The ledger in a folder, for changes of this process in any namespace, with the process that started it in the
+    /// namespace that `/proc` shows.
     ///
     /// # Errors
     /// `/proc` is not mounted; the folder is gone, or others can write to it.
@@ -174,7 +174,7 @@ impl Ledger {
         Self { alone: true, ..self }
     }
 
-    /// The same without entries that a replay could not undo: they are not this command's, and were told.
+    /// The same without entries whose undo failed: they belong to other commands, and were reported.
     #[must_use]
     pub fn without(self, report: &Report) -> Self {
         let failed = report.done.iter().filter(|step| step.result.is_err()).map(|step| step.entry.clone());
@@ -182,7 +182,7 @@ impl Ledger {
         Self { aside: Arc::new(failed.chain(left).collect()), ..self }
     }
 
-    /// The process whose changes it has, as seen in the namespace of the command.
+    /// The process that owns its changes, as seen in the namespace of the command.
     pub fn owner(&self) -> u32 {
         self.owner
     }
@@ -217,8 +217,8 @@ impl Ledger {
         Ok(LedgerEntry { dir, name, undo })
     }
 
-    /// Undoes what processes that are gone have left, and strikes it out. What cannot be undone, and what was left alone,
-    /// is in the report and stays in the ledger.
+    /// Undoes the leftovers of dead processes, and deletes their entries. Failed and skipped entries are in the report
+    /// and stay in the ledger.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -226,46 +226,46 @@ impl Ledger {
         self.replay_unless(&|| false)
     }
 
-    /// The same, until `stop` says so: what is being undone then, and all the rest, stays in the ledger.
+    /// The same, until `stop` returns true: the current entry and all the rest stay in the ledger.
     ///
     /// # Errors
     /// As [`replay`](Self::replay), or [`StackError::Interrupted`].
     pub fn replay_unless(&self, stop: &dyn Fn() -> bool) -> Result<Report, StackError> {
         self.sweep()?;
         let thawed = self.thaw_of_the_dead()?;
-        // What else they left is undone when their last threads, which wrote to what was frozen, have ended.
+        // Their other leftovers are undone when their last threads, which wrote to the frozen filesystem, have ended.
         let until = Instant::now() + LAST_THREADS;
         let is_ending = |owner: &Owner| matches!(self.life(owner), Ok(Life::Ending(_) | Life::Running));
         while Instant::now() < until && !stop() && thawed.iter().any(|(owner, _)| is_ending(owner)) {
             thread::park_timeout(Duration::from_millis(5));
         }
-        let (found, unreadable) = self.entries()?;
+        let (items, unreadable) = self.entries()?;
         let mut report =
             Report { done: thawed.into_iter().map(|(_, replayed)| replayed).collect(), left: unreadable };
-        for found in found {
-            if report.done.iter().any(|step| step.entry == found.name) {
-                // What could not be thawed is in the list already.
+        for item in items {
+            if report.done.iter().any(|step| step.entry == item.name) {
+                // Failed thaws are in the list already.
                 continue;
             }
-            match self.life(&found.entry.owner)? {
+            match self.life(&item.entry.owner)? {
                 Life::Gone if stop() => return Err(StackError::Interrupted),
-                Life::Gone => report.done.push(self.undo(&found, stop)?),
-                life => report.left.extend(self.left(&found, life)),
+                Life::Gone => report.done.push(self.undo(&item, stop)?),
+                life => report.left.extend(self.left(&item, life)),
             }
         }
         Ok(report)
     }
 
-    /// Stops what arrays and volumes the dead have left, before anybody waits for the devices below. One that is still in use stays in
+    /// Stops the arrays and volumes of dead processes, before the devices below are awaited. Those still in use stay in
     /// the ledger.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn stop_arrays_and_volumes(&self) -> Result<(), StackError> {
-        for found in self.entries()?.0 {
-            let holds = matches!(found.entry.undo, Undo::StopArray { .. } | Undo::RemoveVolumes { .. });
-            if holds && self.life(&found.entry.owner)? == Life::Gone {
-                self.undo(&found, &|| false)?;
+        for item in self.entries()?.0 {
+            let holds = matches!(item.entry.undo, Undo::StopArray { .. } | Undo::RemoveVolumes { .. });
+            if holds && self.life(&item.entry.owner)? == Life::Gone {
+                self.undo(&item, &|| false)?;
             }
         }
         Ok(())
@@ -277,9 +277,9 @@ impl Ledger {
     /// The folder cannot be read.
     pub(crate) fn groups_of_the_dead(&self) -> Result<Vec<OwnFolder>, StackError> {
         let mut groups = Vec::new();
-        for found in self.entries()?.0 {
-            if let Undo::RemoveGroup { path } = &found.entry.undo
-                && self.life(&found.entry.owner)? == Life::Gone
+        for item in self.entries()?.0 {
+            if let Undo::RemoveGroup { path } = &item.entry.undo
+                && self.life(&item.entry.owner)? == Life::Gone
             {
                 groups.push(path.clone());
             }
@@ -287,8 +287,8 @@ impl Ledger {
         Ok(groups)
     }
 
-    /// Thaws what processes that are gone, or are about to be, have left frozen. To be done before anything waits for
-    /// them: a killed process does not end while a thread of it writes to a frozen filesystem.
+    /// Thaws filesystems frozen by processes that are dead, or about to die. To be done before they are awaited: a
+    /// killed process does not end while a thread of it writes to a frozen filesystem.
     ///
     /// # Errors
     /// The folder cannot be read, or something stays frozen.
@@ -296,34 +296,34 @@ impl Ledger {
         self.thaw_of_the_dead()?.into_iter().try_for_each(|(_, replayed)| replayed.result)
     }
 
-    /// [`thaw`](Self::thaw), with what was done for whom.
+    /// [`thaw`](Self::thaw), with its outcomes per owner.
     fn thaw_of_the_dead(&self) -> Result<Vec<(Owner, ReplayedEntry)>, StackError> {
         let mut done = Vec::new();
-        for found in self.entries()?.0 {
-            let is_freeze = matches!(found.entry.undo, Undo::Thaw { .. });
-            if is_freeze && self.is_due(&found.entry)? {
-                let replayed = self.undo(&found, &|| false)?;
-                done.push((found.entry.owner, replayed));
+        for item in self.entries()?.0 {
+            let is_freeze = matches!(item.entry.undo, Undo::Thaw { .. });
+            if is_freeze && self.is_due(&item.entry)? {
+                let replayed = self.undo(&item, &|| false)?;
+                done.push((item.entry.owner, replayed));
             }
         }
         Ok(done)
     }
 
     /// Undoes a step of a process that is gone.
-    fn undo(&self, found: &Found, stop: &dyn Fn() -> bool) -> Result<ReplayedEntry, StackError> {
-        let step = &found.entry.undo;
-        let undone = step.perform(found.entry.owner.is_of_this_boot()?, stop);
-        let result = undone.and_then(|()| self.dir.remove(&found.name));
+    fn undo(&self, item: &ReadEntry, stop: &dyn Fn() -> bool) -> Result<ReplayedEntry, StackError> {
+        let step = &item.entry.undo;
+        let undone = step.perform(item.entry.owner.is_of_this_boot()?, stop);
+        let result = undone.and_then(|()| self.dir.remove(&item.name));
         let (undo, is_harmless) = (step.to_string(), step.is_harmless());
-        Ok(ReplayedEntry { entry: found.name.clone(), undo, result, is_harmless })
+        Ok(ReplayedEntry { entry: item.name.clone(), undo, result, is_harmless })
     }
 
     fn life(&self, owner: &Owner) -> Result<Life, StackError> {
         owner.life(self.namespace, self.alone)
     }
 
-    /// Whether a step is to be replayed: who wrote it down is gone. One that froze a filesystem may still have threads
-    /// that wait for the thaw.
+    /// True if a step is to be replayed: its owner is gone. One that froze a filesystem may still have threads that
+    /// wait for the thaw.
     fn is_due(&self, entry: &Entry) -> Result<bool, StackError> {
         Ok(match self.life(&entry.owner)? {
             Life::Gone => true,
@@ -333,8 +333,8 @@ impl Ledger {
     }
 
     /// Why a step is not replayed; nothing for this process's own.
-    fn left(&self, found: &Found, life: Life) -> Option<SkippedEntry> {
-        let Owner { pid, .. } = found.entry.owner;
+    fn left(&self, item: &ReadEntry, life: Life) -> Option<SkippedEntry> {
+        let Owner { pid, .. } = item.entry.owner;
         if life == Life::Running && pid == self.owner {
             return None;
         }
@@ -342,18 +342,18 @@ impl Ledger {
         let why = match life {
             Life::Running => format!("it belongs to process {pid}, which is running ({})", program_of(pid)),
             Life::Ending(threads) => format!(
-                "process {pid} was killed, and {threads} of its threads still wait in the kernel: `dmesg`, and \
-                 /proc/{pid}/task/*/stack for what"
+                "process {pid} was killed, and {threads} of its threads still wait in the kernel: see \
+                     `dmesg` and /proc/{pid}/task/*/stack"
             ),
             Life::Unknown(why) => why,
             Life::Gone => return None,
         };
-        let undo = Some(found.entry.undo.to_string());
-        Some(SkippedEntry { file: self.dir.path().join(&found.name), undo, why, is_ending })
+        let undo = Some(item.entry.undo.to_string());
+        Some(SkippedEntry { file: self.dir.path().join(&item.name), undo, why, is_ending })
     }
 
-    /// Deletes what processes that are gone were about to write down: the changes themselves were never begun. Also what a power
-    /// cut has left of entries that were not synced, because their changes do not outlive a boot.
+    /// Deletes the unfinished entries of dead processes: the changes themselves were never begun. Also the remains of
+    /// unsynced entries after a power cut, because their changes do not outlive a boot.
     fn sweep(&self) -> Result<(), StackError> {
         for name in self.dir.names()? {
             if name.as_encoded_bytes().ends_with(ENTRY.as_bytes()) {
@@ -376,7 +376,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a file has a name from before this boot, and no words.
+    /// True if a file has a name from before this boot, and no content.
     fn is_lost_in_a_boot(&self, name: &OsStr) -> bool {
         let words = self.dir.read(name, MAX_BYTES).ok().flatten();
         if words.is_none_or(|words| words.iter().any(|byte| *byte != 0)) {
@@ -388,35 +388,34 @@ impl Ledger {
         changed.zip(booted).is_some_and(|(changed, booted)| changed < booted)
     }
 
-    /// What a replay would undo, in words, and what it would leave alone.
+    /// The steps a replay would undo, as text, and those it would skip.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn left_over(&self) -> Result<(Vec<String>, Vec<SkippedEntry>), StackError> {
-        let (found, mut left) = self.entries()?;
+        let (items, mut left) = self.entries()?;
         let mut due = Vec::new();
-        for found in found {
-            if self.is_due(&found.entry)? {
-                due.push(found.entry.undo.to_string());
+        for item in items {
+            if self.is_due(&item.entry)? {
+                due.push(item.entry.undo.to_string());
             } else {
-                left.extend(self.left(&found, self.life(&found.entry.owner)?));
+                left.extend(self.left(&item, self.life(&item.entry.owner)?));
             }
         }
         Ok((due, left))
     }
 
-    /// Whether steps of other processes than this ledger's own are written down, dead or alive, in addition to those that were
-    /// set aside.
+    /// True if the ledger has steps of other processes, dead or alive, in addition to those that were set aside.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn has_others(&self) -> Result<bool, StackError> {
-        Ok(self.entries()?.0.iter().any(|found| found.entry.owner.pid != self.owner))
+        Ok(self.entries()?.0.iter().any(|item| item.entry.owner.pid != self.owner))
     }
 
     /// All entries but those set aside, newest first (changes are undone in the reverse of their order), and those that
     /// cannot be read.
-    fn entries(&self) -> Result<(Vec<Found>, Vec<SkippedEntry>), StackError> {
+    fn entries(&self) -> Result<(Vec<ReadEntry>, Vec<SkippedEntry>), StackError> {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
         for name in self.dir.names()? {
             let is_entry = name.as_encoded_bytes().ends_with(ENTRY.as_bytes());
@@ -424,7 +423,7 @@ impl Ledger {
                 continue;
             }
             match self.entry(&name) {
-                Ok(found) => entries.extend(found),
+                Ok(item) => entries.extend(item),
                 Err(why) => {
                     let file = self.dir.path().join(&name);
                     unreadable.push(SkippedEntry { file, undo: None, why, is_ending: false });
@@ -436,13 +435,13 @@ impl Ledger {
     }
 
     /// Reads an entry; none if its owner struck it out in between.
-    fn entry(&self, name: &OsStr) -> Result<Option<Found>, String> {
+    fn entry(&self, name: &OsStr) -> Result<Option<ReadEntry>, String> {
         let Some(text) = self.dir.read(name, MAX_BYTES).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
         let entry = serde_json::from_slice(&text)
             .map_err(|error| format!("it is not an entry of the ledger of this version: {error}"))?;
-        Ok(Some(Found { name: name.to_owned(), entry }))
+        Ok(Some(ReadEntry { name: name.to_owned(), entry }))
     }
 }
 
@@ -629,7 +628,7 @@ mod tests {
         let all =
             ["a-fifo", "a-link", "attribute", "climbing", "empty", "half", "large", "newer", "other-folder"];
         assert_eq!(names, all.iter().map(OsStr::new).collect(), "{report:?}");
-        // A trial that begins was told, and is not held up.
+        // A starting trial was informed, and is not held up.
         let trial = lab.living().without(&report);
         assert!(!trial.has_others().unwrap() && all_is_well(&trial.replay().unwrap()));
     }
@@ -694,7 +693,7 @@ mod tests {
         let report = inside.replay().unwrap();
         assert!(folder.exists() && report.done.is_empty(), "{report:?}");
         assert!(report.left[0].why.contains("another process namespace"), "{report:?}");
-        // The lock tells that it has ended.
+        // The lock shows that it has ended.
         assert!(all_is_well(&inside.locked().replay().unwrap()) && !folder.exists());
     }
 

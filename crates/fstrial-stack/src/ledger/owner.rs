@@ -1,5 +1,5 @@
-//! Whose a step is, and whether that process still lives: by number, start time and process namespace, on one machine
-//! since one boot. What cannot be known is said, and the step is left alone.
+//! The owner of a step, and whether that process still lives: by number, start time and process namespace, on one
+//! machine since one boot. An unknown state is reported, and the step is left alone.
 
 use crate::{error::StackError, proc_stat, sysfs};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use std::{fs, io, path::Path};
 /// Inode of the initial process namespace (`PROC_PID_INIT_INO`): from it every process of the machine is seen.
 const INITIAL: u64 = 0xEFFF_FFFC;
 
-/// Flag of a thread that is on its way out (`include/linux/sched.h`).
+/// Flag of an exiting thread (`include/linux/sched.h`).
 const PF_EXITING: u64 = 4;
 
-/// Who made a change: a process of one boot.
+/// The author of a change: a process of one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
     /// Its number in `namespace`.
     pub(super) pid: u32,
-    /// Start time of the process in clock ticks since boot: tells a recycled number from the process itself.
+    /// Start time of the process in clock ticks since boot: distinguishes a recycled number from the process itself.
     pub(super) started: u64,
     boot: String,
     /// Process namespace, by its inode: numbers mean nothing in another one (a container).
@@ -25,12 +25,12 @@ pub(super) struct Owner {
     machine: String,
 }
 
-/// What is known of an owner.
+/// State of an owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// It can undo its changes itself.
     Running,
-    /// It is on its way out, and this many of its threads have not ended: they wait in the kernel.
+    /// It is exiting, and this many of its threads have not ended: they wait in the kernel.
     Ending(u32),
     /// No part of it is left.
     Gone,
@@ -45,13 +45,13 @@ impl Owner {
         Ok(Self { pid, started, boot: boot()?, namespace, machine: machine() })
     }
 
-    /// Whether its changes were made since this machine was booted.
+    /// True if its changes were made since this machine was booted.
     pub(super) fn is_of_this_boot(&self) -> Result<bool, StackError> {
         Ok(boot()? == self.boot)
     }
 
-    /// Whether it lives. `alone`: this process holds the lock that every command with a ledger takes, so that all others
-    /// of this folder have ended, wherever they ran.
+    /// Its state. `alone`: this process holds the lock that every command with a ledger takes, so all others of this
+    /// folder have ended, on any host.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -78,7 +78,7 @@ impl Owner {
 /// The process namespace of a process, as its inode.
 ///
 /// # Errors
-/// `/proc` is not mounted, or the process is somebody else's.
+/// `/proc` is not mounted, or the process is another user's.
 pub fn namespace_of(process: &str) -> Result<u64, StackError> {
     let link = Path::new("/proc").join(process).join("ns/pid");
     let text = fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))?;
@@ -89,7 +89,7 @@ pub fn namespace_of(process: &str) -> Result<u64, StackError> {
         .ok_or_else(|| StackError::unlike(format!("{} is not a process namespace", link.display())))
 }
 
-/// Whether no process of this machine lives in a namespace. To be asked from the initial one only.
+/// True if no process of this machine lives in a namespace. Only for callers in the initial one.
 fn is_empty(namespace: u64) -> bool {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -97,7 +97,7 @@ fn is_empty(namespace: u64) -> bool {
     // One that may not be looked at may be in it, but for the first one, which is in the initial namespace.
     !pids.any(|pid| match namespace_of(&pid) {
         _ if pid == "1" => false,
-        Ok(found) => found == namespace,
+        Ok(result) => result == namespace,
         Err(StackError::Io { source, .. }) => !is_gone(&source),
         Err(_) => true,
     })
@@ -107,7 +107,7 @@ fn boot() -> Result<String, StackError> {
     sysfs::read("/proc/sys/kernel/random/boot_id")
 }
 
-/// What tells this machine from others, also in its containers where it can be read there.
+/// Identifier of this machine, valid in its containers too if it is readable there.
 fn machine() -> String {
     let known = ["/sys/class/dmi/id/product_uuid", "/etc/machine-id"].into_iter().find_map(|path| {
         let text = sysfs::read(path).ok()?;
@@ -123,7 +123,7 @@ pub(super) fn started(pid: u32) -> Option<u64> {
     (!stat.is_over()).then_some(stat.started)
 }
 
-/// Whether a process is no longer there, and not only hidden.
+/// True if a process no longer exists, rather than being hidden.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
@@ -143,13 +143,13 @@ fn life(pid: u32, started: u64) -> Life {
     }
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     /// Its first thread has ended.
     dead: bool,
-    /// Its first thread is in no call any more and closes its files for the last time, which XFS lets wait for a thaw.
-    /// One that was killed and is still in a call may be the one that freezes: what is thawed then freezes after it.
+    /// Its first thread has left its last call and closes its files, which XFS lets wait for a thaw. A killed thread
+    /// that is still in a call may be the one that freezes: the filesystem would freeze again after a thaw.
     ending: bool,
     /// Threads that live, a dead first one included.
     threads: u32,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_process_on_its_way_out_undoes_nothing_itself() {
         let is_ending = |flags: u64| Stat::read(&line("D", flags, 1)).unwrap().ending;
-        // As the kernel told it of a process whose last close waited for a thaw, and of the same before it was killed.
+        // From the kernel, for a process whose last close waited for a thaw, and for the same before it was killed.
         assert!(is_ending(4_195_596));
         assert!(!is_ending(4_194_304));
     }

@@ -1,4 +1,4 @@
-//! The steps: what can be written down, and in which words. How each is undone is in `undoing`.
+//! The steps: their kinds and texts. The implementation of each undo is in `undoing`.
 
 use crate::{
     delete::Identity,
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How to undo one change to the host.
+/// The undo of one change to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "undo")]
 pub enum Undo {
@@ -20,7 +20,7 @@ pub enum Undo {
     RemoveZram {
         /// N of `/dev/zramN`.
         index: u32,
-        /// Tells it from another one of that number.
+        /// Distinguishes it from a later device of the same number.
         node: NodeMark,
     },
     /// Remove a zram device that we were about to add when we died: one that is not in this list, was never set up, and
@@ -37,7 +37,7 @@ pub enum Undo {
         index: u32,
         /// The file it was added for, as the kernel names it.
         file: PathBuf,
-        /// Tells it from another one of that number.
+        /// Distinguishes it from a later device of the same number.
         node: NodeMark,
     },
     /// Remove a loop device that we were about to add when we died: one that was added at this very moment.
@@ -60,7 +60,7 @@ pub enum Undo {
     Thaw {
         /// The device it is on.
         disk: KnownDisk,
-        /// What the kernel calls the filesystem.
+        /// The kernel's name of the filesystem.
         filesystem: KernelName,
     },
     /// Stop an array of md that we made.
@@ -77,20 +77,20 @@ pub enum Undo {
     },
     /// Remove a control group that we made, once it is empty.
     RemoveGroup {
-        /// Its folder.
+        /// The folder.
         path: OwnFolder,
     },
     /// Delete a folder that we made, with everything in it.
     RemoveFolder {
         /// The folder.
         path: OwnFolder,
-        /// Which one it was; none before it is made. Who may write to the directory may put another one in its place.
+        /// Its identity; none before it is made. Users who may write to the directory may put another one in its place.
         made: Option<Identity>,
     },
 }
 
-/// The node of a device in `/dev`, which the kernel makes with the device: its inode number is never given again, and
-/// its birth is the device's. In another `/dev`, as some containers have, it tells nothing.
+/// The node of a device in `/dev`, which the kernel makes with the device: its inode number is never reused, and its
+/// birth time is the device's. In a separate `/dev`, as some containers have, it identifies nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMark {
     /// The filesystem that the node is on.
@@ -98,9 +98,9 @@ pub struct NodeMark {
     inode: u64,
 }
 
-/// How long after it was announced a device may have been added, in nanoseconds.
+/// Maximum time between the announcement and the addition of a device, in nanoseconds.
 const ADDED_WITHIN: u64 = 2_000_000_000;
-/// How much earlier the clock of files may be, which goes in ticks.
+/// Maximum lag of file timestamps, which advance in ticks.
 const TICK: u64 = 20_000_000;
 
 impl NodeMark {
@@ -110,25 +110,25 @@ impl NodeMark {
         Some(Self { filesystem: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// Whether a device that exists is the marked one.
+    /// True if an existing device is the marked one.
     ///
     /// # Errors
-    /// This `/dev` does not tell.
+    /// This `/dev` cannot show it.
     pub(crate) fn is_of(self, node: &Path) -> Result<bool, StackError> {
         match Self::of(node) {
-            Some(found) if found.filesystem == self.filesystem => Ok(found.inode == self.inode),
+            Some(result) if result.filesystem == self.filesystem => Ok(result.inode == self.inode),
             _ => Err(untold(node)),
         }
     }
 
-    /// Whether the node of a device that exists was made at a moment.
+    /// True if the node of an existing device was made at a moment.
     ///
     /// # Errors
     /// This `/dev` does not have it.
     pub(crate) fn is_of_moment(node: &Path, at: u64) -> Result<bool, StackError> {
-        let found = fs::metadata(node).map_err(|_| untold(node))?;
+        let result = fs::metadata(node).map_err(|_| untold(node))?;
         // Filesystems in memory know the birth of a file on new kernels; udev changes the owner just after it.
-        let Ok(born) = found.created().or_else(|_| found.modified()) else { return Ok(false) };
+        let Ok(born) = result.created().or_else(|_| result.modified()) else { return Ok(false) };
         let born = born.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let at = u128::from(at);
         Ok((at.saturating_sub(TICK.into())..=at + u128::from(ADDED_WITHIN)).contains(&born))
@@ -137,7 +137,10 @@ impl NodeMark {
 
 fn untold(node: &Path) -> StackError {
     StackError::Unable {
-        what: format!("cannot tell which device {} is in this /dev (of a container?)", node.display()),
+        what: format!(
+            "{} names a device that cannot be identified in this /dev (of a container?)",
+            node.display()
+        ),
         hint: "run `fstrial clean` on the host, or where the command ran".into(),
     }
 }
@@ -163,12 +166,12 @@ impl fmt::Display for Undo {
 }
 
 impl Undo {
-    /// Whether the change is still there after the machine was booted: the rest lives in the kernel.
+    /// True if the change survives a boot; all others are in the kernel.
     pub(super) fn outlives_a_boot(&self) -> bool {
         matches!(self, Self::RemoveFolder { .. })
     }
 
-    /// Whether what is left hinders no other trial.
+    /// True if the leftover hinders no other trial.
     pub(super) fn is_harmless(&self) -> bool {
         matches!(self, Self::RemoveFolder { .. } | Self::RemoveGroup { .. })
     }

@@ -50,14 +50,15 @@ fn a_device_comes_back_byte_for_byte() {
         }
         let wanted = sum_of(&device);
         let kept = Base::make(lab.home.path()).unwrap();
-        let mut told = Vec::new();
-        let saved = base::save(&device, &kept.path(), &mut |done, total| told.push((done, total))).unwrap();
-        assert_eq!(told.last(), Some(&(Bytes::mib(24), Bytes::mib(24))));
+        let mut reported = Vec::new();
+        let saved =
+            base::save(&device, &kept.path(), &mut |done, total| reported.push((done, total))).unwrap();
+        assert_eq!(reported.last(), Some(&(Bytes::mib(24), Bytes::mib(24))));
         // Pieces of 64 KiB: one, two or three, one.
         assert!((4 * 65536..=5 * 65536).contains(&saved.0), "{saved}");
-        let found = fs::metadata(kept.path()).unwrap();
-        assert_eq!((found.len(), found.nlink()), (24 << 20, 0));
-        assert!(found.blocks() * 512 < 2 << 20, "what is zero takes space: {} blocks", found.blocks());
+        let result = fs::metadata(kept.path()).unwrap();
+        assert_eq!((result.len(), result.nlink()), (24 << 20, 0));
+        assert!(result.blocks() * 512 < 2 << 20, "what is zero takes space: {} blocks", result.blocks());
         // A run writes everywhere: into data, and where nothing was.
         for at in (0..24 << 20).step_by(1 << 20) {
             write_at(&device, at, &[9; 70_000]);
@@ -110,13 +111,13 @@ fn used(
     point: &Path,
     with: impl FnOnce(&Path),
 ) -> AttachedDevices {
-    let standing = match attached.mount(arm(filesystem).checked().unwrap(), "", point) {
-        Ok(standing) => standing,
+    let ready_arm = match attached.mount(arm(filesystem).checked().unwrap(), "", point) {
+        Ok(ready_arm) => ready_arm,
         Err((_, error)) => panic!("{filesystem}: {error}"),
     };
-    let Target::Directory(folder) = standing.target().clone() else { panic!("a device") };
+    let Target::Directory(folder) = ready_arm.target().clone() else { panic!("a device") };
     with(&folder);
-    attached = standing.unmount().unwrap().unwrap();
+    attached = ready_arm.unmount().unwrap().unwrap();
     attached
 }
 

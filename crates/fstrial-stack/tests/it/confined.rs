@@ -18,14 +18,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-fn said(place: &Sandbox, words: &[&str]) -> String {
+fn message(place: &Sandbox, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let ended = place.run(&words, &[], Nanos::secs(60)).unwrap_or_else(|e| panic!("{e}"));
     format!("{}{}", ended.finished.stdout, ended.finished.stderr)
 }
 
 fn shell(place: &Sandbox, script: &str) -> String {
-    said(place, &["sh", "-c", script])
+    message(place, &["sh", "-c", script])
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn nothing_but_its_folder_can_be_written() {
             device = device.path().display(),
             pid = std::process::id(),
         );
-        let said = shell(&place, &script);
-        assert_eq!(said, "wrote /tmp\n65534\n65534\nCapPrm:\t0000000000000000\nlo\nmine\n1\n");
+        let message = shell(&place, &script);
+        assert_eq!(message, "wrote /tmp\n65534\n65534\nCapPrm:\t0000000000000000\nlo\nmine\n1\n");
         assert!(!Path::new("/tmp/fstrial-escape").exists(), "that was a /tmp of its own");
         assert_eq!(fs::read_to_string(place.folder().join("file")).unwrap(), "mine\n");
         // And this process, which shut it in, is as free as before.
@@ -80,17 +80,17 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         let printed = attached.make(arm.checked().unwrap()).unwrap();
         let device = attached.path().to_owned();
         let point = isolation::mount_point().unwrap();
-        let standing = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
-        let Target::Directory(folder) = standing.target().clone() else { panic!("a directory") };
+        let ready_arm = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+        let Target::Directory(folder) = ready_arm.target().clone() else { panic!("a directory") };
         let place = Sandbox::make(&folder).unwrap();
         // A daemon: in a session of its own, with a file of the arm open.
-        let said = shell(
+        let message = shell(
             &place,
             "setsid sh -c 'exec sleep 1000 3> held' > /dev/null 2>&1 & sleep 0.2; echo started",
         );
-        assert_eq!(said, "started\n");
+        assert_eq!(message, "started\n");
         assert_eq!(shell(&place, "cat held; ls"), "held\n");
-        let mut attached = standing.unmount().unwrap().unwrap();
+        let mut attached = ready_arm.unmount().unwrap().unwrap();
         // The check opens the device exclusively: it would fail if any namespace still had the arm mounted.
         attached.check(&arm).unwrap();
         attached.detach().unwrap();
@@ -157,7 +157,7 @@ fn nobody_of_the_host_is_reached() {
         let words: Vec<&str> =
             ["perl", "-e", CALL].into_iter().chain(targets.iter().map(String::as_str)).collect();
         let none: String = targets.iter().map(|target| format!("none {target}\n")).collect();
-        assert_eq!(said(&place, &words), none);
+        assert_eq!(message(&place, &words), none);
         let outside: String = targets.iter().map(|target| format!("reached {target}\n")).collect();
         assert_eq!(crate::support::run("perl", &words[1..]).stdout, outside, "they do listen");
         // A fifo outside the hidden folders is still there: it is the one thing that nothing stops.
@@ -186,7 +186,7 @@ fn terminals_and_processes_are_its_own_and_not_endless() {
         let script = "my @all; while (open(my $t, '+<', '/dev/ptmx')) { push @all, $t; last if @all > 5000 }
                       print scalar(@all), ' '; open(my $p, '<', '/proc/self/limits');
                       while (<$p>) { print \"$1\\n\" if /^Max processes +(\\d+)/ }";
-        let printed = said(&place, &["perl", "-e", script]);
+        let printed = message(&place, &["perl", "-e", script]);
         assert_eq!(printed, "256 4096\n");
         // Whoever else has some at this moment has few.
         assert!(taken() < before + 100, "they were given back");
@@ -212,7 +212,7 @@ fn a_program_has_servers_and_folders_of_its_own() {
             "perl -e \"$0\" {sockets} & while ! test -e up; do sleep 0.02; done; perl -e \"$1\" {sockets} 7070
              for d in /tmp /run /var/tmp /dev/shm; do echo x > $d/left && ls -A $d | tr '\\n' ' '; stat -c %a $d; done"
         );
-        let printed = said(&place, &["sh", "-c", &script, serve, CALL]);
+        let printed = message(&place, &["sh", "-c", &script, serve, CALL]);
         assert_eq!(
             printed,
             "reached own\nreached /tmp/own\nreached /run/own\nreached /var/tmp/own\nreached 7070\n\
@@ -254,10 +254,10 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         for parent in ["/tmp", "/var/tmp"] {
             let home = open_folder(parent);
             let tool = application(home.path());
-            assert_eq!(said(&place, &[tool.to_str().unwrap()]), "from its own folder\n1\n");
+            assert_eq!(message(&place, &[tool.to_str().unwrap()]), "from its own folder\n1\n");
             let link = home.path().join("link");
             symlink("bin", &link).unwrap();
-            assert_eq!(said(&place, &[link.join("tool").to_str().unwrap()]), "from its own folder\n1\n");
+            assert_eq!(message(&place, &[link.join("tool").to_str().unwrap()]), "from its own folder\n1\n");
         }
         // Who listens in the folder of a program that is bound back does so to others.
         let home = open_folder("/tmp");
@@ -268,7 +268,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
             format!("#!/bin/sh\nexec perl -e '{}' {}\n", CALL.replace('\'', "'\\''"), socket.display());
         fs::write(&tool, call).unwrap();
         if command::find("perl").is_some() {
-            assert_eq!(said(&place, &[tool.to_str().unwrap()]), format!("none {}\n", socket.display()));
+            assert_eq!(message(&place, &[tool.to_str().unwrap()]), format!("none {}\n", socket.display()));
             assert_eq!(
                 crate::support::run(tool.to_str().unwrap(), &[]).stdout,
                 format!("reached {}\n", socket.display())
@@ -280,7 +280,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         // A shell without a script: a program of many names would look at the link's.
         symlink("/bin/sh", &elsewhere).unwrap();
         assert_eq!(
-            said(&place, &[elsewhere.to_str().unwrap()]),
+            message(&place, &[elsewhere.to_str().unwrap()]),
             "",
             "a link that leads out of what is hidden"
         );
@@ -290,7 +290,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         mode(&script, 0o755);
         let name = script.file_name().unwrap().to_str().unwrap();
         assert_eq!(
-            said(&place, &[script.to_str().unwrap()]),
+            message(&place, &[script.to_str().unwrap()]),
             format!("{name}\n"),
             "alone, where it lies on its own"
         );
@@ -301,14 +301,14 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         fs::create_dir(&private).unwrap();
         fs::write(private.join("data"), "secret\n").unwrap();
         mode(&private, 0o700);
-        assert_eq!(said(&place, &["cat", data.to_str().unwrap()]), "data\n");
-        let refused = said(&place, &["cat", private.join("data").to_str().unwrap()]);
+        assert_eq!(message(&place, &["cat", data.to_str().unwrap()]), "data\n");
+        let refused = message(&place, &["cat", private.join("data").to_str().unwrap()]);
         assert!(refused.contains("Permission denied"), "{refused}");
         // Of folders, links and sockets that a command names nothing is seen.
         let linked = home.path().join("linked");
         symlink("/etc/hostname", &linked).unwrap();
         for hidden in [home.path(), &linked] {
-            let refused = said(&place, &["ls", hidden.to_str().unwrap()]);
+            let refused = message(&place, &["ls", hidden.to_str().unwrap()]);
             assert!(refused.contains("No such file"), "{refused}");
         }
     });

@@ -317,13 +317,13 @@ fn an_end_is_heard_at_every_entry() {
     for number in 0..1000 {
         fs::create_dir_all(top.join(format!("{}/{number}", number % 10))).unwrap();
     }
-    let (asked, began) = (Cell::new(0), Instant::now());
+    let (requested, began) = (Cell::new(0), Instant::now());
     let stop = || {
-        asked.set(asked.get() + 1);
-        asked.get() > 100
+        requested.set(requested.get() + 1);
+        requested.get() > 100
     };
     assert!(matches!(delete::tree_at(&place.top(), &|_| true, &stop), Err(StackError::Interrupted)));
-    assert!(asked.get() < 110 && began.elapsed() < Duration::from_secs(1));
+    assert!(requested.get() < 110 && began.elapsed() < Duration::from_secs(1));
     assert!(place.top().exists());
     place.assert_deleted();
 }

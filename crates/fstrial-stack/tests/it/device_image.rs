@@ -42,9 +42,9 @@ fn nameless_and_fully_allocated_with(size: Bytes) {
     .unwrap();
     assert!(fs::read_dir(home.path()).unwrap().next().is_none(), "it has a name");
     let (file, link) = file_of(&image);
-    let found = file.metadata().unwrap();
-    assert_eq!((found.len(), found.nlink()), (size.0, 0));
-    assert!(found.blocks() * 512 >= size.0, "{} blocks", found.blocks());
+    let matched = file.metadata().unwrap();
+    assert_eq!((matched.len(), matched.nlink()), (size.0, 0));
+    assert!(matched.blocks() * 512 >= size.0, "{} blocks", matched.blocks());
     assert_eq!(seen.last(), Some(&(size, size)));
     assert!(seen.is_sorted_by_key(|(done, _)| *done));
     // Neither zero nor twice the same.

@@ -9,8 +9,8 @@ use fstrial_stack::{
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-fn folder_of(standing: &ReadyArm) -> PathBuf {
-    match standing.target() {
+fn folder_of(ready_arm: &ReadyArm) -> PathBuf {
+    match ready_arm.target() {
         // As root it is the path of a descriptor.
         Target::Directory(folder) => fs::canonicalize(folder).unwrap(),
         Target::BlockDevice(device) => panic!("{}", device.display()),
@@ -24,8 +24,8 @@ fn a_folder_is_made_and_removed() {
     fs::write(parent.join("precious"), "mine").unwrap();
     let arm = arm(&format!("dir:{}", parent.display()));
     assert_eq!(Directory.binding(&arm), DeviceBinding::Directory { path: parent.clone() });
-    let standing = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
-    let folder = folder_of(&standing);
+    let ready_arm = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
+    let folder = folder_of(&ready_arm);
     assert_eq!(folder.parent(), Some(fs::canonicalize(&parent).unwrap().as_path()));
     assert!(folder.file_name().unwrap().to_str().unwrap().starts_with(FOLDER_PREFIX));
     assert_eq!(lab.entries().len(), 1);
@@ -34,11 +34,11 @@ fn a_folder_is_made_and_removed() {
     // A link out of it is deleted, what it points to is not.
     std::os::unix::fs::symlink(parent.join("precious"), folder.join("link")).unwrap();
     std::os::unix::fs::symlink(&parent, folder.join("deep/link")).unwrap();
-    standing.settle().unwrap();
-    assert!(standing.space_left().0 > 0);
-    assert!(standing.facts().facts.contains_key(&Fact::BlockSize), "{:?}", standing.facts());
-    assert!(!standing.facts().facts.contains_key(&Fact::LazyInitialisation));
-    assert!(standing.unmount().unwrap().is_none());
+    ready_arm.settle().unwrap();
+    assert!(ready_arm.space_left().0 > 0);
+    assert!(ready_arm.facts().facts.contains_key(&Fact::BlockSize), "{:?}", ready_arm.facts());
+    assert!(!ready_arm.facts().facts.contains_key(&Fact::LazyInitialisation));
+    assert!(ready_arm.unmount().unwrap().is_none());
     assert!(!folder.exists() && lab.entries().is_empty());
     assert_eq!(fs::read_to_string(parent.join("precious")).unwrap(), "mine");
 }
@@ -48,10 +48,10 @@ fn what_the_dead_left_is_removed() {
     let lab = Lab::new();
     let parent = lab.folder("parent");
     let arm = arm(&format!("dir:{}", parent.display()));
-    let standing = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
-    let folder = folder_of(&standing);
+    let ready_arm = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
+    let folder = folder_of(&ready_arm);
     fs::write(folder.join("file"), "left").unwrap();
-    drop(standing);
+    drop(ready_arm);
     assert!(folder.exists());
     let replayed = lab.ledger.replay().unwrap().done;
     assert!(replayed.len() == 1 && replayed[0].result.is_ok(), "{replayed:?}");

@@ -49,8 +49,8 @@ fn refusal(result: Result<Disk, StackError>, named: &Path) -> (String, String) {
 #[track_caller]
 fn assert_refused(device: &Path, permission: &Permission, reason: &str, remedy: &str) {
     let before = ends_of(device);
-    let (said, hint) = refusal(Disk::accept(device, MIN_SIZE, permission), device);
-    assert!(said.contains(reason), "it says `{said}`, not `{reason}`");
+    let (message, hint) = refusal(Disk::accept(device, MIN_SIZE, permission), device);
+    assert!(message.contains(reason), "it says `{message}`, not `{reason}`");
     assert!(hint.contains(remedy), "it advises `{hint}`, not `{remedy}`");
     assert!(before == ends_of(device), "a refused device was changed");
 }
@@ -137,10 +137,10 @@ fn a_partition_and_a_device_with_partitions() {
         let partition = PathBuf::from(format!("{}p1", device.0.display()));
         if !partition.exists() {
             // A kernel that reads no partition tables can still be told about a partition.
-            let told = fstrial_stack::command::Program::new("addpart")
+            let reported = fstrial_stack::command::Program::new("addpart")
                 .args([&device.0.display().to_string(), "1", "2048", "32768"])
                 .run();
-            if let Err(error) = told {
+            if let Err(error) = reported {
                 return skip("disk::a_partition_and_a_device_with_partitions", &error.to_string());
             }
             wait_until("the partition has a node", || partition.exists());
@@ -457,11 +457,11 @@ fn a_blank_device_is_used_and_left_blank() {
         let printed = attached.make(arm.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let _guard = MountGuard::of(&point);
-        let standing = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+        let ready_arm = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         assert!(!disk.is_released().unwrap(), "it is mounted");
         let error = Disk::accept(&path, MIN_SIZE, &erase(&path, &["ext4"])).unwrap_err();
         assert!(error.to_string().contains("mounted"), "{error}");
-        standing.unmount().unwrap().unwrap().detach().unwrap();
+        ready_arm.unmount().unwrap().unwrap().detach().unwrap();
         wait_until("it is released", || disk.is_released().unwrap());
         assert_eq!(signatures::of(&path).unwrap()[0].kind, "ext4");
         disk.close().unwrap();

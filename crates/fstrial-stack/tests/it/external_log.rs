@@ -15,24 +15,24 @@ fn the_log_is_on_the_other_device_and_is_checked_there() {
         let lab = Lab::new();
         let (image, log) = (lab.image(320), lab.image(64));
         for text in ["ext4:log=external", "ext3:log=external,-b 2048", "xfs:log=external,-l lazy-count=1"] {
-            let asked = arm(text);
-            let (attached, _) = attach(&image, &asked, &lab);
+            let requested = arm(text);
+            let (attached, _) = attach(&image, &requested, &lab);
             let mut attached = attached.with(&setup(&log), std::process::id(), &lab.ledger).unwrap();
             let device = attached.path().to_owned();
-            let printed = attached.make(asked.checked().unwrap()).unwrap();
+            let printed = attached.make(requested.checked().unwrap()).unwrap();
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let standing = attached
-                .mount(asked.checked().unwrap(), &printed, &point)
+            let ready_arm = attached
+                .mount(requested.checked().unwrap(), &printed, &point)
                 .map_err(|(_, error)| error)
                 .unwrap();
-            let journal = &standing.facts().facts[&Fact::Journal];
+            let journal = &ready_arm.facts().facts[&Fact::Journal];
             assert!(journal.ends_with(", on the log device"), "{text}: {journal}");
             fs::write(point.join("file"), [7; 100_000]).unwrap();
             assert!(!log.is_released().unwrap(), "{text}");
-            let mut attached = standing.unmount().unwrap().unwrap();
-            attached.check(&asked).unwrap();
+            let mut attached = ready_arm.unmount().unwrap().unwrap();
+            attached.check(&requested).unwrap();
             let commands = attached.commands().to_vec();
             let mount = commands.iter().find(|line| line.starts_with("mount ")).unwrap();
             assert!(
@@ -58,8 +58,8 @@ fn a_log_device_that_is_gone_gives_the_first_one_up() {
             panic!("not a loop device")
         };
         drop(log);
-        let asked = arm("ext4:log=external,scheduler=mq-deadline");
-        let (attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("ext4:log=external,scheduler=mq-deadline");
+        let (attached, _) = attach(&image, &requested, &lab);
         let device: PathBuf = attached.path().to_owned();
         let error = attached.with(&gone, std::process::id(), &lab.ledger).unwrap_err();
         assert!(error.to_string().contains(&file.display().to_string()), "{error}");

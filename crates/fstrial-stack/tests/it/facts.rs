@@ -18,20 +18,20 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
     let point = lab.path("point");
     fs::create_dir_all(&point).unwrap();
     let guard = MountGuard::of(&point);
-    let standing = attached
+    let ready_arm = attached
         .mount(arm.checked().unwrap(), &printed, &point)
         .map_err(|(_, e)| e)
         .unwrap_or_else(|e| panic!("{text}: {e}"));
-    assert_eq!(standing.target(), &Target::Directory(point.clone()));
+    assert_eq!(ready_arm.target(), &Target::Directory(point.clone()));
     assert_eq!(mounts::at(&point).unwrap().source, device.display().to_string());
-    assert!(standing.space_left().0 > 16 << 20, "{:?}", standing.space_left());
-    let commands = standing.commands();
+    assert!(ready_arm.space_left().0 > 16 << 20, "{:?}", ready_arm.space_left());
+    let commands = ready_arm.commands();
     assert!(commands.len() == 2 && commands[0].starts_with("mkfs.") && commands[1].starts_with("mount "));
     fs::write(point.join("file"), vec![7; 1 << 20]).unwrap();
-    standing.settle().unwrap();
+    ready_arm.settle().unwrap();
     assert_eq!(fs::read(point.join("file")).unwrap(), vec![7; 1 << 20]);
-    let facts = standing.facts().clone();
-    let mut attached = standing.unmount().unwrap().expect("it has a device");
+    let facts = ready_arm.facts().clone();
+    let mut attached = ready_arm.unmount().unwrap().expect("it has a device");
     assert!(mounts::at(&point).is_err());
     attached.check(&arm).unwrap_or_else(|e| panic!("{text}: {e}"));
     assert!(attached.commands().len() == 3, "{:?}", attached.commands());
@@ -46,8 +46,8 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
 #[track_caller]
 fn assert_facts(facts: &ArmFacts, wanted: &[(Fact, &str)]) {
     for (fact, text) in wanted {
-        let found = facts.facts.get(fact).map(String::as_str);
-        assert_eq!(found, Some(*text), "{} of {:#?}", fact.name(), facts.facts);
+        let result = facts.facts.get(fact).map(String::as_str);
+        assert_eq!(result, Some(*text), "{} of {:#?}", fact.name(), facts.facts);
     }
 }
 
@@ -126,7 +126,7 @@ fn ext4_options() {
         assert_facts(&facts, &[(Fact::Atime, "strictatime"), (Fact::BlockSize, "4 KiB")]);
         let facts = cycle(&lab, &image, "ext4:discard");
         let discard = &facts.facts[&Fact::Discard];
-        assert_eq!(discard, "asked for (discard), switched off at the device to keep the image allocated");
+        assert_eq!(discard, "requested (discard), switched off at the device to keep the image allocated");
     });
 }
 
@@ -184,9 +184,9 @@ fn xfs_without_checksums() {
         let point = lab.folder("point");
         let _guard = MountGuard::of(&point);
         match attached.mount(arm.checked().unwrap(), &printed, &point) {
-            Ok(standing) => {
-                assert_facts(standing.facts(), &[(Fact::Checksums, "none")]);
-                standing.unmount().unwrap().unwrap().detach().unwrap();
+            Ok(ready_arm) => {
+                assert_facts(ready_arm.facts(), &[(Fact::Checksums, "none")]);
+                ready_arm.unmount().unwrap().unwrap().detach().unwrap();
             }
             Err((attached, error)) => {
                 let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
@@ -268,14 +268,14 @@ fn the_bare_device() {
         let (mut attached, _) = attach(&image, &arm, &lab);
         let device = attached.path().to_owned();
         assert_eq!(attached.make(arm.checked().unwrap()).unwrap(), "");
-        let standing =
+        let ready_arm =
             attached.mount(arm.checked().unwrap(), "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
-        assert_eq!(standing.target(), &Target::BlockDevice(device.clone()));
-        standing.settle().unwrap();
+        assert_eq!(ready_arm.target(), &Target::BlockDevice(device.clone()));
+        ready_arm.settle().unwrap();
         let wanted = [(Fact::Journal, "none"), (Fact::Barriers, "on"), (Fact::Scheduler, "mq-deadline")];
-        assert_facts(standing.facts(), &wanted);
-        assert_eq!(standing.facts().durability, SOUND);
-        let mut attached = standing.unmount().unwrap().unwrap();
+        assert_facts(ready_arm.facts(), &wanted);
+        assert_eq!(ready_arm.facts().durability, SOUND);
+        let mut attached = ready_arm.unmount().unwrap().unwrap();
         attached.check(&arm).unwrap();
         attached.detach().unwrap();
         assert_all_down(&image, &device, &lab);
@@ -295,11 +295,11 @@ fn a_mount_point_behind_a_link() {
         fs::create_dir_all(lab.path("var/point")).unwrap();
         std::os::unix::fs::symlink(lab.path("var"), lab.path("link")).unwrap();
         let _guard = MountGuard::of(&lab.path("var/point"));
-        let standing = attached
+        let ready_arm = attached
             .mount(arm.checked().unwrap(), &printed, &lab.path("link/point"))
             .map_err(|(_, e)| e)
             .unwrap();
-        standing.unmount().unwrap().unwrap().detach().unwrap();
+        ready_arm.unmount().unwrap().unwrap().detach().unwrap();
         assert_all_down(&image, &device, &lab);
     });
 }
@@ -316,9 +316,9 @@ fn a_directory_on_an_unsafe_ext4() {
         let point = lab.folder("point");
         let _mounted = MountGuard::mount(&path, &point);
         let arm = arm(&format!("dir:{}", point.display()));
-        let standing = ReadyArm::in_directory(&point, &arm, &lab.ledger).unwrap();
-        let facts = standing.facts().clone();
-        standing.unmount().unwrap();
+        let ready_arm = ReadyArm::in_directory(&point, &arm, &lab.ledger).unwrap();
+        let facts = ready_arm.facts().clone();
+        ready_arm.unmount().unwrap();
         assert_facts(&facts, &[(Fact::Journal, "metadata (data=writeback)"), (Fact::Barriers, "OFF")]);
         assert!(!facts.durability.flushes && !facts.durability.no_stale_data);
         assert!(!facts.facts.contains_key(&Fact::LazyInitialisation));

@@ -26,10 +26,10 @@ fn mkfs_refuses_an_option() {
             ("xfs:agcount=0,read_ahead=64KiB", "agcount"),
             ("btrfs:-O nonsense,cache=write-through", "nonsense"),
         ] {
-            let asked = arm(text);
-            let (mut attached, _) = attach(&image, &asked, &lab);
+            let requested = arm(text);
+            let (mut attached, _) = attach(&image, &requested, &lab);
             let device = attached.path().to_owned();
-            let error = attached.make(asked.checked().unwrap()).unwrap_err();
+            let error = attached.make(requested.checked().unwrap()).unwrap_err();
             assert!(matches!(error, StackError::Command { .. }), "{error:?}");
             assert!(error.to_string().contains(words), "{error}");
             assert!(error.hint().unwrap().contains("manual page"), "{error}");
@@ -45,14 +45,15 @@ fn mount_refuses_an_option() {
         let lab = Lab::new();
         let image = lab.image(320);
         for text in ["ext4:nonsense,read_ahead=64KiB", "btrfs:nonsense", "xfs:nobarrier"] {
-            let asked = arm(text);
-            let (mut attached, _) = attach(&image, &asked, &lab);
+            let requested = arm(text);
+            let (mut attached, _) = attach(&image, &requested, &lab);
             let device = attached.path().to_owned();
-            let printed = attached.make(asked.checked().unwrap()).unwrap();
+            let printed = attached.make(requested.checked().unwrap()).unwrap();
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let Err((attached, error)) = attached.mount(asked.checked().unwrap(), &printed, &point) else {
+            let Err((attached, error)) = attached.mount(requested.checked().unwrap(), &printed, &point)
+            else {
                 panic!("{text} was mounted");
             };
             let bad = if text.contains("nonsense") { "nonsense" } else { "nobarrier" };
@@ -72,12 +73,12 @@ fn a_mount_point_that_is_not_there() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(64);
-        let asked = arm("ext4");
-        let (mut attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("ext4");
+        let (mut attached, _) = attach(&image, &requested, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(asked.checked().unwrap()).unwrap();
+        let printed = attached.make(requested.checked().unwrap()).unwrap();
         let (attached, error) =
-            attached.mount(asked.checked().unwrap(), &printed, &lab.path("nowhere")).unwrap_err();
+            attached.mount(requested.checked().unwrap(), &printed, &lab.path("nowhere")).unwrap_err();
         assert!(error.to_string().contains("does not exist"), "{error}");
         attached.detach().unwrap();
         assert_all_down(&image, &device, &lab);
@@ -94,10 +95,14 @@ fn settings_that_the_kernel_does_not_take() {
             // Less than a page is none; what was set before it is put back.
             ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still says `0`", "leave the setting out"),
         ] {
-            let asked = arm(text);
-            let error =
-                AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger)
-                    .unwrap_err();
+            let requested = arm(text);
+            let error = AttachedDevices::attach(
+                &image.binding(&requested),
+                &requested,
+                std::process::id(),
+                &lab.ledger,
+            )
+            .unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
             assert!(error.hint().unwrap().contains(hint), "{error}: {:?}", error.hint());
             assert!(lab.entries().is_empty(), "{:?}", lab.entries());
@@ -110,9 +115,9 @@ fn settings_that_the_kernel_does_not_take() {
 fn an_image_that_is_gone() {
     isolated(|| {
         let lab = Lab::new();
-        let asked = arm("raw");
+        let requested = arm("raw");
         let attach = |file: PathBuf| {
-            AttachedDevices::attach(&loop_binding(&file, 8), &asked, std::process::id(), &lab.ledger)
+            AttachedDevices::attach(&loop_binding(&file, 8), &requested, std::process::id(), &lab.ledger)
                 .unwrap_err()
         };
         let error = attach(lab.path("gone"));
@@ -129,16 +134,16 @@ fn a_filesystem_that_is_not_here() {
         let lab = Lab::new();
         let image = lab.image(16);
         for name in ["nilfs2", "reiserfs", "jfs"] {
-            let asked = arm(name);
-            let row = asked.row().unwrap();
+            let requested = arm(name);
+            let row = requested.row().unwrap();
             if fstrial_stack::host::kernel_lists(row).unwrap()
                 && fstrial_stack::command::find(row.mkfs).is_some()
             {
                 continue;
             }
-            let (mut attached, _) = attach(&image, &asked, &lab);
+            let (mut attached, _) = attach(&image, &requested, &lab);
             let device = attached.path().to_owned();
-            let error = attached.make(asked.checked().unwrap()).unwrap_err();
+            let error = attached.make(requested.checked().unwrap()).unwrap_err();
             let missing =
                 matches!(error, StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. });
             assert!(missing, "{error}");
@@ -150,21 +155,22 @@ fn a_filesystem_that_is_not_here() {
 }
 
 /// Makes a filesystem with something in it, damages it, and returns what the check says.
-fn damaged(lab: &Lab, image: &Image, asked: &Arm, damage: impl FnOnce(&Path)) -> StackError {
-    let (mut attached, _) = attach(image, asked, lab);
+fn damaged(lab: &Lab, image: &Image, requested: &Arm, damage: impl FnOnce(&Path)) -> StackError {
+    let (mut attached, _) = attach(image, requested, lab);
     let device = attached.path().to_owned();
-    let printed = attached.make(asked.checked().unwrap()).unwrap();
-    let point = lab.folder(&format!("point of {}", asked.name));
+    let printed = attached.make(requested.checked().unwrap()).unwrap();
+    let point = lab.folder(&format!("point of {}", requested.name));
     let guard = MountGuard::of(&point);
-    let standing = attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+    let ready_arm =
+        attached.mount(requested.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
     for number in 0..200 {
         fs::write(point.join(format!("file {number}")), [7; 5000]).unwrap();
     }
-    standing.settle().unwrap();
-    let mut attached = standing.unmount().unwrap().unwrap();
-    attached.check(asked).unwrap();
+    ready_arm.settle().unwrap();
+    let mut attached = ready_arm.unmount().unwrap().unwrap();
+    attached.check(requested).unwrap();
     damage(&device);
-    let error = attached.check(asked).unwrap_err();
+    let error = attached.check(requested).unwrap_err();
     attached.detach().unwrap();
     drop(guard);
     assert_all_down(image, &device, lab);
@@ -221,16 +227,16 @@ fn a_busy_mount_is_an_error() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(64);
-        let asked = arm("ext4");
-        let (mut attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("ext4");
+        let (mut attached, _) = attach(&image, &requested, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(asked.checked().unwrap()).unwrap();
+        let printed = attached.make(requested.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let standing =
-            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+        let ready_arm =
+            attached.mount(requested.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let open = fs::File::create(point.join("file")).unwrap();
-        let error = standing.unmount().unwrap_err();
+        let error = ready_arm.unmount().unwrap_err();
         assert!(error.to_string().starts_with("could not unmount"), "{error}");
         assert!(error.hint().unwrap().contains("fuser"), "{error}");
         // The loop device could not go; its removal is still written down and works once it can.

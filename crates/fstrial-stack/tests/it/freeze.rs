@@ -19,18 +19,18 @@ fn a_killed_process_that_its_own_freeze_keeps_from_ending_is_thawed() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(320);
-        let asked = arm("xfs");
-        let (mut attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("xfs");
+        let (mut attached, _) = attach(&image, &requested, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(asked.checked().unwrap()).unwrap();
+        let printed = attached.make(requested.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let mut standing =
-            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+        let mut ready_arm =
+            attached.mount(requested.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
 
         let mut holder = Background::start(false, HOLD_GROWING_FILE, &[&point.join("file")]);
         let owner = Ledger::open(lab.ledger.folder(), holder.pid()).unwrap();
-        let mut freezer = standing.freezer(&asked, &owner).unwrap();
+        let mut freezer = ready_arm.freezer(&requested, &owner).unwrap();
         freezer.freeze().unwrap();
         holder.kill();
         wait_until("its last close waits for the thaw", || state_of(holder.pid()).as_deref() == Some("D"));
@@ -40,7 +40,7 @@ fn a_killed_process_that_its_own_freeze_keeps_from_ending_is_thawed() {
         assert!(Path::new(&device).exists());
         // Should this test fail before, it thaws.
         drop(freezer);
-        standing.unmount().unwrap();
+        ready_arm.unmount().unwrap();
         drop((guard, holder));
         lab.ledger.replay().unwrap();
         assert_all_down(&image, &device, &lab);

@@ -117,11 +117,11 @@ impl Stage {
         let permission = Permission { erase: Some(self.path().into()), erase_signatures };
         let mut answer = None;
         wait_until("no losetup has it open", || {
-            let asked = Disk::accept(self.path(), Bytes::mib(1), &permission);
-            let said = asked.as_ref().map_or_else(ToString::to_string, |_| String::new());
-            answer = Some(asked);
+            let requested = Disk::accept(self.path(), Bytes::mib(1), &permission);
+            let message = requested.as_ref().map_or_else(ToString::to_string, |_| String::new());
+            answer = Some(requested);
             // One that has ended since has no name.
-            !["(losetup) has it open", "() has it open"].iter().any(|other| said.contains(other))
+            !["(losetup) has it open", "() has it open"].iter().any(|other| message.contains(other))
         });
         answer.unwrap()
     }
@@ -214,7 +214,7 @@ const LIVE: [Live; 27] = [
         let (point, guard) = stage.mount(stage.path());
         held(format!("it is mounted at {}", point.display()), vec![Box::new(guard)])
     }),
-    ("mount", "btrfs, which has a device number of its own", |stage| {
+    ("mount", "btrfs, which has a virtual device number", |stage| {
         stage.format("btrfs");
         let (point, guard) = stage.mount(stage.path());
         held(format!("it is mounted at {}", point.display()), vec![Box::new(guard)])
@@ -319,7 +319,7 @@ const LIVE: [Live; 27] = [
         let upper = Attached::to(&partition, &[]);
         held(format!("{} uses the same data", upper.name()), vec![Box::new(upper), Box::new(gone)])
     }),
-    ("loop device", "over the file that the device lies on", |stage| {
+    ("loop device", "over the backing file of the device", |stage| {
         let upper = Attached::to(&stage.image, &[]);
         held(format!("{} uses the same data", upper.name()), vec![Box::new(upper)])
     }),
@@ -340,7 +340,7 @@ const LIVE: [Live; 27] = [
     ("process", "descriptor by a node that is deleted", |stage| {
         perl(&stage.node(), "unlink $ARGV[0] or die;", "has it open")
     }),
-    ("process", "descriptor of the file that the device lies on", |stage| {
+    ("process", "descriptor of the backing file of the device", |stage| {
         perl(&stage.image, "", "has it open")
     }),
     ("process", "map, its descriptor closed", |stage| {
@@ -597,8 +597,8 @@ fn a_used_device_is_refused_on_recorded_hosts() {
     for (by, case, set_up) in RECORDED {
         let (row, tree) = (format!("{by}, {case}"), Tree::new());
         let says = set_up(&tree);
-        let found = holder_in(&tree, "sdb", 16).unwrap_or_else(|error| panic!("{row}: {error}"));
-        let Some(holder) = found else { panic!("{row}: the device was accepted") };
+        let result = holder_in(&tree, "sdb", 16).unwrap_or_else(|error| panic!("{row}: {error}"));
+        let Some(holder) = result else { panic!("{row}: the device was accepted") };
         assert!(holder.to_string().contains(says), "{row}: it says `{holder}`, not `{says}`");
         assert!(!holder.remedy().is_empty(), "{row}");
         let other = holder_in(&tree, "sdc", 32).unwrap_or_else(|error| panic!("{row}: {error}"));

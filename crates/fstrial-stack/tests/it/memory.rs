@@ -42,14 +42,14 @@ fn what_does_not_fit_is_read_again() {
     limited(|| {
         let lab = Lab::new();
         let image = lab.image(320);
-        let asked = arm("ext4");
-        let (mut attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("ext4");
+        let (mut attached, _) = attach(&image, &requested, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(asked.checked().unwrap()).unwrap();
+        let printed = attached.make(requested.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let standing =
-            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
+        let ready_arm =
+            attached.mount(requested.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let file = point.join("file");
         let size: u64 = 64 << 20;
         let name = device.file_name().unwrap().to_str().unwrap();
@@ -66,7 +66,7 @@ fn what_does_not_fit_is_read_again() {
                 }
             }
             drop(open);
-            standing.settle().unwrap();
+            ready_arm.settle().unwrap();
             let before = bytes_read(name);
             for _ in 0..10 {
                 let mut open = fs::File::open(&file).unwrap();
@@ -86,7 +86,7 @@ fn what_does_not_fit_is_read_again() {
         // Others drop the caches of the machine now and then.
         assert!((size..size * 4).contains(&large), "read once: {large}");
         assert!(small > size * 8, "read again and again: {small}");
-        standing.unmount().unwrap().unwrap().detach().unwrap();
+        ready_arm.unmount().unwrap().unwrap().detach().unwrap();
         drop(guard);
         assert_all_down(&image, &device, &lab);
     });

@@ -87,9 +87,10 @@ fn the_number_of_requests_is_set_and_put_back() {
             ("raw:discard=off", "100"),
             ("raw:discard=on", "100"),
         ] {
-            let asked = arm(text);
+            let requested = arm(text);
             let device = as_disk(&device);
-            let attached = AttachedDevices::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
+            let attached =
+                AttachedDevices::attach(&device, &requested, std::process::id(), &lab.ledger).unwrap();
             assert_eq!(attribute(&queue, "nr_requests"), requests, "{text}");
             attached.detach().unwrap();
             assert_eq!(all(&queue), before, "after {text}");
@@ -114,8 +115,9 @@ fn discards_are_not_let_into_an_image() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);
-        let asked = arm("raw:discard=on");
-        let error = AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
+        let requested = arm("raw:discard=on");
+        let error =
+            AttachedDevices::attach(&image.binding(&requested), &requested, std::process::id(), &lab.ledger);
         let error = error.unwrap_err();
         assert!(error.to_string().contains("would free blocks of the image"), "{error}");
         assert!(error.hint().unwrap().contains("zram"), "{error}");
@@ -128,12 +130,12 @@ fn the_queue_of_an_image() {
         let lab = Lab::new();
         let image = lab.image(16);
         for text in ["raw", "raw:read_ahead=64KiB,cache=write-through,scheduler=mq-deadline"] {
-            let asked = arm(text);
-            let (attached, queue) = attach(&image, &asked, &lab);
+            let requested = arm(text);
+            let (attached, queue) = attach(&image, &requested, &lab);
             let device = attached.path().to_owned();
             assert_eq!(attribute(&queue, "discard_max_bytes"), "0");
             assert_eq!(attribute(queue.parent().unwrap(), "loop/dio"), "1");
-            if asked.read_ahead.is_some() {
+            if requested.read_ahead.is_some() {
                 assert_eq!(attribute(&queue, "read_ahead_kb"), "64");
                 assert_eq!(attribute(&queue, "write_cache"), "write through");
                 assert!(attribute(&queue, "scheduler").contains("[mq-deadline]"));
@@ -149,8 +151,8 @@ fn no_loop_device_of_the_host_is_changed() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);
-        let asked = arm("raw:scheduler=mq-deadline");
-        let (attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("raw:scheduler=mq-deadline");
+        let (attached, _) = attach(&image, &requested, &lab);
         let number: u32 = attached.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
         assert!(number >= 64, "a device of our own, not one that was there");
         // Discards of a device that is used after us work: ours takes its limit of 0 away with it.
@@ -165,8 +167,8 @@ fn what_a_killed_worker_left_is_undone() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);
-        let asked = arm("raw:scheduler=mq-deadline,read_ahead=64KiB,cache=write-through");
-        let (attached, _) = attach(&image, &asked, &lab);
+        let requested = arm("raw:scheduler=mq-deadline,read_ahead=64KiB,cache=write-through");
+        let (attached, _) = attach(&image, &requested, &lab);
         let device = attached.path().to_owned();
         let written = lab.entries().len();
         assert!(written >= 4, "settings and the removal");

@@ -115,12 +115,12 @@ fn a_device_of_our_own() {
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let standing =
+            let ready_arm =
                 attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
             fs::write(point.join("file"), [7; 100_000]).unwrap();
-            standing.settle().unwrap();
+            ready_arm.settle().unwrap();
             assert!(!zram.is_released().unwrap());
-            let mut attached = standing.unmount().unwrap().unwrap();
+            let mut attached = ready_arm.unmount().unwrap().unwrap();
             attached.check(&arm).unwrap();
             attached.detach().unwrap();
             wait_until("it is released", || zram.is_released().unwrap());

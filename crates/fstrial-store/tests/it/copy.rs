@@ -27,8 +27,8 @@ fn with_log(folder: &Path, runs: u64) -> TrialId {
 
 /// The file, its owner and its links, as they are.
 fn state(path: &Path) -> (Vec<u8>, u32, u64, i64, i64) {
-    let found = fs::metadata(path).unwrap();
-    (fs::read(path).unwrap(), found.uid(), found.nlink(), found.mtime(), found.ctime_nsec())
+    let result = fs::metadata(path).unwrap();
+    (fs::read(path).unwrap(), result.uid(), result.nlink(), result.mtime(), result.ctime_nsec())
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn store() -> Store {
 }
 
 /// The numbers of the trials that are found.
-fn found(store: &Store, change: impl FnOnce(&mut Filter)) -> Vec<i64> {
+fn result(store: &Store, change: impl FnOnce(&mut Filter)) -> Vec<i64> {
     let mut filter = Filter::default();
     change(&mut filter);
     store.find_trials(&filter).unwrap().into_iter().map(|trial| trial.id.0).collect()
@@ -53,28 +53,28 @@ fn list(texts: &[&str]) -> Vec<String> {
 #[test]
 fn a_filter_asks_for_what_it_says() {
     let store = store();
-    assert_eq!(found(&store, |_| {}), [1, 2, 3]);
+    assert_eq!(result(&store, |_| {}), [1, 2, 3]);
     // Names and kernels: a part will do.
-    assert_eq!(found(&store, |f| f.name = some("xfs")), [1]);
-    assert_eq!(found(&store, |f| f.name = some("100%")), [2]);
-    assert_eq!(found(&store, |f| f.name = some("x*")), [] as [i64; 0]);
-    assert_eq!(found(&store, |f| f.kernel = some("6.1")), [2, 3]);
-    assert_eq!(found(&store, |f| f.kernel = some("6.1*")), [1, 2, 3]);
-    assert_eq!(found(&store, |f| f.kernel = some("x86")), [1, 2, 3]);
-    assert_eq!(found(&store, |f| f.kernel = some("12.0")), [] as [i64; 0]);
+    assert_eq!(result(&store, |f| f.name = some("xfs")), [1]);
+    assert_eq!(result(&store, |f| f.name = some("100%")), [2]);
+    assert_eq!(result(&store, |f| f.name = some("x*")), [] as [i64; 0]);
+    assert_eq!(result(&store, |f| f.kernel = some("6.1")), [2, 3]);
+    assert_eq!(result(&store, |f| f.kernel = some("6.1*")), [1, 2, 3]);
+    assert_eq!(result(&store, |f| f.kernel = some("x86")), [1, 2, 3]);
+    assert_eq!(result(&store, |f| f.kernel = some("12.0")), [] as [i64; 0]);
     // All others: the whole word, or a pattern.
-    assert_eq!(found(&store, |f| f.host = some("a1")), [1]);
-    assert_eq!(found(&store, |f| f.host = some("a")), [] as [i64; 0]);
-    assert_eq!(found(&store, |f| f.host = some("a?")), [1, 2]);
-    assert_eq!(found(&store, |f| f.tags = list(&["v1"])), [1]);
-    assert_eq!(found(&store, |f| f.tags = list(&["v*"])), [1, 2]);
-    assert_eq!(found(&store, |f| f.tags = list(&["v*", "night*"])), [1]);
-    assert_eq!(found(&store, |f| f.arms = list(&["ext4"])), [1, 2, 3]);
-    assert_eq!(found(&store, |f| f.arms = list(&["ext4", "xfs"])), [] as [i64; 0]);
-    assert_eq!(found(&store, |f| f.workloads = list(&["random-*"])), [1], "only what has runs");
-    assert_eq!(found(&store, |f| f.status = Some(TrialStatus::Running)), [2, 3]);
+    assert_eq!(result(&store, |f| f.host = some("a1")), [1]);
+    assert_eq!(result(&store, |f| f.host = some("a")), [] as [i64; 0]);
+    assert_eq!(result(&store, |f| f.host = some("a?")), [1, 2]);
+    assert_eq!(result(&store, |f| f.tags = list(&["v1"])), [1]);
+    assert_eq!(result(&store, |f| f.tags = list(&["v*"])), [1, 2]);
+    assert_eq!(result(&store, |f| f.tags = list(&["v*", "night*"])), [1]);
+    assert_eq!(result(&store, |f| f.arms = list(&["ext4"])), [1, 2, 3]);
+    assert_eq!(result(&store, |f| f.arms = list(&["ext4", "xfs"])), [] as [i64; 0]);
+    assert_eq!(result(&store, |f| f.workloads = list(&["random-*"])), [1], "only what has runs");
+    assert_eq!(result(&store, |f| f.status = Some(TrialStatus::Running)), [2, 3]);
     assert_eq!(
-        found(&store, |f| (f.status, f.host) = (Some(TrialStatus::Running), some("a1"))),
+        result(&store, |f| (f.status, f.host) = (Some(TrialStatus::Running), some("a1"))),
         [] as [i64; 0]
     );
 }
@@ -82,10 +82,10 @@ fn a_filter_asks_for_what_it_says() {
 #[test]
 fn times_are_compared_by_the_second() {
     let store = store();
-    assert_eq!(found(&store, |f| f.since = some("2026-01-02T23:59:59Z")), [2, 3]);
-    assert_eq!(found(&store, |f| f.since = some("2026-01-03T00:00:00Z")), [3]);
-    assert_eq!(found(&store, |f| f.until = some("2026-01-03T00:00:00Z")), [1, 2]);
-    assert_eq!(found(&store, |f| f.until = some("2026-01-02T03:04:05Z")), [] as [i64; 0]);
+    assert_eq!(result(&store, |f| f.since = some("2026-01-02T23:59:59Z")), [2, 3]);
+    assert_eq!(result(&store, |f| f.since = some("2026-01-03T00:00:00Z")), [3]);
+    assert_eq!(result(&store, |f| f.until = some("2026-01-03T00:00:00Z")), [1, 2]);
+    assert_eq!(result(&store, |f| f.until = some("2026-01-02T03:04:05Z")), [] as [i64; 0]);
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn what_is_bound_is_no_sql() {
         ("'); DROP TABLE trial; --", all),
         ("\0", all),
     ] {
-        assert_eq!(found(&store, |f| f.host = some(text)), [] as [i64; 0], "{text}");
-        assert_eq!(found(&store, |f| f.tags = list(&[text])), [] as [i64; 0], "{text}");
-        assert_eq!(found(&store, |f| f.since = some(text)), since, "{text}");
+        assert_eq!(result(&store, |f| f.host = some(text)), [] as [i64; 0], "{text}");
+        assert_eq!(result(&store, |f| f.tags = list(&[text])), [] as [i64; 0], "{text}");
+        assert_eq!(result(&store, |f| f.since = some(text)), since, "{text}");
     }
-    assert_eq!(found(&store, |_| {}), [1, 2, 3]);
+    assert_eq!(result(&store, |_| {}), [1, 2, 3]);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn summaries_count_and_know_where_a_trial_ran_last() {
     store.reopen_trial(TrialId(1), &moved).unwrap();
     assert_eq!(store.trial(TrialId(1)).unwrap().summary.host.as_deref(), Some("b"));
     // Either session's place finds it.
-    assert_eq!(found(&store, |f| f.host = some("a1")), [1]);
-    assert_eq!(found(&store, |f| f.host = some("b")), [1]);
+    assert_eq!(result(&store, |f| f.host = some("a1")), [1]);
+    assert_eq!(result(&store, |f| f.host = some("b")), [1]);
     common::record(&mut store, TrialId(1), 20).unwrap();
     assert_eq!(store.trial(TrialId(1)).unwrap().summary.runs, 4);
 }

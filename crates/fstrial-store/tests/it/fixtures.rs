@@ -58,14 +58,15 @@ fn every_released_schema_opens_with_everything_in_it() {
         assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (4, 8, 1));
         assert_eq!((summary.kernel.as_deref(), summary.host), (Some("6.12.0"), None));
         assert_eq!(summary.tags, ["sample", "v1"]);
-        let asked = Filter {
+        let requested = Filter {
             kernel: Some("6.12".into()),
             arms: vec!["xfs*".into()],
             workloads: vec!["random-write".into()],
             ..Filter::default()
         };
-        let found: Vec<_> = store.find_trials(&asked).unwrap().into_iter().map(|trial| trial.id).collect();
-        assert_eq!(found, [TrialId(1)], "the other one has no run");
+        let result: Vec<_> =
+            store.find_trials(&requested).unwrap().into_iter().map(|trial| trial.id).collect();
+        assert_eq!(result, [TrialId(1)], "the other one has no run");
 
         // It goes on as if it had always been of today's schema.
         common::record(&mut store, TrialId(1), 8).unwrap();

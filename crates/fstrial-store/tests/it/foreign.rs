@@ -109,10 +109,12 @@ fn a_newer_schema_is_refused_and_loses_nothing() {
     newer.pragma_update(None, "user_version", SCHEMA + 1).unwrap();
     newer.execute_batch("CREATE TABLE of_the_future (x)").unwrap();
     // While the newer program has it open, its mark is only in the log.
-    assert!(matches!(Store::open(&path), Err(StoreError::NewerSchema { found, .. }) if found == SCHEMA + 1));
+    assert!(
+        matches!(Store::open(&path), Err(StoreError::NewerSchema { result, .. }) if result == SCHEMA + 1)
+    );
     drop(newer);
     for error in refused(&path) {
-        assert!(matches!(error, StoreError::NewerSchema { found, .. } if found == SCHEMA + 1), "{error}");
+        assert!(matches!(error, StoreError::NewerSchema { result, .. } if result == SCHEMA + 1), "{error}");
         assert!(error.hint().unwrap().contains("newer"));
     }
     // Its own program still reads it.

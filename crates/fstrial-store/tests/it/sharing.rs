@@ -102,8 +102,8 @@ fn a_follower_reads_each_run_once() {
         assert_eq!(reader.version().unwrap(), version, "nothing was written");
         common::record(&mut writer, trial, index).unwrap();
         common::record(&mut writer, other, index).unwrap();
-        let found = reader.version().unwrap();
-        assert_ne!(std::mem::replace(&mut version, found), found);
+        let result = reader.version().unwrap();
+        assert_ne!(std::mem::replace(&mut version, result), result);
         reader
             .for_each_run_after(trial, last, |run| {
                 last = Some(run.id);

@@ -136,8 +136,8 @@ fn a_trial_that_went_on_elsewhere_is_told_and_left() {
     assert!(matches!(here.import_trial(&there, id), Ok(ImportOutcome::Copied(_))));
     there.reopen_trial(id, &SESSION).unwrap();
     common::record(&mut there, id, 1).unwrap();
-    let told = here.import_trial(&there, id).unwrap();
-    assert_eq!(told, ImportOutcome::Here { trial: id, runs: 1, runs_there: 2 });
+    let reported = here.import_trial(&there, id).unwrap();
+    assert_eq!(reported, ImportOutcome::Here { trial: id, runs: 1, runs_there: 2 });
     common::assert_runs(&here, id, 1);
     let error = here.import_trial(&there, TrialId(7)).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchTrial { trial: TrialId(7), .. }), "{error}");
@@ -298,8 +298,8 @@ fn counts_that_lie_are_found() {
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
         drop(store);
         tamper(&path, change);
-        let found = Store::open(&path).unwrap().check().unwrap();
-        assert_eq!(found, ["the counts of trial 1 are not those of its runs"], "{change}");
+        let result = Store::open(&path).unwrap().check().unwrap();
+        assert_eq!(result, ["the counts of trial 1 are not those of its runs"], "{change}");
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -49,8 +49,8 @@ fn run(program: &str, arguments: &[&str], input: &str) -> std::io::Result<(bool,
     // One that does not read says so by its status.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output()?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok((output.status.success(), told + &String::from_utf8_lossy(&output.stderr)))
+    let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((output.status.success(), reported + &String::from_utf8_lossy(&output.stderr)))
 }
 
 fn skip(name: &str, reason: &str) {
@@ -84,8 +84,8 @@ fn sqlite3_answers_the_documented_questions() {
         return skip(name, "there is no sqlite3 here");
     }
     for sql in blocks("sql") {
-        let (good, told) = run("sqlite3", &["-bail", "-readonly", path.to_str().unwrap()], sql).unwrap();
-        assert!(good && !told.trim().is_empty() && !told.contains("rror"), "{sql}\n{told}");
+        let (good, reported) = run("sqlite3", &["-bail", "-readonly", path.to_str().unwrap()], sql).unwrap();
+        assert!(good && !reported.trim().is_empty() && !reported.contains("rror"), "{sql}\n{reported}");
     }
 }
 
@@ -101,8 +101,8 @@ fn python_answers_the_documented_questions() {
                   store = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
                   assert store.execute(sys.stdin.read()).fetchall()\n";
     for sql in blocks("sql") {
-        let (good, told) = run("python3", &["-c", script, path.to_str().unwrap()], sql).unwrap();
-        assert!(good, "{sql}\n{told}");
+        let (good, reported) = run("python3", &["-c", script, path.to_str().unwrap()], sql).unwrap();
+        assert!(good, "{sql}\n{reported}");
     }
     // The other example needs pandas, which is not everywhere.
     if !run("python3", &["-c", "import pandas"], "").is_ok_and(|(good, _)| good) {
@@ -110,8 +110,8 @@ fn python_answers_the_documented_questions() {
     }
     for script in blocks("python") {
         let here = script.replace("file:results.db", &format!("file:{}", path.display()));
-        let (good, told) = run("python3", &["-c", &here], "").unwrap();
-        assert!(good && told.contains("ext4"), "{told}");
+        let (good, reported) = run("python3", &["-c", &here], "").unwrap();
+        assert!(good && reported.contains("ext4"), "{reported}");
     }
 }
 
@@ -159,8 +159,8 @@ fn views_say_what_the_store_says() {
             );
             continue;
         };
-        let found = metrics(measurement).unwrap();
-        let found: BTreeMap<&str, f64> = found.iter().map(|m| (m.name.as_str(), m.value)).collect();
+        let result = metrics(measurement).unwrap();
+        let result: BTreeMap<&str, f64> = result.iter().map(|m| (m.name.as_str(), m.value)).collect();
         for (column, metric) in [
             ("rate", "throughput"),
             ("operations_per_second", "throughput"),
@@ -169,9 +169,9 @@ fn views_say_what_the_store_says() {
             ("cpu_machine_per_operation_ns", "cpu_machine_per_operation_ns"),
             ("errors", "errors"),
         ] {
-            let told = ask(&format!("SELECT {column} * 1.0 FROM v_run WHERE run = ?1"), run).unwrap();
+            let reported = ask(&format!("SELECT {column} * 1.0 FROM v_run WHERE run = ?1"), run).unwrap();
             assert!(
-                (told / found[metric] - 1.0).abs() < 1e-12 || told == found[metric],
+                (reported / result[metric] - 1.0).abs() < 1e-12 || reported == result[metric],
                 "{column} of {}",
                 run.id
             );
@@ -183,7 +183,7 @@ fn views_say_what_the_store_says() {
             ("max_ns", "read_latency_ns_max"),
         ] {
             let sql = format!("SELECT {column} * 1.0 FROM v_latency WHERE run = ?1 AND kind = 'read'");
-            assert_eq!(ask(&sql, run), Some(found[metric]), "{column} of {}", run.id);
+            assert_eq!(ask(&sql, run), Some(result[metric]), "{column} of {}", run.id);
         }
         // A kind without operations has none.
         assert_eq!(ask("SELECT max_ns * 1.0 FROM v_latency WHERE run = ?1 AND kind = 'fsync'", run), None);

@@ -109,7 +109,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
     let chosen = if names.is_empty() { source::all() } else { source::choose(names)? };
     let history = History::of(home)?;
     let machine = machine(false);
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut out = String::new();
     for claimed in chosen {
         let (trial, ready) = claimed.prepare(&machine, None, &home.folder()?)?;
@@ -129,11 +129,11 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
             continue;
         }
         let source = plain(&report::source(claim));
-        if source != told {
+        if source != reported {
             let _ = writeln!(out, "\n{BOLD}{source}{BOLD:#}");
-            told = source;
+            reported = source;
         }
-        let found = match (missing.first(), &last) {
+        let result = match (missing.first(), &last) {
             (Some(missing), _) => format!("{QUIET}cannot run here: {}{QUIET:#}", plain(missing)),
             (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
             (None, Some(last)) => {
@@ -142,17 +142,17 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
                 format!("{colour}{answer}{colour:#} {QUIET}({day}, on a {device}){QUIET:#}")
             }
         };
-        let _ = writeln!(out, "  {}\n      {}\n      {found}", plain(&claim.id), plain(&claim.statement));
+        let _ = writeln!(out, "  {}\n      {}\n      {result}", plain(&claim.id), plain(&claim.statement));
     }
     if !json {
         let _ = writeln!(out, "\nversion {CATALOGUE} of the catalogue");
-        out += "fstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
+        out += "fstrial claims show NAME prints one in full; fstrial claims check NAME … checks one or several.\n";
         super::print_folded(out.trim_start_matches('\n'));
     }
     Ok(exit_code::VERDICT)
 }
 
-/// The catalogue as a page: what was said then, and what was found on this machine.
+/// The catalogue as a page: the original statements, and the results on this machine.
 pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
     let history = History::of(home)?;
     let machine = machine(false);
@@ -163,7 +163,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
         entries.push(match (ready, history.last(&trial)?) {
             (Ready::Missing(missing), _) => {
                 let open = format!("cannot run here: {}", missing.join("; "));
-                let report = report::without_trial(claim, ClaimVerdict::CannotRun, missing);
+                let report = report::without_trial(claim, ClaimVerdict::NotTestable, missing);
                 ClaimEntry { report, open: Some(open), trial: None }
             }
             (Ready::Yes, Some(last)) => {
@@ -216,7 +216,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     Ok(exit_code::VERDICT)
 }
 
-/// What was said then.
+/// The original statement.
 fn described(claim: &Claim) -> String {
     let mut lines =
         vec![claim.id.clone(), format!("  {}", claim.statement), format!("  {}", report::source(claim))];
@@ -249,7 +249,7 @@ fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// What would be run here.
+/// The plan here.
 fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     let claim = source::claim(trial);
     let workloads = trial.resolve_workloads(environment::cpus())?;
@@ -272,7 +272,7 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     let plan = Plan::new(trial.settled(environment::cpus())?, 0)?;
     lines.extend(report::expectations(&plan).iter().map(|line| format!("  holds if: {line}")));
     lines.extend(readings(claim).iter().map(|reading| format!("  read as: {reading}")));
-    lines.extend(claim.fixed.map(|day| format!("  what is expected was fixed on {day}")));
+    lines.extend(claim.fixed.map(|day| format!("  expectations were fixed on {day}")));
     lines.extend(claim.scaled.iter().map(|line| format!("  scaled: {line}")));
     lines.extend(claim.substituted.iter().map(|line| format!("  substituted: {line}")));
     let budget = numbers::wait(trial.trial.budget.as_secs_f64());
@@ -280,7 +280,7 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// How the words of the source were read, each reading once.
+/// Interpretations of the source's words, each once.
 fn readings(claim: &Claim) -> Vec<&str> {
     let mut readings: Vec<&str> = Vec::new();
     for reading in claim.expectations.iter().filter_map(|expected| expected.reading.as_deref()) {

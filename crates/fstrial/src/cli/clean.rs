@@ -1,4 +1,4 @@
-//! `fstrial clean`: undoes what commands that were killed have left.
+//! `fstrial clean`: undoes the leftovers of killed commands.
 
 use super::Home;
 use clap::Args;
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long killed processes may take to end.
+/// Time limit for killed processes to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Clean up after killed commands: loop and zram devices, queue settings, temporary folders, frozen filesystems.
@@ -50,8 +50,8 @@ pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
     }
 }
 
-/// Another command holds the lock: it undoes what the dead have left. Undone here as well, a setting could be put back just after
-/// that command changed it. Only what is frozen cannot wait.
+/// Another command holds the lock and undoes the leftovers itself. A second undo here could restore a setting just
+/// after that command changed it. Only frozen filesystems cannot wait.
 fn beside_another(ledger: &Ledger, is_swept: bool) -> Result<u8, ExpectedError> {
     ledger.thaw()?;
     let (due, left) = ledger.left_over()?;
@@ -66,14 +66,14 @@ fn beside_another(ledger: &Ledger, is_swept: bool) -> Result<u8, ExpectedError> 
     Ok(tell(&Report::default(), is_swept))
 }
 
-/// Undoes what is left, and waits a while for processes that were killed to end.
+/// Undoes leftovers, and waits a while for killed processes to end.
 fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
     let until = Instant::now() + ENDING;
     let mut report = ledger.replay()?;
     while report.left.iter().any(|left| left.is_ending) && Instant::now() < until {
         thread::park_timeout(Duration::from_millis(100));
         let again = ledger.replay()?;
-        // What failed is in the new list, too, if it still fails.
+        // Failures are in the new list, too, if they persist.
         report.done.retain(|step| step.result.is_ok());
         report.done.extend(again.done);
         report.left = again.left;
@@ -81,7 +81,7 @@ fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
     Ok(report)
 }
 
-/// Removes folders for copies of stores; they belong to no home. Says whether there were any.
+/// Removes folders for copies of stores; they belong to no home. True if there were any.
 fn sweep(dry_run: bool) -> bool {
     let (word, folders) = match dry_run {
         true => ("would remove", fstrial_store::left_folders()),
@@ -91,7 +91,7 @@ fn sweep(dry_run: bool) -> bool {
     !folders.is_empty()
 }
 
-/// Says what was done and what was not, and gives the exit code.
+/// Reports undone and failed steps, and returns the exit code.
 fn tell(report: &Report, is_swept: bool) -> u8 {
     if !is_swept && report.done.is_empty() && report.left.is_empty() {
         super::print("nothing to clean\n");
@@ -110,7 +110,7 @@ fn tell(report: &Report, is_swept: bool) -> u8 {
     }
 }
 
-/// Names what was left alone and why; says whether there was anything.
+/// Lists skipped entries with their reasons; true if there were any.
 fn tell_left(left: &[SkippedEntry]) -> bool {
     for SkippedEntry { file, undo, why, .. } in left {
         let what = undo.as_ref().map(|undo| format!("{undo}: ")).unwrap_or_default();

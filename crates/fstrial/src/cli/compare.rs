@@ -36,7 +36,7 @@ use fstrial_run::{
 };
 use std::path::{Path, PathBuf};
 
-/// Whether a guest of a kernel runs on this machine's own processors. Says why not, where it was just tried.
+/// True if a guest of a kernel runs on this machine's own processors. Prints the reason if it was just found not to.
 fn has_kvm(home: &Path, kernel: &Kernel) -> bool {
     let mut was_tried = false;
     let mut tell = |line: &str| {
@@ -74,7 +74,7 @@ Examples:
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
   fstrial compare ext4@old ext4@new --as-arm old --device disk --erase /dev/disk/by-id/nvme-…      two kernels, by booting
   fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed
-  fstrial compare dir:/mnt/lustre dir:/mnt/nfs --clients 16 --on slurm      by 16 clients at once
+  fstrial compare dir:/mnt/lustre dir:/mnt/nfs --clients 16 --on slurm      by 16 clients
   fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
   fstrial compare ext4 xfs --save - --dry-run > trial.toml";
 
@@ -167,7 +167,7 @@ pub(crate) struct CompareArgs {
 
     /// Set a key of a trial file (repeatable): trial.memory=1GiB, device.members=4, workload.rate=5000/s …
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    lines: Vec<set::Line>,
+    lines: Vec<set::SetFlag>,
 
     /// Write the trial file for `fstrial run`; with --dry-run, - prints it instead of the steps.
     #[arg(long, value_name = "FILE")]
@@ -250,7 +250,7 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
             args.conduct.notes.iter().for_each(|note| args.note(note));
             args.note(&format!("without --dry-run this is refused: {refused}"));
         }
-        // What was left out of a trial that does not run is of no interest.
+        // Omissions of a trial that does not run are irrelevant.
         checked => {
             checked?;
             args.conduct.notes.iter().for_each(|note| args.note(note));
@@ -265,7 +265,7 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
-/// Of several workloads, names the one that a problem is about: there is no file to underline it in.
+/// Names the workload with the problem, if there are several: there is no file to underline it in.
 fn with_the_workload(trial: &Trial, problem: Problem) -> Problem {
     let index = match problem.path.as_slice() {
         [section, index, _, ..] if section == "workload" => index.parse::<usize>().ok(),
@@ -294,7 +294,7 @@ impl CompareArgs {
         let kernels = Kernels::of_home(&home);
         for place in trial.places.iter_mut().filter(|place| place.kvm) {
             place.kvm = match kernels.required(place.kernel.as_deref().unwrap_or_default()) {
-                // A dry run says what is missing at the end.
+                // A dry run lists missing requirements at the end.
                 Err(_) if self.conduct.is_dry_run() => false,
                 kernel => has_kvm(&home, &kernel?),
             };
@@ -302,7 +302,7 @@ impl CompareArgs {
         Ok(())
     }
 
-    /// Refuses a `--duration` that lies inside one period of a workload. A file may have it: its answer says so.
+    /// Refuses a `--duration` that is inside one period of a workload. A file may have it: its answer notes that.
     fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(duration) = self.duration else { return Ok(()) };
         for workload in trial.workloads.iter().filter_map(|entry| entry.resolve(1).ok()) {
@@ -319,20 +319,20 @@ impl CompareArgs {
         Ok(())
     }
 
-    /// Whether its workloads are to stay: named one by one, for more than a first answer.
+    /// True if its workloads are kept: named one by one, for more than a first answer.
     fn names_workloads(&self) -> bool {
         let is_set = |word: &String| workloads::set_of(word).is_some();
         !self.quick && !self.workloads.is_empty() && !self.workloads.iter().all(is_set)
     }
 
-    /// Says how the trial was chosen, unless there is to be no progress.
+    /// Prints the choice of the trial, unless progress is off.
     fn note(&self, text: &str) {
         if !self.conduct.is_quiet() {
             super::say(&format!("{text}\n"));
         }
     }
 
-    /// Writes the trial as a file; a dry run only says that it would.
+    /// Writes the trial as a file; a dry run only announces it.
     fn save(&self, path: &Path, trial: &Trial) -> Result<(), ExpectedError> {
         let is_dry = self.conduct.is_dry_run();
         if out_file::is_standard_output(path) && !is_dry {
@@ -342,7 +342,7 @@ impl CompareArgs {
             ));
         }
         let settled = trial.settled(environment::cpus())?;
-        // The presets stay named, for people; the levels are written out, for other machines.
+        // The presets stay named, for readers; the levels are written out, for other machines.
         let mut saved = trial.clone();
         for (entry, settled) in saved.workloads.iter_mut().zip(&settled.trial().workloads) {
             entry.threads.clone_from(&settled.threads);
@@ -394,8 +394,8 @@ impl CompareArgs {
         set::over(trial, &self.lines)
     }
 
-    /// The device of the trial, its places and its arms. Of several devices each is a place of its own, where every arm is
-    /// built.
+    /// The device of the trial, its places and its arms. Of several devices each is a separate place, where every arm
+    /// is built.
     fn built_on(&self) -> Result<(Device, Vec<Place>, Vec<Arm>), ExpectedError> {
         self.refuse_unused_places()?;
         let is_directories = self.arms.iter().all(|arm| arm.filesystem == DIRECTORY);
@@ -428,7 +428,7 @@ impl CompareArgs {
         }
         let (mut places, mut arms): (Vec<Place>, Vec<Arm>) = (Vec::new(), Vec::new());
         for text in &self.devices {
-            // Of model:nvme, ramdisk and image:/srv the word that tells them apart.
+            // The distinguishing word of model:nvme, ramdisk and image:/srv.
             let word = text.strip_prefix("model:").unwrap_or_else(|| text.split(':').next().unwrap_or(text));
             let name: String =
                 word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -441,7 +441,7 @@ impl CompareArgs {
         Ok((self.device(&self.devices[0])?, places, arms))
     }
 
-    /// Refuses a command of a place where no arm is.
+    /// Refuses a command for a place without arms.
     fn refuse_unused_places(&self) -> Result<(), ExpectedError> {
         let names = || self.arms.iter().filter_map(|arm| arm.place.as_deref());
         let mut places = self.conduct.places.iter().map(reach::Reach::place);
@@ -478,20 +478,20 @@ impl CompareArgs {
         self.on_engine(entries)
     }
 
-    /// The same workloads, those of YCSB on the engine that was asked for.
+    /// The same workloads, those of YCSB on the requested engine.
     fn on_engine(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, ExpectedError> {
         let Some(engine) = self.engine else { return Ok(entries) };
-        let found: Vec<Option<Entry>> = entries.iter().map(|entry| entry.on_engine(engine)).collect();
-        if found.iter().all(Option::is_none) {
+        let result: Vec<Option<Entry>> = entries.iter().map(|entry| entry.on_engine(engine)).collect();
+        if result.iter().all(Option::is_none) {
             return Err(ExpectedError::usage(
                 format!("--engine {engine}: none of the workloads has an engine"),
                 "name one that has: -w ycsb-a",
             ));
         }
-        Ok(entries.into_iter().zip(found).map(|(plain, found)| found.unwrap_or(plain)).collect())
+        Ok(entries.into_iter().zip(result).map(|(plain, result)| result.unwrap_or(plain)).collect())
     }
 
-    /// The workloads where none are named: those that enough of the arms can do. Says which are left out.
+    /// The default workloads: those that enough of the arms support. Reports the omitted ones.
     fn default_workloads(&self) -> Vec<Entry> {
         let is_able = |name: &&str| {
             let Ok(workload) = Entry::of_preset(name).resolve(1) else { return true };
@@ -507,7 +507,7 @@ impl CompareArgs {
         able.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 
-    /// The presets of an application; says which they are.
+    /// The presets of an application; reports them.
     fn set(&self, application: &Application) -> Vec<Entry> {
         let Set { presets, others, lacks } = Set::of(application);
         self.note(&format!("{}: {}", application.name(), presets.join(", ")));
@@ -523,12 +523,12 @@ impl CompareArgs {
         presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 
-    /// The workload of a fio job file, which says everything itself.
+    /// The workload of a fio job file, which is complete.
     fn job(&self, file: &Path, mut inspection: Inspection) -> Result<Entry, ExpectedError> {
         let flags = [
             ("--threads", self.threads.is_some()),
             ("--find-rate", self.find_rate.is_some()),
-            ("--set workload.…", self.lines.iter().any(set::Line::is_of_a_workload)),
+            ("--set workload.…", self.lines.iter().any(set::SetFlag::is_of_a_workload)),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
@@ -544,8 +544,8 @@ impl CompareArgs {
             let Some(before) = understanding.jobs.replace_runtime(duration) else {
                 return Err(ExpectedError::usage(
                     format!("--duration cannot set the time of the fio job file {}", file.display()),
-                    "it takes the place of a runtime= that all jobs have and that begins at once: write the same runtime= into each, \
-                     and no stonewall, ramp_time, loops or startdelay; or leave --duration out",
+                    "it replaces a runtime= common to all jobs that start immediately: write the same runtime= into \
+                     each, and no stonewall, ramp_time, loops or startdelay; or leave --duration out",
                 ));
             };
             self.note(&format!("{}: runtime={duration} instead of {before}", file.display()));
@@ -607,7 +607,7 @@ fn model_meant(word: &str) -> Option<&'static str> {
     names().find(|name| *name == word).or(only)
 }
 
-/// What to write instead of a word that is not a kind of device: a model and a disk have a word before their name.
+/// The remedy for a word that is not a kind of device: a model and a disk have a word before their name.
 fn hint_for_device(text: &str) -> String {
     // A model may be named by its beginning.
     let begun = MODELS.iter().filter_map(|(name, _)| Some(name.split_once('-')?.0));

@@ -1,5 +1,5 @@
-//! What a shell offers in the place of a word: filesystems, workloads, devices, and what is stored. A shell asks the program
-//! itself, by [`VARIABLE`].
+//! Shell completion: filesystems, workloads, devices, and stored trials. A shell asks the program itself, by
+//! [`VARIABLE`].
 
 use super::{Cli, Home};
 use clap::CommandFactory;
@@ -76,11 +76,12 @@ pub(super) fn trials() -> ArgValueCandidates {
             let arms = if trial.name.is_empty() { trial.arms.join(", ") } else { trial.name.clone() };
             (trial.id.0.to_string(), arms)
         });
-        let told = trials.into_iter().rev().enumerate();
-        told.map(|(order, (id, arms))| {
-            CompletionCandidate::new(id).help(Some(plain(&arms).into())).display_order(Some(order))
-        })
-        .collect()
+        let reported = trials.into_iter().rev().enumerate();
+        reported
+            .map(|(order, (id, arms))| {
+                CompletionCandidate::new(id).help(Some(plain(&arms).into())).display_order(Some(order))
+            })
+            .collect()
     })
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct TrialEnd {
     page: Option<TrialPage>,
     /// About how long a round takes, estimated before the first.
     round_seconds: f64,
-    /// How the command ends.
+    /// Exit code of the command.
     pub(crate) code: u8,
     /// A place that could not be given up: the answer holds all the same.
     pub(crate) left: Option<ExpectedError>,
@@ -110,7 +110,7 @@ pub(crate) fn conduct(
     super::written(code, Some(format!("fstrial report {id} --format text")))
 }
 
-/// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
+/// Stores the answer as a page, and reports its path. A failure leaves the answer complete: the page can be made again.
 fn kept(home: &Home, id: i64, page: TrialPage) -> String {
     match pages::keep_ended(home, id, page) {
         Ok(path) => format!("\nas a page: {}\n", path.display()),
@@ -118,12 +118,12 @@ fn kept(home: &Home, id: i64, page: TrialPage) -> String {
     }
 }
 
-/// The plan of a trial, in words.
+/// The plan of a trial, as text.
 pub(crate) struct DryRun {
-    /// Every step in order, with its undo, and what its budget can show.
+    /// Every step in order, with its undo, and the power of its budget.
     pub(crate) steps: String,
     budget: Forecast,
-    /// What this host lacks for it.
+    /// Its requirements missing on this host.
     missing: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn dry_run(
     Ok(DryRun { steps, budget, missing })
 }
 
-/// How places are reached: by the commands that were given, and guests by their kernels.
+/// The commands that reach places: the given ones, and for guests those of their kernels.
 fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
     let trial = &plan.trial;
     let mut all = given.to_vec();
@@ -167,7 +167,7 @@ fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, Expe
     Ok(all)
 }
 
-/// What Ctrl-C raises.
+/// The interrupt of Ctrl-C.
 pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
     Interrupt::announced().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
 }
@@ -180,7 +180,7 @@ pub(crate) fn measure(
     resume: Option<i64>,
     interrupt: &Interrupt,
 ) -> Result<TrialEnd, ExpectedError> {
-    // What an earlier command has left stays in the ledger if this is broken off.
+    // Leftovers of earlier commands stay in the ledger if this is interrupted.
     interrupt.end_at_once(true);
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
@@ -238,7 +238,7 @@ pub(crate) fn measure(
     Ok(TrialEnd { left: last, ..done? })
 }
 
-/// Who shows what happens: the terminal, or lines of JSON.
+/// The display of events: the terminal, or lines of JSON.
 struct Output<'a> {
     progress: Display<'a>,
     json: bool,
@@ -289,35 +289,35 @@ impl<'a> Conducting<'a> {
         let warnings: Vec<String> = of_places.chain(ended_by).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
-        // Of two errors the first one is told.
+        // Of two errors the first is reported.
         let is_over = finished?.reason != Reason::Reboot;
         kept?;
         answers::keep(store, id)?;
-        // The answer is what the store has: it is the same whenever it is asked for.
-        again::judged(store, &store.trial(id)?, |told| TrialEnd {
+        // The answer comes from the store: it is the same at any time.
+        again::judged(store, &store.trial(id)?, |reported| TrialEnd {
             code: match is_over {
-                true => ending(&told.document, told.finished, self.args.fail_if),
+                true => ending(&reported.document, reported.finished, self.args.fail_if),
                 false => exit_code::UNDECIDED,
             },
-            document: told.document.clone(),
+            document: reported.document.clone(),
             round_seconds: forecast::round_time(self.plan).0.as_secs_f64(),
-            page: (!self.args.no_page).then(|| TrialPage::of(told)),
+            page: (!self.args.no_page).then(|| TrialPage::of(reported)),
             left: None,
         })
     }
 }
 
-/// Where prepared filesystems are kept: next to the image, with which they may share blocks; else where temporary files are
-/// said to go, or in the home folder.
+/// Folder of prepared filesystems: next to the image, with which they may share blocks; else the folder for temporary
+/// files, or the home folder.
 fn state_folder(plan: &Plan, home: &Home) -> Result<PathBuf, ExpectedError> {
-    let said = || env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    match plan.trial.device.folder().map(Path::to_owned).or_else(said) {
+    let message = || env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    match plan.trial.device.folder().map(Path::to_owned).or_else(message) {
         Some(folder) => Ok(folder),
         None => Ok(home.make()?.path().to_owned()),
     }
 }
 
-/// Everything but directories needs root: said before anything is touched.
+/// Requires root for everything but directories, before anything is touched.
 pub(crate) fn require_root() -> Result<(), ExpectedError> {
     if host::is_root() {
         return Ok(());
@@ -329,16 +329,16 @@ pub(crate) fn require_root() -> Result<(), ExpectedError> {
     }))
 }
 
-/// Existing directories must exist: said before anything is touched.
+/// Requires that existing directories exist, before anything is touched.
 fn require_directories(trial: &Trial) -> Result<(), ExpectedError> {
     for path in trial.arms.iter().filter(|arm| arm.is_directory()).filter_map(|arm| arm.path.as_ref()) {
         let (what, hint) = match path.metadata() {
-            Ok(found) if found.is_dir() => continue,
+            Ok(matched) if matched.is_dir() => continue,
             Ok(_) => ("is not a directory", "name a directory on the filesystem that is meant".to_owned()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 ("does not exist", format!("check the spelling, or create it: mkdir -p {}", path.display()))
             }
-            // What else is wrong the worker finds, and says better.
+            // The worker detects other problems, and describes them better.
             Err(_) => continue,
         };
         return Err(ExpectedError::usage(format!("the directory {} {what}", path.display()), hint));
@@ -346,11 +346,11 @@ fn require_directories(trial: &Trial) -> Result<(), ExpectedError> {
     Ok(())
 }
 
-/// Undoes what earlier commands that were killed have left. What stays and does not hinder this one is told.
+/// Undoes the leftovers of earlier, killed commands. Remaining ones that do not hinder this command are reported.
 pub(crate) fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
     let report = ledger.replay()?;
     let tell = |what: &str, why: &str| {
-        super::say(&format!("left by an earlier command: {what}: {why}; `fstrial clean` says more\n"));
+        super::say(&format!("left by an earlier command: {what}: {why}; `fstrial clean` reports more\n"));
     };
     for left in &report.left {
         tell(left.undo.as_deref().unwrap_or(&left.file.display().to_string()), &left.why);
@@ -398,8 +398,8 @@ impl Conducting<'_> {
             environment: &environment,
         };
         if let Some(id) = resumed {
-            let found: Vec<&Environment> = places.iter().map(|place| place.environment()).collect();
-            resume::check_places(id, &found, earlier)?;
+            let matched: Vec<&Environment> = places.iter().map(|place| place.environment()).collect();
+            resume::check_places(id, &matched, earlier)?;
             store.reopen_trial(id, &session)?;
             store.change_tags(id, &self.args.tags, &[])?;
             return Ok(id);
@@ -416,10 +416,10 @@ impl Conducting<'_> {
     }
 }
 
-/// What the host is where the trial was started, with its device if an arm is built here.
+/// The environment of the host that started the trial, with its device if an arm is built here.
 fn here(places: &[Box<dyn Place>]) -> Environment {
     let mut all = places.iter().map(|place| place.environment());
-    all.find(|found| found.place.is_empty()).cloned().unwrap_or_else(Environment::of_this_machine)
+    all.find(|matched| matched.place.is_empty()).cloned().unwrap_or_else(Environment::of_this_machine)
 }
 
 fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>) -> u8 {
@@ -454,13 +454,12 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
     }
 }
 
-/// What to do about an answer that is not complete. `round_seconds`: about how long a round takes.
+/// Advice on an incomplete answer. `round_seconds`: approximate time of a round.
 fn advise(document: &Document, round_seconds: f64) {
     if !document.has_begun && document.ended != "interrupted" {
         let wait = numbers::budget(round_seconds * 12.0);
         super::print(&format!(
-            "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
-             made are kept.\n",
+            "\nNo round was completed. A round takes about {} s here; use --budget {wait}. Completed runs are stored.\n",
             round_seconds.ceil(),
         ));
     }

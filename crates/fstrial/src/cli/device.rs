@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// Depths at which a device is checked.
 const DEPTHS: [u16; 3] = [1, 4, 32];
-/// How long each.
+/// Duration of each.
 const CHECKED_FOR: Nanos = Nanos::millis(1500);
 
 /// List, show, probe and check device models.
@@ -99,13 +99,13 @@ Examples:
     },
 }
 
-/// What was asked for and what came.
+/// Requested and achieved figures.
 #[derive(Debug, Serialize)]
 struct ModelCheck {
     model: String,
     kind: &'static str,
     depth: u16,
-    asked: ProbeResult,
+    requested: ProbeResult,
     got: ProbeResult,
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
-/// Probes a device; gives its model as a file, with what it does next to what was seen.
+/// Probes a device; returns its model as a file, with a comparison of the model and the measurement.
 fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedError> {
     let identity = Identity::of(device)?;
     // Refuses everything that a trial refuses, before anything is written, and holds the device.
@@ -176,7 +176,7 @@ fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedErro
         let left = f64::from(count.saturating_sub(number)) * fit::PROBED_FOR.as_secs_f64() * 1.2;
         super::say(&format!("{} of {count}: {}, {left:.0} s left\n", number + 1, words_of(one)));
         if may_write {
-            // As before every run of a trial: nobody may have taken it into use since.
+            // As before every run of a trial: it may have been taken into use since.
             identity.recheck(std::process::id())?;
         }
         let shown = probe(&identity.path, usage, one)?;
@@ -186,7 +186,7 @@ fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedErro
     let name = device.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     model.name = name.chars().filter(char::is_ascii).take(60).collect();
     model.about = format!("like {} of this machine", device.display());
-    let mut text = String::from("# Measured, and what this model does with the same requests:\n");
+    let mut text = String::from("# Measured, and the results of this model for the same requests:\n");
     for (one, shown) in &seen {
         let again = rehearsed(&model, known.size, one);
         text += &format!(
@@ -260,8 +260,8 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<ModelC
             };
             device.renew(1, Percent::default())?;
             let got = probe(&attached.path(), Usage::ReadWrite, &one)?;
-            let asked = rehearsed(device.model(), size, &one);
-            all.push(ModelCheck { model: device.model().name.clone(), kind, depth, asked, got });
+            let requested = rehearsed(device.model(), size, &one);
+            all.push(ModelCheck { model: device.model().name.clone(), kind, depth, requested, got });
         }
     }
     attached.close();
@@ -271,7 +271,7 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<ModelC
 fn table(device: &Modelled, checked: &[ModelCheck]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    let headings = ["", "depth", "IOPS asked", "got", "p50 asked", "got", "p99 asked", "got"];
+    let headings = ["", "depth", "IOPS requested", "got", "p50 requested", "got", "p99 requested", "got"];
     table.set_header(headings);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -281,11 +281,15 @@ fn table(device: &Modelled, checked: &[ModelCheck]) -> String {
         table.add_row([
             row.kind.to_owned(),
             row.depth.to_string(),
-            if row.asked.iops.is_finite() { numbers::rate(row.asked.iops) } else { "no limit".into() },
+            if row.requested.iops.is_finite() {
+                numbers::rate(row.requested.iops)
+            } else {
+                "no limit".into()
+            },
             numbers::rate(row.got.iops),
-            time(row.asked.p50),
+            time(row.requested.p50),
             time(row.got.p50),
-            time(row.asked.p99),
+            time(row.requested.p99),
             time(row.got.p99),
         ]);
     }

@@ -1,4 +1,5 @@
-//! `fstrial doctor`: what can run here, what to install for the rest, what the instrument costs, how noisy it is.
+//! `fstrial doctor`: this host's abilities, the packages to install for the rest, the overhead of the instrument, and
+//! the noise.
 
 use super::{Home, conduct, lacking, noise};
 use anstyle::{AnsiColor, Style};
@@ -79,7 +80,7 @@ struct Check {
     found: String,
 }
 
-/// Whether a filesystem can be an arm.
+/// True if a filesystem can be an arm.
 #[derive(Debug, Serialize)]
 struct FilesystemCheck {
     name: &'static str,
@@ -219,7 +220,7 @@ fn checks(home: &Path) -> Vec<Check> {
     checks
 }
 
-/// What only root can use.
+/// A check of a feature that requires root.
 fn for_root(name: &'static str, is_here: bool, found: String) -> Check {
     match host::is_root() {
         true => Check { name, ok: is_here, found },
@@ -227,28 +228,30 @@ fn for_root(name: &'static str, is_here: bool, found: String) -> Check {
     }
 }
 
-/// Servers of the presets, with the program that is the server and the one that is its client.
+/// Servers of the presets, with their server and client programs.
 const SERVERS: [(&str, [&str; 2]); 2] =
     [("postgresql", ["postgres", "pgbench"]), ("mariadb", ["mariadbd", "sysbench"])];
 
-/// Whether a server and its client are installed, or what to install.
+/// Checks that a server and its client are installed; otherwise lists the packages.
 fn server((name, programs): (&'static str, [&str; 2])) -> Check {
     let missing = programs.into_iter().find(|program| command::find(program).is_none());
     let version = || Program::new(programs[0]).args(["--version"]).finish().ok();
     let found = match missing {
         Some(program) => format!("{program} is missing; {}", program::install(program)),
-        None => version().and_then(|said| said.stdout.lines().next().map(str::to_owned)).unwrap_or_default(),
+        None => {
+            version().and_then(|message| message.stdout.lines().next().map(str::to_owned)).unwrap_or_default()
+        }
     };
     Check { name, ok: missing.is_none(), found }
 }
 
-/// The engines of YCSB's workloads, and how to get those that are in programs of their own.
+/// The engines of YCSB's workloads, and the installation of those in separate programs.
 fn engines() -> Check {
     let linked = fstrial_kv::ENGINES.map(KeyValueEngine::name).join(", ");
     let version = |name: &str| {
         let helper = command::find_own(name)?;
-        let said = Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok()?.stdout;
-        said.lines().next().map(str::to_owned)
+        let message = Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok()?.stdout;
+        message.lines().next().map(str::to_owned)
     };
     let versions = HELPERS.map(|(name, _)| version(name).ok_or(name));
     let ok = versions.iter().all(Result::is_ok);
@@ -260,7 +263,7 @@ fn engines() -> Check {
     Check { name: "engines", ok, found: format!("{linked}; {} (--engine)", of_helpers.join("; ")) }
 }
 
-/// What arms under kernels of their own need, and the kernels that are here.
+/// Requirements of arms under other kernels, and the installed kernels.
 fn guests(home: &Path) -> Check {
     let kernels = Kernels::of_home(home).list();
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -300,7 +303,7 @@ fn benchmarks() -> Check {
     }
 }
 
-/// Whether the memory of loads can be limited, and what for.
+/// True if the memory of loads can be limited, with the purpose.
 fn memory_limit() -> Check {
     let found = match (host::is_root(), memory::find()) {
         (false, _) => Err("needs root (memory=)".to_owned()),
@@ -317,7 +320,7 @@ fn ramdisk() -> String {
     if Path::new("/dev/ram0").exists() {
         "brd".into()
     } else if zram::is_available() {
-        "zram, a device of our own (fast for data of one repeated word)".into()
+        "zram, a device made by fstrial (fast for data of one repeated word)".into()
     } else {
         "loop device on memory".into()
     }
@@ -330,7 +333,7 @@ fn render(findings: &Findings) -> String {
     for line in findings.environment.describe() {
         let _ = writeln!(out, "  {line}");
     }
-    let _ = writeln!(out, "\n{HEADING}What is here{HEADING:#}");
+    let _ = writeln!(out, "\n{HEADING}This host{HEADING:#}");
     for check in &findings.checks {
         let _ = writeln!(out, "  {} {:13} {}", mark(check.ok), check.name, check.found);
     }

@@ -1,6 +1,6 @@
 //! The flags that choose among stored trials, the same wherever trials are chosen.
 
-use super::standing::{KILLED, Standing};
+use super::statuses::{KILLED, TrialStatuses};
 use clap::Args;
 use fstrial_store::{Filter, Store, StoreError, TrialStatus, TrialSummary, tag_problem};
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
@@ -13,7 +13,7 @@ use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which trials")]
 pub(crate) struct FilterArgs {
-    /// Trials whose name contains this.
+    /// Trials with this in their name.
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
 
@@ -50,11 +50,10 @@ pub(crate) struct FilterArgs {
     pub(crate) status: Option<&'static str>,
 }
 
-/// A search in a store. The status is the one that is shown: of trials that have not ended the store does not know which
-/// were killed.
+/// A search in a store. The status is the displayed one: for unended trials the store does not know which were killed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Search {
-    /// What the store can answer.
+    /// The part that the store can answer.
     pub(crate) filter: Filter,
     status: Option<&'static str>,
 }
@@ -70,8 +69,8 @@ impl Search {
     pub(crate) fn find(&self, store: &Store) -> Result<Vec<TrialSummary>, StoreError> {
         let mut trials = store.find_trials(&self.filter)?;
         if let Some(shown) = self.status {
-            let standing = Standing::of(store)?;
-            trials.retain(|trial| standing.word(trial) == shown);
+            let statuses = TrialStatuses::of(store)?;
+            trials.retain(|trial| statuses.word(trial) == shown);
         }
         Ok(trials)
     }

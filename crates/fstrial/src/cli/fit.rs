@@ -1,4 +1,5 @@
-//! Fits a trial into its budget before anything is measured: leaves out what no flag asked for, and makes no run shorter.
+//! Fits a trial into its budget before anything is measured: leaves out parts that no flag requested, and shortens no
+//! run.
 
 use super::lacking;
 use fstrial_model::{
@@ -17,7 +18,7 @@ use fstrial_run::{
 /// The largest budget that is chosen without a flag.
 pub(super) const LONGEST: Nanos = Nanos::secs(12 * 60);
 
-/// Fits a trial into its budget, or into a larger one if it `is_free`, and gives words for what was done.
+/// Fits a trial into its budget, or into a larger one if it `is_free`, and returns a description of the changes.
 pub(super) fn fit(
     trial: &mut Trial,
     keeps_workloads: bool,
@@ -35,9 +36,10 @@ pub(super) fn fit(
     Ok(left_out.into_iter().chain(extended).collect())
 }
 
-/// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
-/// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
-/// asked for; levels come back where there is room then. Keeps everything if the workloads themselves are compared.
+/// Leaves out parts that do not fit, and returns a description: first every level but the middle one (the higher of
+/// two) of workloads whose levels were not given, then comparisons without the first arm, then whole workloads, the
+/// last first, unless they were requested; levels are restored if there is room then. Keeps everything if the workloads
+/// themselves are compared.
 fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
@@ -68,7 +70,7 @@ fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>,
     Ok((!left_out.is_empty()).then(words))
 }
 
-/// Leaves out comparisons of arms with each other that are not with the first one, unless an arm was named for that. Says so.
+/// Leaves out comparisons without the first arm, unless a baseline was named. Returns a note.
 fn only_with_the_first(trial: &mut Trial) -> Option<String> {
     let first = trial.arms.first()?.name.clone();
     let is_free = trial.arms.len() > 2 && trial.trial.baseline.is_none() && !trial.trial.leads;
@@ -79,7 +81,7 @@ fn only_with_the_first(trial: &mut Trial) -> Option<String> {
     })
 }
 
-/// Raises a default budget to what a first verdict takes, up to [`LONGEST`]. Says so.
+/// Raises a default budget to the time of a first verdict, up to [`LONGEST`]. Returns a note.
 fn extend(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
     let (usual, needed) = (trial.trial.budget, least(trial)?);
     if needed <= usual || needed > LONGEST {
@@ -117,8 +119,8 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     ))
 }
 
-/// Whether `--duration` sets the length of its runs: those of a load, of a program whose command has a duration, and of a fio job
-/// with a runtime.
+/// True if `--duration` sets the length of its runs: those of a load, of a program whose command has a duration, and of
+/// a fio job with a runtime.
 fn takes_a_duration(workload: &Workload) -> bool {
     let is_told = |program: &Program| {
         program.told_time(Nanos(0)).is_some()
@@ -131,7 +133,7 @@ fn planned(trial: &Trial) -> Result<Plan, ExpectedError> {
     Ok(Plan::new(trial.settled(environment::cpus())?, 0)?)
 }
 
-/// Leaves out all levels but the middle one, unless levels were asked for. Says which.
+/// Leaves out all levels but the middle one, unless levels were given. Returns a note.
 fn only_the_middle(entry: &mut Entry) -> Option<String> {
     let workload = entry.resolve(environment::cpus()).ok().filter(|_| entry.threads.is_none())?;
     let middle = workload.threads[workload.threads.len() / 2];

@@ -1,4 +1,4 @@
-//! Entrances for the fuzzer (`crates/fstrial-attack`) to what only commands read.
+//! Entry points for the fuzzer (`crates/fstrial-attack`) to parsers that only commands use.
 
 use super::{Cli, Command, judge};
 use clap::Parser;
@@ -19,8 +19,8 @@ pub fn judge(file: &Path) {
     for files in [vec![path.clone()], vec![format!("a={path}"), format!("b={path},{path}")]] {
         let words = ["fstrial", "judge"].into_iter().map(str::to_owned).chain(files);
         let Ok(Cli { command: Some(Command::Judge(args)), .. }) = Cli::try_parse_from(words) else { return };
-        if let Ok((facts, found)) = judge::judged(&args) {
-            black_box((elsewhere::text(&facts, &found, 3.0), elsewhere::json(&facts, &found)));
+        if let Ok((facts, result)) = judge::judged(&args) {
+            black_box((elsewhere::text(&facts, &result, 3.0), elsewhere::json(&facts, &result)));
         }
     }
 }

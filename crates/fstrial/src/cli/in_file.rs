@@ -22,7 +22,7 @@ const TEXT: Bytes = Bytes(MAX_FILE_BYTES as u64);
 const DATA: Bytes = Bytes::mib(64);
 /// The longest line of such a file.
 const LINE: Bytes = Bytes::kib(64);
-/// What the kernel says of the filesystem that nameless pipes lie on (`PIPEFS_MAGIC`).
+/// The kernel's magic of the filesystem of nameless pipes (`PIPEFS_MAGIC`).
 const PIPES: u64 = 0x5049_5045;
 
 /// Reads a text file that people write.
@@ -54,11 +54,11 @@ fn as_text(path: &Path, mut source: Lines) -> Result<String, ExpectedError> {
     })
 }
 
-/// Reads a text file that lies in the folder of another one or below, by its path from there. Anyone who wrote that path may
-/// be somebody else: links are not followed, not even inside, and what is not an ordinary file is not opened.
+/// Reads a text file in the folder of another one or below, by its path from there. The path may be foreign: links are
+/// not followed, not even inside, and only ordinary files are opened.
 ///
 /// # Errors
-/// It cannot be read so; in words that say nothing about what is in it.
+/// It cannot be read; with a message that reveals nothing about its content.
 pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let open = |name: &Path, flags| {
@@ -102,7 +102,7 @@ fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
     Ok(Lines { source, left: most.0, most, line: 0, longest: LINE.0 })
 }
 
-/// What a read that failed means.
+/// The error of a failed read.
 fn failed(path: &Path, source: io::Error) -> ExpectedError {
     match source.get_ref().and_then(|error| error.downcast_ref::<TooMuch>()) {
         Some(TooMuch(words)) => too_much(path, words),
@@ -110,11 +110,11 @@ fn failed(path: &Path, source: io::Error) -> ExpectedError {
     }
 }
 
-/// Says which limit a file is beyond.
+/// The error of an exceeded limit.
 fn too_much(path: &Path, words: &str) -> ExpectedError {
     ExpectedError::usage(
         format!("{} {words}", path.display()),
-        "check that this is the right file, and remove what is not needed",
+        "check that this is the right file, and remove unneeded parts",
     )
 }
 
@@ -123,7 +123,7 @@ fn too_much(path: &Path, words: &str) -> ExpectedError {
 #[error("it {0}")]
 struct TooMuch(String);
 
-/// A source of lines that ends with an error where it, or one of its lines, is too long.
+/// A source of lines that ends with an error if it, or one of its lines, is too long.
 pub(crate) struct Lines {
     source: Box<dyn Read>,
     left: u64,
@@ -152,11 +152,11 @@ impl Read for Lines {
     }
 }
 
-/// Opens what is a regular file or a pipe without a name, and looks again once it is open.
+/// Opens a regular file or a pipe without a name, and checks again once it is open.
 fn open_file(path: &Path) -> Result<File, ExpectedError> {
     let failed = |source| ExpectedError::File { what: "read", path: path.to_owned(), source };
     check(path, &path.metadata().map_err(failed)?, || rustix::fs::statfs(path))?;
-    // Whatever has come there meanwhile must not make this wait.
+    // A file that appeared there meanwhile must not make this wait.
     let waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(waiting.bits()).expect("flags are small");
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(failed)?;
@@ -165,25 +165,25 @@ fn open_file(path: &Path) -> Result<File, ExpectedError> {
     Ok(file)
 }
 
-/// Refuses what is neither a regular file nor a pipe without a name.
+/// Refuses anything but a regular file or a pipe without a name.
 fn check(
     path: &Path,
-    found: &Metadata,
+    result: &Metadata,
     filesystem: impl FnOnce() -> rustix::io::Result<rustix::fs::StatFs>,
 ) -> Result<(), ExpectedError> {
-    let kind = FileType::from_raw_mode(found.mode());
+    let kind = FileType::from_raw_mode(result.mode());
     #[expect(clippy::cast_sign_loss, reason = "a pattern of bits")]
-    let is_pipe = || filesystem().is_ok_and(|found| found.f_type as u64 == PIPES);
+    let is_pipe = || filesystem().is_ok_and(|result| result.f_type as u64 == PIPES);
     if kind == FileType::RegularFile || kind == FileType::Fifo && is_pipe() {
         return Ok(());
     }
     Err(ExpectedError::usage(
         format!("{} is {} and was not opened", path.display(), words_of(kind)),
-        "name a regular file; where - stands for standard input, what comes from elsewhere can be piped in",
+        "name a regular file; - is standard input, for piped data",
     ))
 }
 
-/// What something is that is not a regular file.
+/// The kind of a file that is not regular.
 pub(crate) fn words_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a folder",
@@ -260,7 +260,7 @@ mod tests {
             assert!(refused.starts_with(&format!("`{path}` is not read: ")), "{refused}");
             assert!(refused.contains(why) && !refused.contains("password"), "{refused}");
         }
-        // More than may be read is cut, and refused by who asked for it.
+        // The excess is cut, and refused by the caller.
         File::create(at("jobs/large")).unwrap().set_len(1 << 30).unwrap();
         assert_eq!(beside(&job, "large").unwrap().len(), MAX_FILE_BYTES + 1);
     }

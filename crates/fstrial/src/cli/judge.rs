@@ -24,7 +24,7 @@ use std::ffi::OsString;
 
 /// Most values that all comparisons together look at: seconds of work.
 const MAX_VALUES: usize = 1 << 19;
-/// Most comparisons, and most of what the sequential rule keeps for all of them: half a gigabyte.
+/// Limits of the comparisons, and of the sequential rule's memory for all of them: half a gigabyte.
 const MAX_KEPT: (usize, usize) = (4096, 1 << 26);
 /// Most rounds that are looked at one after the other.
 const MAX_SEQUENTIAL: usize = 1000;
@@ -85,17 +85,17 @@ pub(crate) struct JudgeArgs {
 }
 
 pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
-    let (facts, found) = judged(args)?;
+    let (facts, result) = judged(args)?;
     if args.json {
-        json_lines::print(&elsewhere::json(&facts, &found));
+        json_lines::print(&elsewhere::json(&facts, &result));
     } else {
-        super::print_folded(&elsewhere::text(&facts, &found, args.practical.0));
+        super::print_folded(&elsewhere::text(&facts, &result, args.practical.0));
     }
-    let is_undecided = found.iter().any(|found| found.verdict == Outcome::Undecided);
+    let is_undecided = result.iter().any(|result| result.verdict == Outcome::Undecided);
     Ok(if is_undecided { exit_code::UNDECIDED } else { exit_code::VERDICT })
 }
 
-/// What is known of the files, and the verdicts on them.
+/// Properties of the files, and the verdicts on them.
 pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>), ExpectedError> {
     if args.practical.is_zero() {
         return Err(ExpectedError::usage(
@@ -119,7 +119,7 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>
     }
     let settings = settings(args, &read)?;
     check_size(&read, &settings)?;
-    let found = judging::judge(&read.table, &settings);
+    let result = judging::judge(&read.table, &settings);
     let facts = elsewhere::Facts {
         files: read.files,
         format: read.format.name(),
@@ -128,7 +128,7 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>
         is_sequential: settings.is_sequential,
         notes: read.notes,
     };
-    Ok((facts, found))
+    Ok((facts, result))
 }
 
 fn settings(args: &JudgeArgs, read: &sources::Read) -> Result<Settings, ExpectedError> {
@@ -137,7 +137,7 @@ fn settings(args: &JudgeArgs, read: &sources::Read) -> Result<Settings, Expected
         None => None,
         Some(name) => Some(arms.iter().position(|arm| arm == name).ok_or_else(|| {
             ExpectedError::usage(
-                format!("no arm is called `{name}`"),
+                format!("no arm is named `{name}`"),
                 format!("the arms are {}", arms.join(", ")),
             )
         })?),
@@ -171,7 +171,7 @@ fn check_sequential(read: &sources::Read) -> Result<(), ExpectedError> {
     Ok(())
 }
 
-/// Refuses what would take minutes or gigabytes; nothing is left out unasked.
+/// Refuses work that would take minutes or gigabytes; nothing is silently left out.
 fn check_size(read: &sources::Read, settings: &Settings) -> Result<(), ExpectedError> {
     let (contrasts, looked_at) = judging::size(&read.table, settings);
     if contrasts == 0 {

@@ -71,7 +71,7 @@ Examples:
     Boot {
         /// Its name.
         name: String,
-        /// How, as JSON.
+        /// The method, as JSON.
         how: String,
     },
 }

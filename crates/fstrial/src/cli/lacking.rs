@@ -1,4 +1,4 @@
-//! What a trial needs of this host and it has not: said by a dry run, before a trial and before a claim is checked.
+//! Requirements of a trial missing on this host: reported by a dry run, before a trial and before a claim is checked.
 
 use fstrial_model::{
     application::Application,
@@ -26,10 +26,10 @@ use fstrial_run::{
 use fstrial_stack::{StackError, command, device, host, mapped};
 use std::path::Path;
 
-/// What a filesystem needs and this host has not.
+/// Missing requirements of a filesystem.
 pub(super) fn of_filesystem(row: &'static Filesystem) -> Option<String> {
     let unknown = StackError::UnknownToKernel { filesystem: row.name };
-    // Where the kernel cannot be asked, it may have it.
+    // A kernel that cannot be queried may have it.
     let is_known = host::has_filesystem(row).unwrap_or(true);
     let kernel = (!is_known).then(|| unknown.to_string());
     kernel.or_else(|| of_mkfs(row))
@@ -39,13 +39,13 @@ fn of_mkfs(row: &'static Filesystem) -> Option<String> {
     command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs))
 }
 
-/// What the filesystem of an arm needs and this host has not. Guests have the tools of this host, but kernels of their own.
+/// Missing requirements of an arm's filesystem. Guests have the tools of this host, but separate kernels.
 pub(super) fn of_arm(trial: &Trial, arm: &Arm) -> Option<String> {
     let row = arm.row()?;
     if trial.guest_of(arm).is_some() { of_mkfs(row) } else { of_filesystem(row) }
 }
 
-/// Refuses an arm whose layer needs something that this host has not. Guests have kernels of their own.
+/// Refuses an arm whose layer has a missing requirement. Guests have separate kernels.
 fn layer(trial: &Trial, arm: &Arm) -> Result<(), StackError> {
     let Some(layer) = arm.layer else { return Ok(()) };
     let mapper = if trial.guest_of(arm).is_some() { Ok(()) } else { mapped::require_mapper(layer) };
@@ -62,7 +62,7 @@ fn arms_on_this_host(trial: &Trial) -> impl Iterator<Item = &Arm> {
     trial.arms.iter().filter(is_here)
 }
 
-/// Refuses clients where nothing starts them.
+/// Refuses clients without a program to start them.
 pub(super) fn clients(trial: &Trial) -> Result<(), ExpectedError> {
     if trial.trial.clients == 1 {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) fn clients(trial: &Trial) -> Result<(), ExpectedError> {
     worker::require_mpi().map(drop).map_err(lacks)
 }
 
-/// What the arms and the programs of a trial need and this host has not, where they are on this host.
+/// Missing requirements of a trial's arms and programs on this host.
 pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     let arms = || arms_on_this_host(trial);
     let filesystems = arms().filter_map(|arm| of_arm(trial, arm));
@@ -90,7 +90,7 @@ pub(super) fn of_trial(trial: &Trial, cpus: u16) -> Vec<String> {
     missing
 }
 
-/// What guests of a trial need and this host has not.
+/// Missing requirements of a trial's guests.
 pub(super) fn of_guests(trial: &Trial, home: &Path) -> Vec<String> {
     let kernels = Kernels::of_home(home);
     let guests = || trial.places.iter().filter_map(|place| Some((place, place.kernel.as_ref()?)));
@@ -98,7 +98,7 @@ pub(super) fn of_guests(trial: &Trial, home: &Path) -> Vec<String> {
     let has_qemu = qemu.is_none();
     let missing = guests().filter_map(|(place, kernel)| match kernels.required(kernel) {
         Ok(kernel) if has_qemu => kvm(home, place, &kernel).err(),
-        found => found.err(),
+        result => result.err(),
     });
     qemu.into_iter().chain(missing).map(|error| with_hint(&error)).collect()
 }
@@ -126,7 +126,7 @@ pub(super) fn with_hint(error: &ExpectedError) -> String {
     error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
 }
 
-/// The program that a preset's engine is in, where it is not here.
+/// The missing program of a preset's engine.
 fn of_helper(preset: &str) -> Option<String> {
     let program = preset::helper(preset)?;
     command::find_own(program).is_none().then(|| format!("{program} is not installed; {}", install(program)))
@@ -134,7 +134,7 @@ fn of_helper(preset: &str) -> Option<String> {
 
 /// The presets of an application on this host.
 pub(super) struct Set {
-    /// What its name means here: where its engine is here, that alone.
+    /// Its presets here: if its engine is available, that alone.
     pub(super) presets: Vec<&'static str>,
     /// The others.
     pub(super) others: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! `fstrial meta`: what the trials of many hosts say together.
+//! `fstrial meta`: the pooled result of many hosts' trials.
 
 use super::{Home, compare, filter::FilterArgs, out_file, results};
 use clap::Args;
@@ -116,7 +116,7 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
-/// Prints what hosts say together.
+/// Prints the pooled result.
 pub(super) fn show(document: &MetaDocument) {
     super::print_folded(&meta::render(document, Terminal::of_this_process()));
 }
@@ -144,15 +144,15 @@ impl Pool {
                 self.collection.leave_out(&name, "another store has the same trial");
                 continue;
             }
-            let found = match answers::of_trial(store, &trial)? {
-                Ok(found) => found,
+            let result = match answers::of_trial(store, &trial)? {
+                Ok(result) => result,
                 Err(reason) => {
                     self.collection.leave_out(&name, &reason);
                     continue;
                 }
             };
-            let decides = found.decides.clone();
-            self.collection.add(&name, found, |answer| match args {
+            let decides = result.decides.clone();
+            self.collection.add(&name, result, |answer| match args {
                 Some(args) => args.wants(store, answer, &decides),
                 None => decides.contains(&answer.metric),
             });
@@ -170,7 +170,7 @@ impl Pool {
 }
 
 impl MetaArgs {
-    /// Whether flags choose an answer of a trial that decides on these metrics.
+    /// True if flags select an answer of a trial that decides on these metrics.
     fn wants(&self, store: &Store, answer: &Answer, decides: &[Metric]) -> bool {
         let is_metric = match self.metric {
             Some(metric) => answer.metric == metric,
@@ -185,7 +185,7 @@ impl MetaArgs {
     }
 }
 
-/// What makes two stored trials the same, as for an import.
+/// Identity of a stored trial, as for an import.
 fn identity(trial: &StoredTrial) -> (String, u64, String, String, String) {
     let first = trial.sessions.first();
     let of =
@@ -222,18 +222,18 @@ fn in_folder(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, ExpectedError
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |source| ExpectedError::File { what: "folder", path: folder.to_owned(), source };
     let (names, _) = Store::nameless()?;
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if names.is_like(&entry.file_name().to_string_lossy(), pattern)? {
-            found.push(folder.join(entry.file_name()));
+            result.push(folder.join(entry.file_name()));
         }
     }
-    if found.is_empty() {
+    if result.is_empty() {
         return Err(ExpectedError::usage(
             format!("no file in {} is like {pattern}", folder.display()),
             "name stores: a results.db, or files of `fstrial results export --format store`",
         ));
     }
-    Ok(found)
+    Ok(result)
 }

@@ -28,7 +28,7 @@ mod resume;
 mod run;
 mod scheduler;
 mod serve;
-pub(crate) mod standing;
+pub(crate) mod statuses;
 mod trend;
 mod watch;
 mod workloads;
@@ -76,9 +76,9 @@ Exit codes:
   5    --fail-if-worse cannot judge the newest trial
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, an arm failed, or all runs of one were lost
-  12   something on the host could not be put back; run `fstrial clean`
+  12   something on the host could not be restored; run `fstrial clean`
   13   `clean` left something alone that is not provably a dead command's
-  14   the results cannot be kept or read: their store is full, locked, damaged or gone
+  14   the results cannot be stored or read: their store is full, locked, damaged or gone
   15   the answer could not be written out: standard output is closed or full
   130  interrupted; the partial answer was given
 
@@ -101,7 +101,7 @@ pub struct Cli {
     command: Option<Command>,
 }
 
-/// The notices of what is linked and embedded, as its licences ask for.
+/// The notices of linked and embedded software, as its licences require.
 const NOTICES: &str = include_str!("../../THIRD-PARTY.txt");
 
 #[derive(Debug, Subcommand)]
@@ -126,17 +126,17 @@ enum Command {
     Generate(generate::GenerateArgs),
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
-    /// Serve a modelled device: what it is on standard input, then commands. Started by fstrial itself.
+    /// Serve a modelled device: its description on standard input, then commands. Started by fstrial itself.
     #[command(hide = true)]
     DeviceServer,
 }
 
-/// Where fstrial keeps what outlives a command.
+/// Folder of everything that outlives a command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Home {
     /// Folder of the results and the ledger; as root one that only root can write [default: FSTRIAL_HOME, else
     /// /var/lib/fstrial for root and ~/.local/share/fstrial for others].
-    // The variable is read below: clap would show the flag in every usage line where it is set.
+    // The variable is read below: clap would show the flag in every usage line if it is set.
     #[arg(long, value_name = "FOLDER", hide_short_help = true, global = true)]
     home: Option<PathBuf>,
 }
@@ -172,7 +172,7 @@ impl Home {
         Ok(data.join("fstrial"))
     }
 
-    /// The words that name it again, in a command that works with the same results; none where no flag named it.
+    /// The arguments that name it again, in a command that works with the same results; none if no flag named it.
     pub(crate) fn again(&self) -> String {
         self.home.as_ref().map_or_else(String::new, |home| {
             let home = std::path::absolute(home).unwrap_or_else(|_| home.clone());
@@ -215,27 +215,27 @@ impl Home {
 
     /// The database of results; none if nothing is stored.
     pub(crate) fn existing_results(&self) -> Result<Option<PathBuf>, ExpectedError> {
-        let found = self.existing()?.map(|home| home.checked(RESULTS));
-        let found = found.transpose().map_err(of_home)?.flatten();
+        let result = self.existing()?.map(|home| home.checked(RESULTS));
+        let result = result.transpose().map_err(of_home)?.flatten();
         // A command that was killed in its first moment leaves an empty file.
-        Ok(found.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0)))
+        Ok(result.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0)))
     }
 
-    /// Makes sure that one command at a time works with these results: two trials would disturb each other, and one of
-    /// them could continue with the other's; and what a trial is writing must not be removed. Held until it is dropped.
+    /// Allows only one command at a time to work with these results: two trials would disturb each other, and one of
+    /// them could continue with the other's; and a trial in progress must not be removed. Held until it is dropped.
     fn lock(&self) -> Result<Lock, ExpectedError> {
         let home = self.make()?;
         match lock(&home)? {
             Some(lock) => Ok(lock),
             None => Err(ExpectedError::usage(
                 format!("another trial is running with the results in {}", home.path().display()),
-                "wait for it (it may be another command that changes results, too): two would disturb each other; an agent on \
-                 this host needs a home of its own: fstrial agent --home FOLDER",
+                "wait for it (another command may change results, too): two would disturb each other; \
+                     an agent on this host needs a separate home: fstrial agent --home FOLDER",
             )),
         }
     }
 
-    /// Whether a process holds the lock of [`Self::lock`].
+    /// True if a process holds the lock of [`Self::lock`].
     fn is_locked(&self) -> Result<bool, ExpectedError> {
         Ok(is_locked(&self.folder()?))
     }
@@ -250,9 +250,9 @@ impl Home {
 /// The file that is locked, in a home.
 const LOCK: &str = "lock";
 
-/// Whether a process holds the lock in this folder, seen without taking it: a trial that begins at that moment would find it
-/// taken. The kernel names files by device and number, and btrfs gives its files another device there, so only the number
-/// is compared.
+/// True if a process holds the lock in this folder, without taking it: a trial that begins at that moment would find it
+/// taken. The kernel lists files by device and number, and btrfs has another device there, so only the number is
+/// compared.
 fn is_locked(folder: &Path) -> bool {
     let Ok(file) = folder.join(LOCK).symlink_metadata() else { return false };
     let end = format!(":{}", file.ino());
@@ -261,7 +261,7 @@ fn is_locked(folder: &Path) -> bool {
     locks.lines().any(is_held)
 }
 
-/// Takes the lock of a home; none if somebody holds it.
+/// Takes the lock of a home; none if it is held.
 fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
     let flags = OFlags::CREATE | OFlags::RDWR;
     let path = home.path().join(LOCK);
@@ -275,12 +275,12 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
     }
 }
 
-/// What is wrong with the home: why a folder cannot be one, and which one can.
+/// The problem with the home: the reason why a folder cannot be one, and the remedy.
 fn of_home(error: StackError) -> ExpectedError {
     match error {
         StackError::Untrusted { path, why } if host::is_root() => ExpectedError::usage(
             format!(
-                "{} cannot be part of root's home: {why}, and what root is to undo is read there",
+                "{} cannot be part of root's home: {why}, and root reads there what to undo",
                 path.display()
             ),
             format!(
@@ -303,7 +303,8 @@ fn of_home(error: StackError) -> ExpectedError {
     }
 }
 
-/// An unknown flag that is a key of a trial file, which `--set` takes, or that another command has. What erases is never suggested.
+/// An unknown flag that is a key of a trial file, which `--set` takes, or that another command has. Erasing flags are
+/// never suggested.
 fn with_the_key(mut error: clap::Error) -> clap::Error {
     let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
@@ -323,7 +324,7 @@ fn with_the_key(mut error: clap::Error) -> clap::Error {
                 .is_some_and(|first| first.as_encoded_bytes().starts_with(b"--home"));
         is_first.then(|| "it follows the command: `fstrial compare … --home FOLDER`".to_owned())
     });
-    // What clap would have instead is an arm of that name.
+    // clap would otherwise suggest an arm of that name.
     error.remove(ContextKind::Suggested);
     if known.is_some() || error.get(ContextKind::SuggestedArg).is_some_and(is_erase) {
         for hint in [ContextKind::SuggestedArg, ContextKind::Suggested, ContextKind::Usage] {
@@ -342,14 +343,14 @@ fn whose(flag: &str) -> Option<String> {
     let mut all = command
         .get_subcommands()
         .filter(|command| command.get_arguments().any(|argument| argument.get_long() == Some(flag)));
-    let found = all.next().filter(|_| flag != "erase")?;
-    all.next().is_none().then(|| found.get_name().to_owned())
+    let result = all.next().filter(|_| flag != "erase")?;
+    all.next().is_none().then(|| result.get_name().to_owned())
 }
 
 /// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> u8 {
     if fstrial_run::kernels::is_guest() {
-        // It does not come back but for an error, and then nobody is there to read a code.
+        // It only returns with an error, and then no caller is there to read a code.
         let ended = fstrial_run::kernels::be_guest();
         show(&ExpectedError::Fault(format!("the guest could not be powered off: {ended:?}")));
         return exit_code::SETUP_FAILED;
@@ -397,13 +398,13 @@ fn compact(help: &str) -> String {
 /// Hears the signal for a file beyond the limit on its size (`ulimit -f`) instead of dying of it, so that the write fails
 /// as others do. Programs that are started have the signal as it was: an `exec` puts handlers back.
 fn survive_large_files() -> Result<(), ExpectedError> {
-    let heard = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    heard.map_err(|e| ExpectedError::Fault(format!("could not set a signal handler: {e}")))?;
+    let received = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    received.map_err(|e| ExpectedError::Fault(format!("could not set a signal handler: {e}")))?;
     Ok(())
 }
 
-/// How a command ends whose answer may not have been written. `again` tells how to see what was measured; without it, a
-/// reader that has enough (`| head`) needs no complaint. What is worse than a lost answer takes precedence.
+/// Exit code of a command whose answer may not have been written. `again` shows a stored measurement; without it, a
+/// reader that stopped early (`| head`) needs no complaint. Errors worse than a lost answer take precedence.
 pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedError> {
     let answers = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET, exit_code::UNJUDGED];
     let is_answer = answers.contains(&code);
@@ -456,12 +457,12 @@ fn show(error: &ExpectedError) {
     }
 }
 
-/// Says something in addition to the answer, on standard error.
+/// Prints a message in addition to the answer, on standard error.
 pub(crate) fn say(text: &str) {
     let _ = write!(anstream::stderr(), "{text}");
 }
 
-/// Prints text for people on standard output, without colours where there is no terminal.
+/// Prints display text on standard output, without colours if there is no terminal.
 pub(crate) fn print(text: &str) {
     stdout::print(text);
 }

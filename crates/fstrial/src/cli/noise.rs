@@ -1,4 +1,4 @@
-//! The noise of this machine: a short self-comparison, and what difference could be detected in what time.
+//! The noise of this machine: a short self-comparison, and the differences it could detect over time.
 
 use fstrial_model::{
     arm::Arm,
@@ -36,21 +36,21 @@ const SIMULATED: u64 = 60;
 /// Rounds of each, at most.
 const MOST: usize = 60;
 
-/// What a self-comparison says about a machine.
+/// Result of a self-comparison of a machine.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Noise {
-    /// What was compared with itself.
+    /// Its subject.
     pub(crate) of: String,
     pub(crate) on: String,
     /// Rounds it rests on.
     pub(crate) rounds: usize,
     /// Median of |ln ratio| of the identical arms in a round, in percent.
     pub(crate) percent: f64,
-    /// What could be detected.
+    /// Detectable differences.
     pub(crate) detectable: Vec<Detectable>,
 }
 
-/// How long a difference takes to be found.
+/// Time to detect a difference.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Detectable {
     /// The difference in percent.
@@ -59,7 +59,7 @@ pub(crate) struct Detectable {
     pub(crate) power: f64,
     /// Median number of rounds of those.
     pub(crate) rounds: usize,
-    /// That many rounds of two arms, in seconds, with runs as short as these.
+    /// Time of that many rounds of two arms, in seconds, with runs as short as these.
     pub(crate) seconds: f64,
 }
 
@@ -77,7 +77,7 @@ const MODEL: &str = "gp3-3000";
 /// Compares ext4 with itself on a small image in `folder`, and on a modelled device.
 ///
 /// # Errors
-/// No root, no mkfs.ext4, no space. That there can be no modelled device is not one: then it is left out.
+/// No root, no mkfs.ext4, no space. A missing modelled device is not an error: then it is left out.
 pub(crate) fn measure(
     folder: &Path,
     ledger: &Ledger,
@@ -160,7 +160,7 @@ fn noise<'a>(on: String, pairs: impl Iterator<Item = (&'a Sample, &'a Sample)>, 
 
 /// Simulates trials whose noise is drawn from the measured rounds, with random signs, around a planted difference.
 fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for seed in 0..SIMULATED {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut panel =
@@ -174,7 +174,7 @@ fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
             panel.push(0, Pair::of_done(a, b));
             panel.settle();
             if panel.verdict(0).decision == Decision::Faster {
-                found.push(round);
+                result.push(round);
                 break;
             }
             if !panel.is_open(0) {
@@ -182,9 +182,9 @@ fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
             }
         }
     }
-    found.sort_unstable();
-    let rounds = found.get(found.len() / 2).copied().unwrap_or(MOST);
+    result.sort_unstable();
+    let rounds = result.get(result.len() / 2).copied().unwrap_or(MOST);
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
-    let (power, seconds) = (found.len() as f64 / SIMULATED as f64, rounds as f64 * round_seconds);
+    let (power, seconds) = (result.len() as f64 / SIMULATED as f64, rounds as f64 * round_seconds);
     Detectable { percent, power, rounds, seconds }
 }

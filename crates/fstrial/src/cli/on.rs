@@ -1,4 +1,5 @@
-//! `fstrial run --on` and `fstrial claims check --on`: trials on many hosts, each by a job of its own, and what they say together.
+//! `fstrial run --on` and `fstrial claims check --on`: trials on many hosts, each in a separate job, and their pooled
+//! result.
 
 use super::{
     Home,
@@ -14,7 +15,7 @@ use fstrial_run::{
     cluster::{
         self, Campaign, Folder, HostRow, Progress, Scheduler, Wanted,
         command::Commands,
-        lines::{Claims, Order, Work},
+        lines::{CampaignOrder, Claims, HostWork},
         slurm::Slurm,
     },
     contrast::Outcome,
@@ -33,17 +34,17 @@ use std::{
     time::Duration,
 };
 
-/// Rounds of each host where neither the file nor a flag says how many.
+/// Default number of rounds of each host.
 pub(super) const ROUNDS: u32 = 8;
 /// The budget of a host is this many times the estimate of its rounds.
 const MARGIN: f64 = 4.0;
-/// What a job takes in addition to its budget, for its devices and its end.
+/// Allowance of a job in addition to its budget, for its devices and its end.
 const AROUND: Nanos = Nanos::secs(15 * 60);
 /// A budget of a file beyond the estimate counts up to this.
 const LEAST_BUDGET: Nanos = Nanos::secs(3600);
-/// What is asked, in the folder.
+/// Files of the request, in the folder.
 const NAMES: [&str; 2] = ["trial.toml", "claims.json"];
-/// How often who looks on reads what is new.
+/// Interval of an observer's polling.
 const LOOK: Duration = Duration::from_secs(1);
 /// Hosts that a message names.
 const SHOWN: usize = 8;
@@ -52,7 +53,7 @@ pub(super) const SEED: u64 = 1;
 /// Most hosts of a campaign.
 const MAX_HOSTS: usize = 20_000;
 
-/// Which hosts run the trial.
+/// Hosts of the trial.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OnArgs {
     /// Run on many hosts and pool their results: `slurm`, with sbatch options after it, or `command` with a command that
@@ -103,19 +104,19 @@ impl FromStr for Hosts {
     }
 }
 
-/// What is asked of every host.
-pub(super) struct Asked {
-    work: Work,
-    /// What its folder is called after.
+/// The request to every host.
+pub(super) struct CampaignRequest {
+    work: HostWork,
+    /// Base of its folder's name.
     name: String,
     /// Rounds of each host.
     rounds: u32,
     seed: u64,
-    /// What a host may take.
+    /// Time limit of a host.
     time: Nanos,
 }
 
-impl Asked {
+impl CampaignRequest {
     /// A trial. `name`: that of its file; `budget`: that of each host, if a flag has one.
     ///
     /// # Errors
@@ -127,7 +128,7 @@ impl Asked {
     ) -> Result<Self, ExpectedError> {
         fix(&mut trial, budget)?;
         Ok(Self {
-            work: Work::Trial(trial.to_toml()),
+            work: HostWork::Trial(trial.to_toml()),
             name: name.to_owned(),
             rounds: trial.trial.rounds.unwrap_or(ROUNDS),
             seed: trial.trial.seed.unwrap_or(SEED),
@@ -139,30 +140,30 @@ impl Asked {
     fn in_words(&self) -> String {
         let most = numbers::wait(self.time.as_secs_f64());
         match &self.work {
-            Work::Trial(_) => format!("{} each, at most {most}", counted(self.rounds, "round")),
-            Work::Claims(claims) => {
+            HostWork::Trial(_) => format!("{} each, at most {most}", counted(self.rounds, "round")),
+            HostWork::Claims(claims) => {
                 format!("{} of {ROUNDS} rounds each, at most {most}", counted(claims.files.len(), "claim"))
             }
         }
     }
 
-    /// Claims, each with [`ROUNDS`]. `time`: what all of them may take.
+    /// Claims, each with [`ROUNDS`]. `time`: limit for all of them.
     pub(super) fn of_claims(claims: Claims, time: Nanos) -> Self {
         let rounds = ROUNDS * u32::try_from(claims.files.len()).unwrap_or(u32::MAX);
-        Self { work: Work::Claims(claims), name: "claims".into(), rounds, seed: SEED, time }
+        Self { work: HostWork::Claims(claims), name: "claims".into(), rounds, seed: SEED, time }
     }
 }
 
 impl OnArgs {
-    /// Whether the trial runs on many hosts.
+    /// True if the trial runs on many hosts.
     pub(crate) const fn is_given(&self) -> bool {
         self.on.is_some()
     }
 }
 
-/// Has every host do what is asked.
+/// Has every host carry out the request.
 pub(super) fn exec(
-    asked: &Asked,
+    requested: &CampaignRequest,
     args: &OnArgs,
     conduct: &ConductArgs,
     home: &Home,
@@ -180,15 +181,16 @@ pub(super) fn exec(
             ));
         }
     };
-    let folder = args.folder.clone().unwrap_or_else(|| format!("{}.hosts", asked.name).into());
+    let folder = args.folder.clone().unwrap_or_else(|| format!("{}.hosts", requested.name).into());
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     let folder = Folder::make(&folder, matches!(on, Where::Slurm(_)))?;
-    let order = order(&asked.work, &folder)?;
+    let order = order(&requested.work, &folder)?;
     let are_named = named.is_some();
-    let (scheduler, hosts) = scheduler(on, named, asked.time, &folder, home)?;
+    let (scheduler, hosts) = scheduler(on, named, requested.time, &folder, home)?;
     let interrupt = Interrupt::at_ctrl_c()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
-    let wanted = Wanted { order: &order, rounds: asked.rounds, seed: asked.seed, hosts, count, are_named };
+    let wanted =
+        Wanted { order: &order, rounds: requested.rounds, seed: requested.seed, hosts, count, are_named };
     let mut campaign = Campaign::begin(&folder, &wanted, &interrupt, scheduler)?;
     let mut shown = Shown::new(conduct.is_json(), conduct.is_quiet());
     let open = campaign.rows.iter().filter(|row| !row.progress.is_over()).count();
@@ -199,7 +201,7 @@ pub(super) fn exec(
             }
             false => "ends them, and the same command resumes them",
         };
-        let of = asked.in_words();
+        let of = requested.in_words();
         super::say(&format!(
             "{} in {}, {of}; Ctrl-C {otherwise}\n",
             counted(open, "job"),
@@ -254,11 +256,11 @@ pub(super) fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), Expect
     Ok(())
 }
 
-/// The order of all hosts, and what is asked in the folder.
-fn order(work: &Work, folder: &Folder) -> Result<Order, ExpectedError> {
+/// The order of all hosts, and the request in the folder.
+fn order(work: &HostWork, folder: &Folder) -> Result<CampaignOrder, ExpectedError> {
     let (name, text) = match work {
-        Work::Trial(toml) => (NAMES[0], toml.clone()),
-        Work::Claims(claims) => {
+        HostWork::Trial(toml) => (NAMES[0], toml.clone()),
+        HostWork::Claims(claims) => {
             (NAMES[1], serde_json::to_string_pretty(claims).expect("claims are plain data"))
         }
     };
@@ -276,17 +278,23 @@ fn order(work: &Work, folder: &Folder) -> Result<Order, ExpectedError> {
     }
     folder.keep(name, text.as_bytes())?;
     let (host, attempt) = (String::new(), String::new());
-    Ok(Order { fstrial: env!("CARGO_PKG_VERSION").into(), work: work.clone(), host, attempt, holds: false })
+    Ok(CampaignOrder {
+        fstrial: env!("CARGO_PKG_VERSION").into(),
+        work: work.clone(),
+        host,
+        attempt,
+        holds: false,
+    })
 }
 
-/// Whether the text of a folder asks the same. Another budget is nothing else.
-fn is_same(work: &Work, known: &str) -> bool {
+/// True if the text of a folder is the same request. Another budget does not count.
+fn is_same(work: &HostWork, known: &str) -> bool {
     match work {
-        Work::Trial(toml) => {
+        HostWork::Trial(toml) => {
             let read = |text: &str| Trial::parse("the trial of the folder", text).map(conduct::comparable);
-            read(known).is_ok_and(|known| read(toml).is_ok_and(|asked| asked == known))
+            read(known).is_ok_and(|known| read(toml).is_ok_and(|requested| requested == known))
         }
-        Work::Claims(claims) => serde_json::from_str::<Claims>(known)
+        HostWork::Claims(claims) => serde_json::from_str::<Claims>(known)
             .is_ok_and(|known| Claims { budget: claims.budget, ..known } == *claims),
     }
 }
@@ -329,7 +337,7 @@ pub(super) fn watch(path: &Path) -> Result<u8, ExpectedError> {
         Trial::parse("the trial of the folder", &String::from_utf8_lossy(&text)).ok()?.trial.rounds
     });
     let claims = folder.read(NAMES[1])?.and_then(|text| serde_json::from_slice::<Claims>(&text).ok());
-    let of_claims = claims.map(|claims| Asked::of_claims(claims, Nanos(0)).rounds);
+    let of_claims = claims.map(|claims| CampaignRequest::of_claims(claims, Nanos(0)).rounds);
     let rounds = trial.or(of_claims).unwrap_or(ROUNDS);
     let mut rows = cluster::rows(&folder)?;
     let mut shown = Shown::new(false, false);
@@ -344,7 +352,7 @@ pub(super) fn watch(path: &Path) -> Result<u8, ExpectedError> {
         thread::park_timeout(LOOK);
     }
     shown.clear();
-    super::say(&format!("what they say together so far: fstrial meta {}\n", path.display()));
+    super::say(&format!("pooled results so far: fstrial meta {}\n", path.display()));
     Ok(if interrupt.is_raised() { exit_code::INTERRUPTED } else { exit_code::VERDICT })
 }
 

@@ -1,9 +1,9 @@
-//! The one way a file that a user names is written: whole or not at all, without a name (or under another one next to it, where the
-//! filesystem has no nameless files), synced, then named. What is there already is not replaced unless that is asked for, and only a regular file ever is: no link is
-//! followed, no device written to. `-` is standard output.
+//! The one way to write a user-named file: whole or not at all, without a name (or under another one next to it, if the
+//! filesystem has no nameless files), synced, then named. An existing file is not replaced unless requested, and only a
+//! regular one ever is: no link is followed, no device written to. `-` is standard output.
 //!
-//! The folder is opened once and everything is done from there, so that somebody else who may write in it, or above it,
-//! cannot lead us elsewhere meanwhile.
+//! The folder is opened once and everything is done from there, so that another user who may write in it, or above it,
+//! cannot redirect us meanwhile.
 
 use super::in_file::words_of;
 use fstrial_report::stdout;
@@ -22,10 +22,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What `--force` does, in the same words wherever there is one.
+/// Help of `--force`, the same for all commands.
 pub(crate) const FORCE: &str = "Replace an existing regular file";
 
-/// Whether a name stands for standard output.
+/// True if a name stands for standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, contents: &[u8], force: bool) -> Result<(), Exp
     Folder::of(path)?.write(path, contents, force)
 }
 
-/// Refuses what [`write`] would refuse, and writes nothing.
+/// Refuses the same as [`write`], and writes nothing.
 ///
 /// # Errors
 /// As there, as far as it can be known before.
@@ -68,7 +68,7 @@ impl Folder {
         Ok(Self(opened.map_err(|error| failed(path)(error.into()))?))
     }
 
-    /// A folder that is named itself; it is made where it is missing, with those above it.
+    /// A folder named by the user; a missing one is made, with its parents.
     pub(crate) fn make(path: &Path) -> Result<Self, ExpectedError> {
         let make = || {
             std::fs::create_dir_all(path)?;
@@ -77,7 +77,7 @@ impl Folder {
         make().map_err(not_made(path))
     }
 
-    /// A folder in it, made where it is missing; a link is not followed.
+    /// A folder in it, made if missing; a link is not followed.
     pub(crate) fn within(&self, name: &str, path: &Path) -> Result<Self, ExpectedError> {
         let make = || {
             match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
@@ -96,10 +96,10 @@ impl Folder {
         out.finish()
     }
 
-    /// Refuses what is there and must not be replaced: anything without `force`, and what is not a regular file with it.
+    /// Refuses an existing file that must not be replaced: any without `force`, and one that is not regular with it.
     fn check(&self, path: &Path, name: &OsStr, force: bool) -> Result<(), ExpectedError> {
         let kind = match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => FileType::from_raw_mode(found.st_mode),
+            Ok(result) => FileType::from_raw_mode(result.st_mode),
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(failed(path)(error.into())),
         };
@@ -114,9 +114,9 @@ impl Folder {
     }
 }
 
-/// Where what is open has a name.
+/// Names of open files.
 const DESCRIPTORS: &str = "/proc/self/fd";
-/// How folders are opened: to work from, not to be listed.
+/// Flags for opening folders: to work from, not to be listed.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -126,7 +126,7 @@ pub(crate) struct OutFile {
     name: OsString,
     /// Its name until it is whole.
     part: OsString,
-    /// What was made under that name.
+    /// The file made under that name.
     made: OnceCell<File>,
     force: bool,
 }
@@ -214,7 +214,7 @@ impl OutFile {
 
 impl Drop for OutFile {
     fn drop(&mut self) {
-        // Somebody else's file of this name stays; ours is gone already if it has its name.
+        // Another process's file of this name stays; ours is gone already if it has its name.
         let Some(made) = self.made.get() else { return };
         let there = rustix::fs::statat(&self.folder.0, &self.part, AtFlags::SYMLINK_NOFOLLOW);
         let is_ours = |there: rustix::fs::Stat| made.metadata().is_ok_and(|ours| ours.ino() == there.st_ino);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(names(folder.path()), Vec::<String>::new(), "what was not finished is gone");
         let out = OutFile::new(&path, false).unwrap();
         out.create().unwrap().write_all(b"whole").unwrap();
-        // Somebody else was faster: theirs stays.
+        // Another process was faster: its file stays.
         fs::write(&path, "theirs").unwrap();
         let error = out.finish().unwrap_err();
         assert!(error.to_string().contains("there already"), "{error}");

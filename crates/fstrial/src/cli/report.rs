@@ -15,9 +15,9 @@ use std::{borrow::Cow, path::PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   fstrial report                              the last trial as a page, in the home folder
-  fstrial report 12 --out page.html           trial 12 as a page to hand on
+  fstrial report 12 --out page.html           trial 12 as a page to share
   fstrial report 12 15 18 --out disks.html    the same arms on three devices, side by side
-  fstrial report 12 15 --format text          two trials side by side on the terminal: what was different, what each found
+  fstrial report 12 15 --format text          two trials side by side on the terminal: differences and results
   fstrial report --claims --out claims.html   the catalogue of claims, as far as it was checked here
   fstrial report 12 --format lkml             plain text of 80 columns for a mailing list
   fstrial report 12 --format markdown         for a ticket";
@@ -120,7 +120,7 @@ fn texts(store: &Store, trials: &[StoredTrial], args: &ReportArgs) -> Result<Str
     Ok(parts.join(if format == Format::Json { "" } else { "\n" }))
 }
 
-/// Writes it where it is wanted, and says where that is.
+/// Writes it to its destination, and reports the path.
 fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedError> {
     match &args.out {
         Some(path) if out_file::is_standard_output(path) => super::print(text),

@@ -1,4 +1,4 @@
-//! `fstrial results`: what is stored.
+//! `fstrial results`: the stored trials.
 
 pub(crate) mod about;
 mod export;
@@ -6,11 +6,11 @@ mod fio;
 pub(crate) mod list;
 mod transfer;
 
-use super::{Home, Lock, standing::Standing};
+use super::{Home, Lock, statuses::TrialStatuses};
 use clap::{Args, Subcommand};
 use fstrial_report::{
     again::{self, JudgedTrial},
-    diff::{self, Diff, Side},
+    diff::{self, Diff, TrialSide},
     document::Document,
 };
 use fstrial_run::{error::ExpectedError, exit_code};
@@ -55,7 +55,7 @@ pub(crate) fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
         Some(path) => Ok(path),
         None => Err(ExpectedError::usage(
             format!("there are no results in {}", home.folder()?.join(super::RESULTS).display()),
-            "run a trial first, or say where they are: --home FOLDER",
+            "run a trial first, or name their folder: --home FOLDER",
         )),
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, Expect
 }
 
 pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<Diff, ExpectedError> {
-    let side = |stored: &StoredTrial| Side {
+    let side = |stored: &StoredTrial| TrialSide {
         id: stored.summary.id.0,
         name: stored.summary.name.clone(),
         started_at: stored.summary.started_at.clone(),
@@ -104,19 +104,19 @@ pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<D
 
 /// The document of a stored trial, judged again from its runs.
 pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    judged(store, stored, |told| told.document)
+    judged(store, stored, |reported| reported.document)
 }
 
-/// Judges a stored trial again and hands all that is known of it on; of one that has not ended, whether it still runs.
+/// Judges a stored trial again and passes the result on; for an unended one, with whether it still runs.
 pub(crate) fn judged<T>(
     store: &Store,
     stored: &StoredTrial,
     tell: impl FnOnce(JudgedTrial<'_>) -> T,
 ) -> Result<T, ExpectedError> {
     let running = stored.summary.status == TrialStatus::Running;
-    let word = if running { Some(Standing::of(store)?.word(&stored.summary)) } else { None };
-    again::judged(store, stored, |mut told| {
-        told.document.ended = word.unwrap_or(told.document.ended);
-        tell(told)
+    let word = if running { Some(TrialStatuses::of(store)?.word(&stored.summary)) } else { None };
+    again::judged(store, stored, |mut reported| {
+        reported.document.ended = word.unwrap_or(reported.document.ended);
+        tell(reported)
     })
 }

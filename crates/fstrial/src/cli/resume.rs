@@ -78,7 +78,7 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
             _ => Ok(stored),
         };
     }
-    // What failed before its first run would fail again.
+    // A trial that failed before its first run would fail again.
     let can_go_on = |summary: &TrialSummary| match summary.status {
         TrialStatus::Decided => false,
         TrialStatus::Failed => summary.rounds > 0,

@@ -62,7 +62,7 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     }
     if name.ends_with(workloads::JOB_FILE) {
         return Err(ExpectedError::usage(
-            format!("{name} is a fio job file: it says what a load does, and not on which filesystems"),
+            format!("{name} is a fio job file: it describes a load, and no filesystems"),
             format!("name them: fstrial compare ARM ARM --workload {name}"),
         ));
     }
@@ -80,14 +80,14 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     if args.on.is_given() {
         args.conduct.check_for_hosts()?;
         let name = args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let campaign = on::Asked::of_trial(trial, &name.unwrap_or_default(), args.budget)?;
+        let campaign = on::CampaignRequest::of_trial(trial, &name.unwrap_or_default(), args.budget)?;
         return on::exec(&campaign, &args.on, &args.conduct, &args.home);
     }
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
-/// Reads the files that a trial file names, which lie in its folder or below: somebody else may have written it, and an error
-/// quotes what it is about.
+/// Reads the files named in a trial file, which are in its folder or below: it may be foreign, and an error quotes
+/// their content.
 struct Beside<'a>(&'a Path);
 
 impl Beside<'_> {

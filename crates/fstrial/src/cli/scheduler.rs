@@ -1,9 +1,9 @@
-//! What starts jobs on other hosts: the words after `--on`.
+//! The starter of jobs on other hosts: the words after `--on`.
 
 use fstrial_run::{cluster::slurm, error::ExpectedError};
 use std::{os::unix::process::CommandExt, process::Command, str::FromStr};
 
-/// What starts jobs.
+/// The starter of jobs.
 #[derive(Debug, Clone)]
 pub(super) enum Where {
     Slurm(Vec<String>),

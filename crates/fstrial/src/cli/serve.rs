@@ -56,7 +56,7 @@ pub(crate) fn exec(args: &ServeArgs) -> Result<u8, ExpectedError> {
              --anyone-on-the-network",
         ));
     }
-    // Said now rather than to every visitor.
+    // Reported now rather than to every visitor.
     drop(results::open(&args.home)?);
     let cannot = |error: io::Error| {
         ExpectedError::usage(

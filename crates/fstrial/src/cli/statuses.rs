@@ -1,5 +1,5 @@
-//! The status of trials. The store knows that one began and has not ended; the lock of the home tells whether a process still
-//! works on it.
+//! The status of trials. The store knows that one began and has not ended; the lock of the home shows if a process
+//! still works on it.
 
 use crate::cli;
 use fstrial_store::{Store, StoreError, TrialId, TrialStatus, TrialSummary};
@@ -7,14 +7,14 @@ use fstrial_store::{Store, StoreError, TrialId, TrialStatus, TrialSummary};
 /// The word for a trial whose process is dead.
 pub(crate) const KILLED: &str = "killed";
 
-/// Which of the trials that have not ended a process works on.
+/// The unended trials that a process works on.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct TrialStatuses {
     /// None: each of them was killed.
     pub(crate) running: Option<TrialId>,
 }
 
-impl Standing {
+impl TrialStatuses {
     /// Looks at the lock next to the store. Of several trials that have not ended it is the one that a process began to
     /// work on last.
     pub(crate) fn of(store: &Store) -> Result<Self, StoreError> {
@@ -37,7 +37,7 @@ impl Standing {
         }
     }
 
-    /// Whether there is anything to see: a run, or a process that works on the first round.
+    /// True if there is anything to show: a run, or a process that works on the first round.
     pub(crate) fn has_begun(&self, trial: &TrialSummary) -> bool {
         trial.runs > 0 || self.running == Some(trial.id)
     }

@@ -1,4 +1,4 @@
-//! `fstrial trend`: the history of one contrast or cell, and what changed in it.
+//! `fstrial trend`: the history of one contrast or cell, and its changes.
 
 use super::{Home, compare, filter::FilterArgs, results};
 use clap::Args;
@@ -26,12 +26,12 @@ Examples:
   fstrial trend xfs/ext4 --tag nightly --fail-if-worse 5%
 
 Exit codes:
-  0  shown; with --fail-if-worse: no step is surely worse by more than that
-  2  no stored trial has what was asked for
+  0  shown; with --fail-if-worse: no step is confirmed worse by more than that
+  2  no stored trial matches
   4  the condition of --fail-if-worse is met
   5  --fail-if-worse cannot judge the newest trial: it has no point, or fewer than 10 are like it
 
-docs/trend.md says what is compared with what; docs/statistics.md how sure a change is.";
+docs/trend.md describes the comparison, docs/statistics.md the confidence in a change.";
 
 /// Detect changes of a ratio across stored trials: when, by how much, and how sure.
 ///
@@ -93,7 +93,7 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     let (arm, against) = arms(args)?;
     let limits = limits(args)?;
     let store = results::open(&args.home)?;
-    let asked = SeriesQuery {
+    let requested = SeriesQuery {
         arm,
         against,
         workloads: args.filter.workload.clone(),
@@ -111,15 +111,15 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
         };
         return Err(ExpectedError::usage("no trial matches", hint));
     }
-    let found = history::collect(&store, &trials, &asked)?;
-    if found.series.is_empty() {
+    let result = history::collect(&store, &trials, &requested)?;
+    if result.series.is_empty() {
         // A gate without anything to judge is open; a name that no trial has is a mistake.
-        let is_mistaken = found.left_out.iter().all(|left| left.reason == history::NOT_ASKED);
+        let is_mistaken = result.left_out.iter().all(|left| left.reason == history::NOT_ASKED);
         if args.fail_if_worse.is_none() || is_mistaken {
-            return Err(nothing(&asked, &found, trials.len()));
+            return Err(nothing(&requested, &result, trials.len()));
         }
     }
-    let document = trend::document(&asked, found, limits);
+    let document = trend::document(&requested, result, limits);
     if args.json {
         json_lines::print(&document);
     } else {
@@ -165,28 +165,26 @@ fn limits(args: &TrendArgs) -> Result<Limits, ExpectedError> {
 }
 
 /// Why there is no point at all.
-fn nothing(asked: &SeriesQuery, found: &SeriesSet, trials: usize) -> ExpectedError {
-    let wanted = [Some(&asked.arm), asked.against.as_ref()].into_iter().flatten();
-    let unknown: Vec<&str> = wanted.filter(|arm| !found.arms.contains(arm)).map(String::as_str).collect();
+fn nothing(requested: &SeriesQuery, result: &SeriesSet, trials: usize) -> ExpectedError {
+    let wanted = [Some(&requested.arm), requested.against.as_ref()].into_iter().flatten();
+    let unknown: Vec<&str> = wanted.filter(|arm| !result.arms.contains(arm)).map(String::as_str).collect();
     if !unknown.is_empty() {
-        let names = found.arms.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
+        let names = result.arms.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
         return ExpectedError::usage(
             format!("no trial (of {trials}) has an arm called {}", unknown.join(" or ")),
             format!("the arms there are: {names}"),
         );
     }
-    match found.left_out.first() {
+    match result.left_out.first() {
         Some(left) => ExpectedError::usage(
             format!("no trial (of {trials}) can be used; #{}: {}", left.trial, left.reason),
-            format!(
-                "--workload and --threads choose among what they have; {MIN_POINTS} good trials are needed"
-            ),
+            format!("--workload and --threads select among their cells; {MIN_POINTS} good trials are needed"),
         ),
         None => ExpectedError::usage(
             format!(
                 "no trial (of {trials}) has both {} and {}",
-                asked.arm,
-                asked.against.as_deref().unwrap_or("")
+                requested.arm,
+                requested.against.as_deref().unwrap_or("")
             ),
             "both arms must be in the same trial: `fstrial compare` with both",
         ),

@@ -2,7 +2,7 @@
 
 use super::{
     Home, on, results,
-    standing::{KILLED, Standing},
+    statuses::{KILLED, TrialStatuses},
 };
 use clap::Args;
 use fstrial_report::{
@@ -25,9 +25,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the store is asked whether there is something new.
+/// Interval of polling the store.
 const POLL: Duration = Duration::from_millis(500);
-/// How often it is looked whether the trial's process still lives.
+/// Interval of checking that the trial's process is alive.
 const LOOK: Duration = Duration::from_secs(2);
 /// Runs of which the time that a run takes is the median.
 const TIMED: usize = 20;
@@ -53,7 +53,7 @@ pub(crate) struct WatchArgs {
     home: Home,
 }
 
-/// What is watched.
+/// The watched trial.
 #[derive(Debug, Clone)]
 enum What {
     Trial(i64),
@@ -119,13 +119,13 @@ fn terminal(source: std::io::Error) -> ExpectedError {
 
 /// The trial that runs, if one does; else the one that was made last.
 fn current(store: &Store) -> Result<Option<TrialId>, ExpectedError> {
-    match Standing::of(store)?.running {
+    match TrialStatuses::of(store)?.running {
         Some(id) => Ok(Some(id)),
         None => Ok(store.latest_trial()?.map(|summary| summary.id)),
     }
 }
 
-/// What comes after a trial was watched.
+/// The step after a trial was watched.
 enum Next {
     Quit,
     Interrupted,
@@ -147,8 +147,8 @@ impl Watch<'_> {
             if self.interrupt.is_raised() {
                 return Ok(Next::Interrupted);
             }
-            let found = self.store.version()?;
-            let is_new = version.replace(found) != Some(found);
+            let result = self.store.version()?;
+            let is_new = version.replace(result) != Some(result);
             if is_new || looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                 looked = Some(Instant::now());
                 if let Some(next) = self.look(following, is_new)? {
@@ -168,7 +168,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reads what is new; gives the trial to be watched instead, if it is another one or has started over.
+    /// Reads new data; returns the trial to watch instead, if it is another one or has started over.
     fn look(&self, following: &mut Follower<'_>, is_new: bool) -> Result<Option<TrialId>, ExpectedError> {
         let is_alive = self.args.home.is_locked()?;
         if is_new {
@@ -196,7 +196,7 @@ struct Follower<'p> {
     started: Instant,
     model: Model,
     judge: Judge<'p>,
-    /// Whether the last round is not judged yet: more runs of it may come.
+    /// True if the last round is not judged yet: more runs of it may come.
     is_open: bool,
     last_run: Option<RunId>,
     /// Its session.
@@ -206,7 +206,7 @@ struct Follower<'p> {
     /// When the last run ended, on the clock of the model.
     idle_since: f64,
     status: TrialStatus,
-    /// Whether a process works on it.
+    /// True if a process works on it.
     runs: bool,
     is_audited: bool,
 }
@@ -277,7 +277,7 @@ impl<'p> Follower<'p> {
             self.idle_since = self.now() - to;
         }
         if self.model.round != run.round {
-            // The one before is over: what comes now belongs to another.
+            // The one before is over: new runs belong to another.
             self.end_round();
             if self.last_session.replace(run.session).is_some_and(|before| before != run.session) {
                 self.judge.reopen();
@@ -305,7 +305,7 @@ impl<'p> Follower<'p> {
         }
     }
 
-    /// Says whether it runs, and what happens now.
+    /// Sets whether it runs, and the current work.
     fn stand(&mut self, is_alive: bool) {
         let is_over = self.status != TrialStatus::Running;
         self.runs = !is_over && is_alive;
@@ -313,13 +313,12 @@ impl<'p> Follower<'p> {
         let (status, advice) = match (is_over, is_alive) {
             (true, _) => (
                 self.status.name(),
-                Some(format!(
-                    "this trial is over; `fstrial report {id} --format text` has its answer in words"
-                )),
+                Some(format!("this trial is over; `fstrial report {id} --format text` prints its answer")),
             ),
-            (false, false) => {
-                (KILLED, Some("nobody works on this trial any more; `fstrial resume` resumes it".to_owned()))
-            }
+            (false, false) => (
+                KILLED,
+                Some("no command works on this trial any more; `fstrial resume` resumes it".to_owned()),
+            ),
             (false, true) => ("running", None),
         };
         (self.model.status, self.model.advice) = (status.to_owned(), advice);
@@ -330,7 +329,7 @@ impl<'p> Follower<'p> {
         }
     }
 
-    /// What runs, as far as the store can know.
+    /// The current run, as far as the store can know.
     fn what_runs(&self) -> String {
         let (done, all) = self.model.runs;
         let mut times = self.times.clone();

@@ -1,4 +1,4 @@
-//! `fstrial workloads`: the presets, and what a word after `--workload` means.
+//! `fstrial workloads`: the presets, and the meaning of a word after `--workload`.
 
 mod job;
 mod list;
@@ -108,27 +108,27 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
-/// How names of workload files end.
+/// Suffix of workload files.
 const WORKLOAD_FILE: &str = ".toml";
-/// How names of fio job files end.
+/// Suffix of fio job files.
 pub(super) const JOB_FILE: &str = ".fio";
 
-/// What a word after `--workload` means.
+/// Meaning of a word after `--workload`.
 pub(super) enum Named {
-    /// A preset, or a workload from a file of its own.
+    /// A preset, or a workload from a separate file.
     Written { entry: Box<Entry>, text: String },
     /// The presets that model an application together.
     Set(&'static Application),
-    /// A fio job file, which says everything itself.
+    /// A fio job file, which is complete.
     Job { file: PathBuf, inspection: Inspection },
 }
 
-/// The application whose presets a word means; a preset of that name comes first.
+/// The application whose presets a word names; a preset of that name comes first.
 pub(super) fn set_of(word: &str) -> Option<&'static Application> {
     Application::named(word).filter(|_| !preset::names().any(|name| name == word))
 }
 
-/// Reads what a word after `--workload` means.
+/// Resolves a word after `--workload`.
 pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     let file = Path::new(word);
     if word.ends_with(JOB_FILE) {
@@ -141,7 +141,7 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
         let text = super::in_file::text(file)?;
         return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
     }
-    // Where it is installed, pgbench means itself; elsewhere the presets that model its database.
+    // If it is installed, pgbench means itself; otherwise the presets that model its database.
     let is_here = || ["postgres", PGBENCH].iter().all(|program| command::find(program).is_some());
     let word = if word == PGBENCH && is_here() { PGBENCH_ITSELF } else { word };
     if let Some(application) = set_of(word) {
@@ -183,26 +183,26 @@ pub(super) fn of_job_file(file: &Path, text: &str) -> Result<Entry, ExpectedErro
     entry_of_job(file, inspect(file, text))
 }
 
-/// The workload of a job file on this machine. Says on standard error what fio runs, and what it is not given.
+/// The workload of a job file on this machine. Reports fio's work, and omitted keys, on standard error.
 pub(super) fn entry_of_job(file: &Path, inspection: Inspection) -> Result<Entry, ExpectedError> {
     let understanding: Understanding = inspection.outcome?;
     super::say(&format!("{}: {}", file.display(), understanding.explain()));
     Ok(understanding.entry(&stem(file)))
 }
 
-/// What a workload is called whose file does not say.
+/// Default name of a workload from a file.
 fn stem(file: &Path) -> String {
     file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
-/// What is made of a job file on this machine.
+/// A job file parsed for this machine.
 fn inspect(file: &Path, text: &str) -> Inspection {
     let mut beside = |path: &str| super::in_file::beside(file, path);
     fio::inspect(&file.display().to_string(), text, &surroundings(), &mut beside)
 }
 
-/// What `$ncpus` and its like mean here. Of the environment's variables, numbers are handed over: what a job file says is
-/// stored and shown, and one of somebody else's must not get at passwords.
+/// Values of `$ncpus` and the like here. Of the environment's variables, only numbers are passed: the content of a job
+/// file is stored and shown, and a foreign one must not get at passwords.
 fn surroundings() -> Surroundings {
     let pages = rustix::param::page_size();
     Surroundings {
@@ -262,12 +262,12 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
     Ok(())
 }
 
-/// What a workload yields, as JSON.
+/// Results of a workload, as JSON.
 fn results(workload: &Workload) -> Vec<serde_json::Value> {
     workload.results().map(|result| json!({ "name": result.name, "unit": result.unit })).collect()
 }
 
-/// What a workload yields and needs, line by line.
+/// Results and requirements of a workload, line by line.
 fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
     let mut lines: Vec<String> = source.into_iter().map(|source| format!("From:       {source}")).collect();
     let results: Vec<String> = workload
@@ -286,8 +286,8 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         return lines;
     }
     if let Some(timed) = workload.program() {
-        let said = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
-        lines.push(format!("Space:      {said}"));
+        let output = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
+        lines.push(format!("Space:      {output}"));
         let durable = timed.program.durable().unwrap_or_else(|| "the program's".into());
         lines.push(format!("Durability: {durable}"));
         lines.push("Content:    the program's".into());
@@ -304,10 +304,10 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
     lines
 }
 
-/// What there is to say of an operation: how often, in what space, and what each filesystem does it with.
+/// Description of an operation: repetitions, space, and each filesystem's means for it.
 fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
     let mut lines = vec![format!("Space:      {space} at most, without the filesystem's own")];
-    lines.push("Durability: what the operation itself makes durable".into());
+    lines.push("Durability: as the operation itself provides".into());
     let tree = timed.tree.as_ref().map(|tree| {
         let width = if tree.width == 0 { "one directory".into() } else { format!("width {}", tree.width) };
         format!("Tree:       {} files of {}, {width}", tree.files, tree.size)
@@ -318,7 +318,7 @@ fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
     }
     for row in FILESYSTEMS.iter().filter(|row| row.abilities.are_known()) {
         let how = match timed.operation.ability_of(row) {
-            Ability::Cannot(reason) => format!("cannot: {reason}"),
+            Ability::Unsupported(reason) => format!("unsupported: {reason}"),
             able => able.name().unwrap_or_default().to_owned(),
         };
         lines.push(format!("{:11} {how}", format!("{}:", row.name)));
@@ -326,14 +326,14 @@ fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
     lines
 }
 
-/// What is made durable when: one word if that holds for all parts, else each part's.
+/// Durability of a workload: one word if it is common to all parts, else each part's.
 fn durability(workload: &Workload) -> String {
     let parts = workload.durability();
     match parts.as_slice() {
         [(_, first), rest @ ..] if rest.iter().all(|(_, other)| other == first) => first.to_string(),
         parts => {
-            let said = parts.iter().map(|(part, durability)| format!("{part}: {durability}"));
-            said.collect::<Vec<_>>().join(", ")
+            let output = parts.iter().map(|(part, durability)| format!("{part}: {durability}"));
+            output.collect::<Vec<_>>().join(", ")
         }
     }
 }

@@ -2,7 +2,7 @@
 //! on the page of a usual trial, one with hostile names, several trials side by side, the catalogue of claims, and a trial
 //! that really ran.
 //!
-//! A program of its own: a browser takes a processor, and the other tests measure.
+//! A separate program: a browser takes a processor, and the other tests measure.
 
 #[path = "../it/labs.rs"]
 mod labs;
@@ -39,7 +39,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser").canonicalize().unwrap()
 }
 
-/// What is missing for them, if anything is.
+/// Their missing requirement, if any.
 fn missing() -> Option<String> {
     let chromium = env::var_os("CHROMIUM").map_or_else(|| PathBuf::from("/usr/bin/chromium"), PathBuf::from);
     if !chromium.exists() {
@@ -68,7 +68,7 @@ fn within(seconds: u64, words: &[&str]) -> Command {
     command
 }
 
-/// Makes a page and says where it is.
+/// Makes a page and returns its path.
 fn page(lab: &Lab, words: &str) -> String {
     let path = lab.path("page.html");
     let made = lab.run(&format!("report {words} --out {} --force", path.display()));
@@ -111,8 +111,8 @@ fn pages_hold_in_a_browser() {
         for _ in 0..BROWSERS {
             scope.spawn(|| {
                 while let Some(page) = { waiting.lock().unwrap().pop() } {
-                    let found = problem(&page, ALL.saturating_sub(began.elapsed()));
-                    problems.lock().unwrap().extend(found);
+                    let result = problem(&page, ALL.saturating_sub(began.elapsed()));
+                    problems.lock().unwrap().extend(result);
                 }
             });
         }
@@ -121,15 +121,16 @@ fn pages_hold_in_a_browser() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Runs the tests on a page; what was wrong.
+/// Runs the tests on a page; returns the failure.
 fn problem(page: &str, most: Duration) -> Option<String> {
     let mut command = within(most.as_secs().max(1), &["node", "--test", "--test-reporter=tap", ANY_PAGE]);
     let tested = command.env("FSTRIAL_PAGES", page).output().unwrap();
-    let said = String::from_utf8_lossy(&tested.stdout);
-    let of = |word: &str| said.lines().filter(|line| line.trim_start().starts_with(word)).collect::<Vec<_>>();
+    let message = String::from_utf8_lossy(&tested.stdout);
+    let of =
+        |word: &str| message.lines().filter(|line| line.trim_start().starts_with(word)).collect::<Vec<_>>();
     // A runner that found no test, or left them out, would pass as well.
     let count = |name: &str| of(name).first().and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
     let all_passed = count("# pass ").is_some_and(|passed| passed >= 8 && count("# tests ") == Some(passed));
     (!tested.status.success() || !all_passed)
-        .then(|| format!("{page}: {}, {:#?}\n{said}", tested.status, of("not ok")))
+        .then(|| format!("{page}: {}, {:#?}\n{message}", tested.status, of("not ok")))
 }

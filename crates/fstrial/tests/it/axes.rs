@@ -129,18 +129,18 @@ fn a_journal_shows_in_the_bytes_written_to_the_device() {
     assert!(written("journal") > none * 1.2, "{} and {none}", written("journal"));
     assert!(written("outside") > none * 1.2, "the log device counts: {} and {none}", written("outside"));
     let verdicts = workload["verdicts"].as_array().unwrap();
-    let found = verdicts
-        .iter()
-        .find(|found| found["metric"] == "device-bytes" && found["a"] == "none" && found["b"] == "journal");
-    let found = found.unwrap_or_else(|| panic!("{workload}"));
-    assert_eq!((&found["verdict"], &found["less_is_better"]), (&"faster".into(), &true.into()), "{found}");
+    let result = verdicts.iter().find(|result| {
+        result["metric"] == "device-bytes" && result["a"] == "none" && result["b"] == "journal"
+    });
+    let result = result.unwrap_or_else(|| panic!("{workload}"));
+    assert_eq!((&result["verdict"], &result["less_is_better"]), (&"faster".into(), &true.into()), "{result}");
     let exported = lab.run("results export --format csv");
     assert!(exported.stdout.contains(",device_bytes_per_operation,"), "{}", exported.stderr);
 
     fs::create_dir(lab.path("a")).unwrap();
     let refused = lab.run("compare a=dir:a b=dir:a --workload append-fsync --decide-on device-bytes");
     assert_eq!(refused.code(), 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("device of a directory is not known"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("device of a directory are unknown"), "{}", refused.stderr);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn journals_and_logs_on_a_device_of_their_own() {
         // Where the journal lies is all that differs: the blocks are those of the filesystem with a journal inside.
         assert_eq!(fact(&document, 0, "block-size"), fact(&document, 1, "block-size"));
         let notes = document["environment"]["device_notes"].to_string();
-        assert!(notes.contains("log=external lie on another device"), "{notes}");
+        assert!(notes.contains("log=external are on another device"), "{notes}");
         let audit = document["audit"].to_string();
         assert!(audit.contains("journal (as requested): "), "{audit}");
         lab.assert_nothing_left(log);
@@ -301,8 +301,8 @@ fn a_disk_is_preconditioned_and_the_result_says_how() {
     let lab = Lab::new();
     let image = lab.path("disk.img");
     fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
-    let found = support::tool("losetup", &["--find", "--show", "--direct-io=on", image.to_str().unwrap()]);
-    let device = Losetup(found.trim().to_owned());
+    let result = support::tool("losetup", &["--find", "--show", "--direct-io=on", image.to_str().unwrap()]);
+    let device = Losetup(result.trim().to_owned());
     let small = SMALL.replace("--set device.size=320MiB", "");
     let words = format!("compare ext4 b=ext4 {small} --device disk --erase {} --rounds 1 --json", device.0);
     let ended = lab.run(&format!("{words} --precondition=100ms"));

@@ -61,7 +61,7 @@ fn what_stands_in_and_what_is_missing_is_said() {
     lab.write("lacks.toml", &lacking());
     let checked = lab.run("claims check lacks.toml --json");
     assert_eq!(checked.code(), 0, "{checked:?}");
-    assert_eq!(answers(&checked), [("lacks".into(), "cannot-run".into())]);
+    assert_eq!(answers(&checked), [("lacks".into(), "not-testable".into())]);
     assert!(checked.stdout.contains("it takes the workload of-another-day"), "{}", checked.stdout);
     assert!(lab.trials().is_empty(), "nothing was run");
 }
@@ -119,7 +119,7 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     lab.write("mine.toml", &claim("mine", SLOWER));
     let checked = lab.run("claims check mine.toml --json -q");
     assert_eq!(checked.code(), 0, "{checked:?}");
-    assert_eq!(answers(&checked), [("mine".into(), "holds".into())]);
+    assert_eq!(answers(&checked), [("mine".into(), "confirmed".into())]);
     let part = &checked.json()[0]["parts"][0];
     assert!(part["measured"].as_f64().unwrap() < 0.8, "{part}");
     assert_eq!(part["then"], 0.5);
@@ -130,9 +130,9 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     assert!(again.json()[0]["measured_on"].is_string(), "{again:?}");
     assert_eq!(lab.trials().len(), 1);
     let shown = lab.run("claims show mine.toml").stdout;
-    assert!(shown.contains("mine  holds"), "{shown}");
+    assert!(shown.contains("mine  confirmed"), "{shown}");
     // The trial is one like others, and shows its claim.
-    assert!(lab.run("report --format text").stdout.contains("mine  holds"));
+    assert!(lab.run("report --format text").stdout.contains("mine  confirmed"));
     let anew = lab.run("claims check mine.toml --json -q --again");
     assert_eq!(answers(&anew), answers(&checked));
     assert_eq!(lab.trials().len(), 2);
@@ -154,7 +154,7 @@ fn a_store_answers_for_the_whole_catalogue() {
     let rows: Vec<&str> = table.stdout.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert_eq!(rows.len(), fstrial_model::claim::CLAIMS.len());
     let row = |id: &str| *rows.iter().find(|row| row.starts_with(&format!("| {id} |"))).unwrap();
-    assert!(row("sandeep-2012-freeze").ends_with("| in part (1 of 2) |"), "{}", table.stdout);
+    assert!(row("sandeep-2012-freeze").ends_with("| partly confirmed (1 of 2) |"), "{}", table.stdout);
     assert!(row("closson-2012-init-equal").ends_with("| not in this store |"), "{}", table.stdout);
     // A store of somebody else's, by its path.
     let exported = lab.run("results export --format store --out theirs.db");
@@ -182,9 +182,9 @@ fn what_a_filesystem_cannot_do_decides_a_claim() {
     lab.write("mine.toml", &text);
     let checked = lab.run("claims check mine.toml -q");
     assert_eq!(checked.code(), 0, "{checked:?}");
-    assert!(checked.stdout.contains("mine  in part (1 of 2)"), "{}", checked.stdout);
+    assert!(checked.stdout.contains("mine  partly confirmed (1 of 2)"), "{}", checked.stdout);
     assert!(
-        checked.stdout.contains("btrfs @ 4: freeze is done every time, 1 round: holds"),
+        checked.stdout.contains("btrfs @ 4: freeze is done every time, 1 round: confirmed"),
         "{}",
         checked.stdout
     );
@@ -239,8 +239,8 @@ fn several_answers_end_in_a_table() {
     let rows: Vec<&str> = checked.stdout.lines().filter(|line| line.starts_with('|')).collect();
     assert_eq!(rows.len(), 4, "{}", checked.stdout);
     assert!(rows[2].starts_with("| mine | twice | 0."), "{}", rows[2]);
-    assert!(rows[3].contains("cannot run here"), "{}", rows[3]);
-    assert!(checked.stdout.contains("2 claims: 1 holds, 1 cannot run here"), "{}", checked.stdout);
+    assert!(rows[3].contains("not testable here"), "{}", rows[3]);
+    assert!(checked.stdout.contains("2 claims: 1 confirmed, 1 not testable here"), "{}", checked.stdout);
 }
 
 /// The published table is what the published runs say, as this version judges them.

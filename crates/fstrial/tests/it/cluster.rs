@@ -239,12 +239,12 @@ fn write_trial(lab: &Lab, name: &str, rounds: u32) {
 /// The hosts of the pooled answer, with their rounds.
 fn rounds_of_hosts(document: &Value) -> Vec<(String, u64)> {
     let hosts = document["questions"][0]["hosts"].as_array().unwrap_or_else(|| panic!("{document}"));
-    let mut found: Vec<(String, u64)> = hosts
+    let mut result: Vec<(String, u64)> = hosts
         .iter()
         .map(|host| (host["name"].as_str().unwrap().to_owned(), host["rounds"].as_u64().unwrap()))
         .collect();
-    found.sort();
-    found
+    result.sort();
+    result
 }
 
 fn named(hosts: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -376,8 +376,8 @@ fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
     let ended = cluster.start(&lab, words).end(4 * PATIENCE);
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     // A round that was cut short is not one of those that were asked for.
-    let found = rounds_of_hosts(&ended.json().pop().unwrap());
-    assert_eq!(found, named(&[("h1", 12), ("h2", 12), ("h3", 12)]));
+    let result = rounds_of_hosts(&ended.json().pop().unwrap());
+    assert_eq!(result, named(&[("h1", 12), ("h2", 12), ("h3", 12)]));
     assert_eq!(cluster.ask("squeue", &["-h", "-t", "all", "-o", "%i"]).lines().count(), 9, "no other job");
     drop(cluster);
     lab.assert_nothing_left("after a campaign");
@@ -435,11 +435,11 @@ fn any_command_starts_the_job_of_a_host() {
     // The answers that were kept are those of the runs, which an import reads.
     assert_eq!(lab.run("results import dirs.hosts/x.db dirs.hosts/y.db dirs.hosts/z.db").code(), 0);
     let questions = |words: &str| {
-        let mut found = lab.run(&format!("meta {words} --json")).json().pop().unwrap()["questions"].take();
-        for host in found[0]["hosts"].as_array_mut().unwrap() {
+        let mut result = lab.run(&format!("meta {words} --json")).json().pop().unwrap()["questions"].take();
+        for host in result[0]["hosts"].as_array_mut().unwrap() {
             host.as_object_mut().unwrap().remove("trials");
         }
-        found
+        result
     };
     assert_eq!(questions(""), questions("dirs.hosts"));
     // A folder is of one trial.

@@ -180,7 +180,7 @@ fn a_stopped_server_loses_a_run_and_not_the_trial() {
         let ended = running.end(PATIENCE);
         assert!(matches!(ended.code(), 0 | 3), "{stage}: {ended:?}");
         assert!(
-            stage == "unmount" || reasons.contains("said nothing for 6 s"),
+            stage == "unmount" || reasons.contains("sent nothing for 6 s"),
             "{stage}: {reasons} {ended:?}"
         );
         assert_nothing_left(&lab, command, stage);
@@ -261,8 +261,8 @@ fn without_fuse_it_says_so() {
     }
     let lab = Lab::new();
     let ended = run_with(&lab, "/dev/fuse", &format!("{TRIAL} --device model:ideal"));
-    let said = error_of(&ended, 11);
-    assert!(said.contains("needs FUSE") && said.contains("try"), "{said}");
+    let message = error_of(&ended, 11);
+    assert!(message.contains("needs FUSE") && message.contains("try"), "{message}");
     lab.assert_nothing_left("no FUSE");
 }
 
@@ -273,8 +273,8 @@ fn without_loop_devices_it_says_so() {
     }
     let lab = Lab::new();
     let ended = run_with(&lab, "/dev/loop-control", &format!("{TRIAL} --device model:ideal"));
-    let said = error_of(&ended, 11);
-    assert!(said.contains("loop"), "{said}");
+    let message = error_of(&ended, 11);
+    assert!(message.contains("loop"), "{message}");
     lab.assert_nothing_left("no loop devices");
 }
 
@@ -285,8 +285,8 @@ fn more_than_the_memory_is_refused_before_it_is_taken() {
     }
     let lab = Lab::new();
     let words = TRIAL.replace("320MiB", "2TiB");
-    let said = error_of(&lab.run(&format!("{words} --device model:ideal")), 11);
-    assert!(said.contains("more memory than is free") && said.contains("its size"), "{said}");
+    let message = error_of(&lab.run(&format!("{words} --device model:ideal")), 11);
+    assert!(message.contains("more memory than is free") && message.contains("its size"), "{message}");
     lab.assert_nothing_left("too large");
 }
 
@@ -300,8 +300,8 @@ fn wrong_models_are_told_at_their_place() {
         ("model:bad.toml", "bad.toml:2:8"),
         ("model:missing.toml", "missing.toml"),
     ] {
-        let said = error_of(&lab.run(&format!("{TRIAL} --device {name}")), 2);
-        assert!(said.contains(expected), "{name}: {said}");
+        let message = error_of(&lab.run(&format!("{TRIAL} --device {name}")), 2);
+        assert!(message.contains(expected), "{name}: {message}");
     }
     lab.assert_nothing_left("wrong models");
 }
@@ -313,8 +313,8 @@ fn models_are_listed_and_shown() {
     assert!(listed.stdout.contains("gp3-3000") && listed.stdout.contains("hdd-7200"), "{}", listed.stdout);
     let shown = lab.run("device show gp3-3000");
     lab.write("copy.toml", &shown.stdout);
-    let said = lab.run("device show copy.toml");
-    assert!(said.stdout.contains("iops = 3000"), "{}", said.stdout);
+    let message = lab.run("device show copy.toml");
+    assert!(message.stdout.contains("iops = 3000"), "{}", message.stdout);
 }
 
 /// Half the rate asked for, and no more than it: what this machine can be held to while other tests run alongside.
@@ -328,9 +328,9 @@ fn a_modelled_device_keeps_to_its_limits() {
     assert_eq!(ended.code(), 0, "{}", ended.stderr);
     let checked: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     for row in checked.as_array().unwrap().iter().filter(|row| row["depth"] == 32) {
-        let (asked, got) = (row["asked"]["iops"].as_f64().unwrap(), row["got"]["iops"].as_f64().unwrap());
-        assert!((295.0..305.0).contains(&asked), "{row}");
-        assert!((0.5..1.02).contains(&(got / asked)), "{row}");
+        let (requested, got) = (row["asked"]["iops"].as_f64().unwrap(), row["got"]["iops"].as_f64().unwrap());
+        assert!((295.0..305.0).contains(&requested), "{row}");
+        assert!((0.5..1.02).contains(&(got / requested)), "{row}");
     }
     lab.assert_nothing_left("a check");
 }

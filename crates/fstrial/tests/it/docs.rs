@@ -147,32 +147,32 @@ fn unknown(span: &str, program: &Command) -> Option<String> {
 
 /// The commands of all pages.
 fn documented() -> Vec<Written> {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         let name = page.strip_prefix(root()).unwrap().display().to_string();
         for (number, line) in shell_lines(&text) {
             let place = format!("{name}:{number}");
-            found.extend(commands(&line).into_iter().map(|words| Written { place: place.clone(), words }));
+            result.extend(commands(&line).into_iter().map(|words| Written { place: place.clone(), words }));
         }
     }
-    found
+    result
 }
 
 /// The lines of the examples in the help of a command and of those below it. What a line does follows after two spaces.
-fn in_help(command: &Command, found: &mut Vec<Written>) {
+fn in_help(command: &Command, result: &mut Vec<Written>) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let examples = help.split_once("Examples:\n").map_or("", |(_, examples)| examples);
     for line in examples.lines().map_while(|line| line.strip_prefix("  ")) {
         let line = line.split("   ").next().unwrap_or(line);
         let place = format!("{name} --help");
-        found.extend(commands(line).into_iter().map(|words| Written { place: place.clone(), words }));
+        result.extend(commands(line).into_iter().map(|words| Written { place: place.clone(), words }));
     }
     command
         .get_subcommands()
         .filter(|below| below.get_name() != "help")
-        .for_each(|below| in_help(below, found));
+        .for_each(|below| in_help(below, result));
 }
 
 fn assert_read(all: &[Written]) {
@@ -202,9 +202,9 @@ fn every_command_in_prose_is_known() {
         .collect();
     assert!(all.is_empty(), "{all:#?}");
     let stale = "`fstrial compare --bugdet`, `fstrial compair`, `fstrial results list\n--tag x`, `fstrial COMMAND --help`";
-    let found = problems_of_prose(stale, "page", &program);
+    let result = problems_of_prose(stale, "page", &program);
     assert_eq!(
-        found,
+        result,
         ["page: `fstrial compare --bugdet`: no --bugdet", "page: `fstrial compair`: no command compair"]
     );
 }

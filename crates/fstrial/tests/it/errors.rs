@@ -200,7 +200,7 @@ fn images_and_budgets_that_do_not_fit() {
     snapshot("budget-too-short-for-a-verdict", &fails(&lab, 2, &compare("ext4 xfs --budget 1s")));
     let short = lab.run(&compare("ext4 xfs --budget 1s --anyway"));
     assert_eq!(short.code(), 3, "{short:?}");
-    assert!(short.stdout.contains("--budget of"), "it says what would do: {short:?}");
+    assert!(short.stdout.contains("use --budget"), "it says what would do: {short:?}");
     lab.assert_nothing_left("after a budget that was too small");
 }
 
@@ -241,8 +241,8 @@ fn disks_that_must_not_be_erased() {
         snapshot(name, &shown(&lab, &words, &refused));
     }
     drop(device);
-    let found = support::tool("blkid", &["-p", "-o", "value", "-s", "TYPE", image.to_str().unwrap()]);
-    assert_eq!(found.trim(), "ext4", "nothing was erased");
+    let result = support::tool("blkid", &["-p", "-o", "value", "-s", "TYPE", image.to_str().unwrap()]);
+    assert_eq!(result.trim(), "ext4", "nothing was erased");
 }
 
 /// A filesystem that is mounted from a loop device over the disk, beyond what is recognised at the disk's beginning.
@@ -276,10 +276,8 @@ fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
     assert!(is_unchanged, "the disk was written to: {ended:?}");
     assert_eq!(ended.code(), 2, "{ended:?}");
     assert_eq!(kept.unwrap(), "data".repeat(100_000));
-    let says = format!(
-        "{} uses the same data: it lies on {path}, from byte 134217728",
-        upper.0.replace("/dev/", "")
-    );
+    let says =
+        format!("{} uses the same data: it is on {path}, from byte 134217728", upper.0.replace("/dev/", ""));
     assert!(ended.stderr.contains(&says), "{ended:?}");
     assert!(ended.stderr.contains(&format!("losetup --detach {}", upper.0)), "{ended:?}");
     drop(upper);
@@ -388,8 +386,8 @@ fn job_files_of_trial_files() {
             "[[workload]]\nuse = \"append-fsync\"\n[device]\nkind = \"model\""
         };
         lab.write("elsewhere.toml", &format!("{arms}{section}\n{key} = \"{file}\"\n"));
-        let said = fails(&lab, 2, "run elsewhere.toml --dry-run");
-        assert!(said.contains("is not read: ") && !said.contains("root:"), "{said}");
+        let message = fails(&lab, 2, "run elsewhere.toml --dry-run");
+        assert!(message.contains("is not read: ") && !message.contains("root:"), "{message}");
     }
     support::tool("mkfifo", &[lab.path("job.fio").to_str().unwrap()]);
     snapshot("trial-with-a-pipe-for-a-job-file", &fails(&lab, 2, "run t.toml"));
@@ -589,9 +587,9 @@ fn a_trial_that_an_error_ended_says_which() {
     assert!(failed.code() == 10 && failed.stderr.contains("no-such-program"), "{failed:?}");
     for format in ["text", "markdown", "lkml"] {
         let shown = lab.run(&format!("report 1 --format {format}"));
-        let said = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let why = "this trial failed before its end: ";
-        assert!(said.contains(why) && said.contains("no-such-program"), "{format}: {shown:?}");
+        assert!(message.contains(why) && message.contains("no-such-program"), "{format}: {shown:?}");
     }
     let document = lab.run("report 1 --format json").document();
     assert!(document["ended_by"].as_str().unwrap().contains("no-such-program"), "{document}");

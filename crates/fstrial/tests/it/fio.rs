@@ -9,8 +9,8 @@ use std::{fs, io::Write, mem::MaybeUninit, os::fd::OwnedFd, path::Path, process:
 
 /// The line by which fio names its version; empty without fio.
 fn fio_version() -> String {
-    let found = support::command("fio").arg("--version").output();
-    found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default()
+    let result = support::command("fio").arg("--version").output();
+    result.map(|result| String::from_utf8_lossy(&result.stdout).into_owned()).unwrap_or_default()
 }
 
 fn has_fio(name: &str) -> bool {
@@ -166,9 +166,7 @@ fn workloads_show_takes_what_compare_takes() {
     assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "fio");
     // Both commands say the same of a word that is not a workload.
     lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
-    for (word, hint) in
-        [("nosuch", "lists what there is"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")]
-    {
+    for (word, hint) in [("nosuch", "lists all"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")] {
         let shown = lab.run(&format!("workloads show {word}"));
         let compared = lab.run(&format!("compare dir:a dir:b --workload {word} --dry-run"));
         assert_eq!((shown.code(), compared.code()), (2, 2), "{shown:?} {compared:?}");
@@ -191,8 +189,9 @@ fn numbers_of_the_environment_stand_for_variables_and_nothing_else_does() {
             .output();
         let shown = shown.unwrap();
         assert_eq!(shown.status.code(), Some(code), "{value}: {shown:?}");
-        let said = [shown.stdout, shown.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
-        assert!(code == 0 || value.is_empty() || !said.contains(value), "{said}");
+        let message =
+            [shown.stdout, shown.stderr].map(|message| String::from_utf8(message).unwrap()).concat();
+        assert!(code == 0 || value.is_empty() || !message.contains(value), "{message}");
     }
 }
 
@@ -273,7 +272,7 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
         assert!([0, 3].contains(&run.code()), "{run:?}");
         // The answer says so.
         let about = run.document()["workloads"][0]["about"].as_str().unwrap().to_owned();
-        assert!(about.contains("nothing that it names is opened") && about.contains("file-1"), "{about}");
+        assert!(about.contains("no named file is opened") && about.contains("file-1"), "{about}");
         assert_eq!(watch.events(), [""; 0], "{lines}");
         assert!(
             fs::read(&canary).unwrap() == bytes && !watch.events().is_empty(),
@@ -342,9 +341,9 @@ fn compared(job_file: &str) -> (Lab, Vec<String>) {
         let workloads = document["workloads"].as_array().unwrap();
         workloads.iter().map(|workload| workload["phase"].as_str().unwrap().to_owned()).collect()
     };
-    let found = names(run.document());
-    assert_eq!(found, names(again.document()));
-    (lab, found)
+    let result = names(run.document());
+    assert_eq!(result, names(again.document()));
+    (lab, result)
 }
 
 #[test]
@@ -390,18 +389,18 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
     assert_eq!(ended.code(), 3, "{ended:?}");
     let says = [
         "trials/mail.fio: fio runs its job",
-        "trials/jobs/second.fio: fio runs its 2 jobs, 2 clones at once",
+        "trials/jobs/second.fio: fio runs its 2 jobs, 2 concurrent clones",
     ];
-    assert!(says.iter().all(|said| ended.stderr.contains(said)), "{}", ended.stderr);
+    assert!(says.iter().all(|message| ended.stderr.contains(message)), "{}", ended.stderr);
     let results = |ended: &support::Ended| -> Vec<String> {
         let document = ended.document();
         let sections = document["workloads"].as_array().unwrap().iter();
         let text = |section: &Value, key: &str| section[key].as_str().unwrap().to_owned();
         sections.map(|section| text(section, "name") + ": " + &text(section, "phase")).collect()
     };
-    let found = results(&ended);
-    assert_eq!(found[0], "mail: sync p99", "{found:?}");
-    assert_eq!(found[3], "second: writer write iops", "{found:?}");
+    let result = results(&ended);
+    assert_eq!(result[0], "mail: sync p99", "{result:?}");
+    assert_eq!(result[3], "second: writer write iops", "{result:?}");
 
     // The stored trial needs its files no more.
     fs::remove_dir_all(lab.path("trials")).unwrap();
@@ -412,7 +411,7 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
     assert!(!exported.stdout.contains("mail.fio"), "{exported:?}");
     lab.write("again.toml", &exported.stdout);
     let again = lab.run("run again.toml --json");
-    assert_eq!((again.code(), results(&again)), (3, found), "{}", again.stderr);
+    assert_eq!((again.code(), results(&again)), (3, result), "{}", again.stderr);
     lab.assert_nothing_left("after trials with job files");
 }
 

@@ -28,13 +28,13 @@ fn lab() -> Lab {
 fn entry(lab: &Lab, undo: &Value) -> Value {
     let mut running = lab.start(&format!("{DIRECTORIES} --duration 30s"));
     let mut written = None;
-    let found = support::eventually(PATIENCE, || {
+    let result = support::eventually(PATIENCE, || {
         let read = |name| fs::read(lab.ledger().join::<String>(name)).ok();
         let mut entries = lab.ledger_entries().into_iter().filter(|name| name.ends_with(".json"));
         written = entries.find_map(read).and_then(|text| serde_json::from_slice::<Value>(&text).ok());
         written.is_some()
     });
-    assert!(found, "a run in a directory writes its folder down");
+    assert!(result, "a run in a directory writes its folder down");
     let mut worker = None;
     support::eventually(PATIENCE, || {
         worker = support::worker_of(running.pid());

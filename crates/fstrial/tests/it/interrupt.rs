@@ -91,7 +91,7 @@ fn people_get_the_partial_answer_as_a_table() {
     assert!(has_runs, "{:?} {ended:?}", lab.trials());
     assert_eq!(ended.code(), 130, "{ended:?}");
     assert!(
-        ended.stdout.contains("random-write") && ended.stdout.contains("Interrupted; to go on"),
+        ended.stdout.contains("random-write") && ended.stdout.contains("Interrupted; to resume"),
         "{ended:?}"
     );
     lab.assert_nothing_left("after an interruption");
@@ -230,7 +230,7 @@ fn an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names() {
     assert_eq!(running.end(PROMPT).code(), 130);
     let shown = lab.run("report --format text");
     assert!(
-        shown.stdout.contains("Interrupted; to go on") && shown.stdout.contains("fstrial resume 1"),
+        shown.stdout.contains("Interrupted; to resume") && shown.stdout.contains("fstrial resume 1"),
         "{shown:?}"
     );
     let resumed = lab.run("resume 1 --json");

@@ -59,8 +59,8 @@ fn judge_uses_all_rows() {
     lab.write("late.csv", &csv(40, late, drawn));
     shows(&lab, "judge-late", 0, "late.csv");
     shows(&lab, "judge-late-sequential", 0, "late.csv --sequential");
-    let found = verdict(&judged(&lab, 0, "late.csv --json"), 0);
-    assert_eq!((&found["verdict"], &found["rounds"]), (&"slower".into(), &40.into()), "{found}");
+    let result = verdict(&judged(&lab, 0, "late.csv --json"), 0);
+    assert_eq!((&result["verdict"], &result["rounds"]), (&"slower".into(), &40.into()), "{result}");
     lab.write("long.csv", &csv(1001, late, drawn));
     let refused = judged(&lab, 2, "long.csv --sequential");
     assert!(refused.stderr.contains("1000 at most"), "{}", refused.stderr);
@@ -70,26 +70,26 @@ fn judge_uses_all_rows() {
 fn judge_says_that_an_order_was_not_drawn() {
     let lab = Lab::new();
     let value = |round: usize| 110.0 + [0.3, 0.1, 0.7, 0.2, 0.5][round % 5];
-    let said = |name: &str, text: &str, part: &str| {
+    let message = |name: &str, text: &str, part: &str| {
         lab.write(name, text);
-        let told = judged(&lab, 0, name).stdout;
-        assert!(told.contains(part), "{name}: {told}");
+        let reported = judged(&lab, 0, name).stdout;
+        assert!(reported.contains(part), "{name}: {reported}");
         assert_eq!(
-            told.contains("NOT RANDOMISED") || told.contains("ORDER UNKNOWN"),
+            reported.contains("NOT RANDOMISED") || reported.contains("ORDER UNKNOWN"),
             !part.is_empty(),
-            "{told}"
+            "{reported}"
         );
     };
-    let same = "NOT RANDOMISED: a comes before b in every round";
-    said("same.csv", &csv(12, value, |_| (1, 2)), same);
-    said(
+    let same = "NOT RANDOMISED: a precedes b in every round";
+    message("same.csv", &csv(12, value, |_| (1, 2)), same);
+    message(
         "turns.csv",
         &csv(12, value, |round| if round % 2 == 0 { (1, 2) } else { (2, 1) }),
         "take turns at coming first",
     );
     let blocks = "NOT RANDOMISED: all of a comes before any of b";
-    said("blocks.csv", &csv(12, value, |round| (round, round + 12)), blocks);
-    said(
+    message("blocks.csv", &csv(12, value, |round| (round, round + 12)), blocks);
+    message(
         "drawn.csv",
         &csv(12, value, |round| if [0, 3, 4, 6].contains(&(round % 7)) { (1, 2) } else { (2, 1) }),
         "",
@@ -98,14 +98,14 @@ fn judge_says_that_an_order_was_not_drawn() {
         let cut = |line: &str| format!("{}\n", line.rsplit_once(',').unwrap().0);
         text.lines().map(cut).collect::<String>()
     };
-    said("unknown.csv", &without(&csv(12, value, |_| (1, 2))), "ORDER UNKNOWN");
+    message("unknown.csv", &without(&csv(12, value, |_| (1, 2))), "ORDER UNKNOWN");
     // All of one boot, then all of the other, as a reboot gives it.
     let mut rows: Vec<String> = (1..=12).map(|round| format!("{round},v6.12,100\n")).collect();
     rows.extend((1..=12).map(|round| format!("{round},v6.13,{}\n", value(round))));
     lab.write("boots.csv", &format!("round,arm,value\n{}", rows.concat()));
     shows(&lab, "judge-boots", 0, "boots.csv");
-    let found = verdict(&judged(&lab, 0, "boots.csv --json"), 0);
-    assert_eq!(found["order"], "all-of-b-first", "{found}");
+    let result = verdict(&judged(&lab, 0, "boots.csv --json"), 0);
+    assert_eq!(result["order"], "all-of-b-first", "{result}");
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn judge_reads_tables() {
     for (file, expected) in
         [("wide.csv", ("faster", false)), ("times.csv", ("slower", true)), ("rates.csv", ("faster", false))]
     {
-        let found = verdict(&judged(&lab, 0, &format!("{file} --json")), 0);
+        let result = verdict(&judged(&lab, 0, &format!("{file} --json")), 0);
         assert_eq!(
-            (found["verdict"].as_str(), found["less_is_better"].as_bool()),
+            (result["verdict"].as_str(), result["less_is_better"].as_bool()),
             (Some(expected.0), Some(expected.1))
         );
     }
@@ -165,7 +165,7 @@ fn judge_takes_no_column_of_keys_for_an_arm() {
     lab.write("arm.csv", &format!("mbps,arm\n{}", "100,ext4\n120,xfs\n".repeat(8)));
     lab.write("value.csv", &format!("fs,value\n{}", "ext4,100\nxfs,120\n".repeat(8)));
     lab.write("errors.csv", &format!("fs,errors\n{}", "ext4,100\nxfs,120\n".repeat(8)));
-    for (said, metric) in [
+    for (message, metric) in [
         ("words.csv --arm-column fs --metric mbps", "mbps"),
         ("two.csv", "mbps"),
         ("rounds.csv", "mbps"),
@@ -174,15 +174,15 @@ fn judge_takes_no_column_of_keys_for_an_arm() {
         ("value.csv", "value"),
         ("errors.csv", "errors"),
     ] {
-        let found = verdict(&judged(&lab, 0, &format!("{said} --json")), 0);
-        let figures = [&found["verdict"], &found["a"], &found["metric"]];
-        assert_eq!(figures, ["faster", "xfs", metric], "{said}: {found}");
+        let result = verdict(&judged(&lab, 0, &format!("{message} --json")), 0);
+        let figures = [&result["verdict"], &result["a"], &result["metric"]];
+        assert_eq!(figures, ["faster", "xfs", metric], "{message}: {result}");
     }
     // Of times less is better, and words of which each is another name nothing.
     for name in ["seconds", "elapsed", "p99", "ms"] {
         lab.write("times.csv", &format!("fs,{name}\n{}", "ext4,100\nxfs,120\n".repeat(8)));
-        let found = verdict(&judged(&lab, 0, "times.csv --json"), 0);
-        assert_eq!([&found["verdict"], &found["a"]], ["slower", "xfs"], "{name}: {found}");
+        let result = verdict(&judged(&lab, 0, "times.csv --json"), 0);
+        assert_eq!([&result["verdict"], &result["a"]], ["slower", "xfs"], "{name}: {result}");
     }
     lab.write("days.csv", "day,mbps\n2026-11-01,100\n2026-11-02,101\n2026-11-03,102\n");
     assert!(judged(&lab, 2, "days.csv").stderr.contains("is not a number"));
@@ -194,10 +194,10 @@ fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
     shows(&lab, "judge-hyperfine", 0, "hyperfine.json");
     shows(&lab, "judge-hyperfine-one-run", 3, "hyperfine-one-run.json");
     shows(&lab, "judge-hyperfine-sequential", 2, "hyperfine.json --sequential");
-    let found = verdict(&judged(&lab, 0, "hyperfine.json --json"), 0);
-    assert_eq!((&found["method"], &found["order"]), (&"rank-sum".into(), &"unpaired".into()), "{found}");
+    let result = verdict(&judged(&lab, 0, "hyperfine.json --json"), 0);
+    assert_eq!((&result["method"], &result["order"]), (&"rank-sum".into(), &"unpaired".into()), "{result}");
     // One of the twelve ended with another code than 0.
-    assert_eq!(found["values"], serde_json::json!([11, 10]), "{found}");
+    assert_eq!(result["values"], serde_json::json!([11, 10]), "{result}");
     lab.write(
         "summary.csv",
         "command,mean,stddev,median,user,system,min,max\na,1,0.1,1,1,1,1,1\nb,2,0.1,2,2,2,2,2\n",
@@ -211,12 +211,15 @@ fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
 #[test]
 fn judge_reads_go_benchmarks() {
     let lab = lab(&["go-old.txt", "go-new.txt"]);
-    let told = judged(&lab, 0, "old=go-old.txt new=go-new.txt").stdout;
-    assert!(told.contains("Copy") && told.contains("Repeat") && told.contains("not randomised"), "{told}");
-    let found = judged(&lab, 0, "old=go-old.txt new=go-new.txt --metric B/op,MB/s --json").document();
+    let reported = judged(&lab, 0, "old=go-old.txt new=go-new.txt").stdout;
+    assert!(
+        reported.contains("Copy") && reported.contains("Repeat") && reported.contains("not randomised"),
+        "{reported}"
+    );
+    let result = judged(&lab, 0, "old=go-old.txt new=go-new.txt --metric B/op,MB/s --json").document();
     let units: Vec<&str> =
-        found["verdicts"].as_array().unwrap().iter().map(|v| v["unit"].as_str().unwrap()).collect();
-    assert!(units.contains(&"B/op") && units.contains(&"MB/s"), "{found}");
+        result["verdicts"].as_array().unwrap().iter().map(|v| v["unit"].as_str().unwrap()).collect();
+    assert!(units.contains(&"B/op") && units.contains(&"MB/s"), "{result}");
     shows(&lab, "judge-go-one-side", 2, "go-old.txt");
     let line = |arm: &str, ns: u32| {
         format!("BenchmarkRun/arm={arm}/workload=append-4 1 {ns} ns/op {} op/s\n", 10_000 - 5 * ns)
@@ -224,8 +227,12 @@ fn judge_reads_go_benchmarks() {
     let lines: String = (0..6).map(|i| line("ext4", 1000 + i) + &line("xfs", 900 + i)).collect();
     lab.write("export.txt", &format!("trial: 7\nUnit op/s better=higher\n{lines}PASS\n"));
     shows(&lab, "judge-go-export", 0, "export.txt");
-    let found = verdict(&judged(&lab, 0, "export.txt --metric op/s --json"), 0);
-    assert_eq!((&found["verdict"], &found["less_is_better"]), (&"faster".into(), &false.into()), "{found}");
+    let result = verdict(&judged(&lab, 0, "export.txt --metric op/s --json"), 0);
+    assert_eq!(
+        (&result["verdict"], &result["less_is_better"]),
+        (&"faster".into(), &false.into()),
+        "{result}"
+    );
 }
 
 #[test]
@@ -237,27 +244,31 @@ fn judge_reads_pgbench_sysbench_and_fio() {
         .collect();
     let lab = lab(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let metric = |words: &str, index: usize| verdict(&judged(&lab, 3, &format!("{words} --json")), index);
-    let found = metric("old=pgbench-1.txt,pgbench-2.txt new=pgbench-3.txt,pgbench-4.txt", 0);
-    assert_eq!((&found["metric"], &found["values"]), (&"tps".into(), &serde_json::json!([2, 2])), "{found}");
+    let result = metric("old=pgbench-1.txt,pgbench-2.txt new=pgbench-3.txt,pgbench-4.txt", 0);
+    assert_eq!(
+        (&result["metric"], &result["values"]),
+        (&"tps".into(), &serde_json::json!([2, 2])),
+        "{result}"
+    );
     let files =
         "old=sysbench-fileio-1.txt,sysbench-fileio-2.txt new=sysbench-fileio-3.txt,sysbench-fileio-4.txt";
-    let found = judged(&lab, 3, &format!("{files} --json")).document();
+    let result = judged(&lab, 3, &format!("{files} --json")).document();
     assert_eq!(
-        found["verdicts"].as_array().unwrap().len(),
+        result["verdicts"].as_array().unwrap().len(),
         1,
         "reads are 0 throughout, and nothing is said about them"
     );
-    assert_eq!(found["verdicts"][0]["metric"], "writes/s", "{found}");
-    let found = metric("a=sysbench-cpu.txt b=sysbench-cpu.txt", 0);
+    assert_eq!(result["verdicts"][0]["metric"], "writes/s", "{result}");
+    let result = metric("a=sysbench-cpu.txt b=sysbench-cpu.txt", 0);
     assert_eq!(
-        (&found["metric"], &found["verdict"]),
+        (&result["metric"], &result["verdict"]),
         (&"events per second".into(), &"undecided".into()),
-        "{found}"
+        "{result}"
     );
-    let found = metric("a=sysbench-memory.txt b=sysbench-memory.txt", 0);
-    assert_eq!(found["metric"], "memory operations", "{found}");
-    let found = metric("ext4=fio-1.json xfs=fio-2.json", 0);
-    assert_eq!((&found["workload"], &found["metric"]), (&"rw".into(), &"write.iops".into()), "{found}");
+    let result = metric("a=sysbench-memory.txt b=sysbench-memory.txt", 0);
+    assert_eq!(result["metric"], "memory operations", "{result}");
+    let result = metric("ext4=fio-1.json xfs=fio-2.json", 0);
+    assert_eq!((&result["workload"], &result["metric"]), (&"rw".into(), &"write.iops".into()), "{result}");
     let latency = metric("ext4=fio-1.json xfs=fio-2.json --metric write.clat_p99", 0);
     assert_eq!((&latency["unit"], &latency["less_is_better"]), (&"ns".into(), &true.into()), "{latency}");
     shows(&lab, "judge-pgbench-one-side", 2, "pgbench-1.txt");

@@ -73,15 +73,18 @@ fn an_error_on_the_device_of_somebody_else_is_not_the_runs() {
     let name = name.file_name().unwrap().to_string_lossy().into_owned();
     tool("mkfs.ext4", &["-q", "-F", &node]);
 
-    let mut heard = KernelLog::open().unwrap();
+    let mut received = KernelLog::open().unwrap();
     let mut running = lab.start(TRIAL);
     wait_for_load(&mut running);
     // In a mount namespace of its own, so that it goes with the script.
     let script =
         format!("mount {node} /mnt && echo from a test > {} && umount /mnt", trigger(&name).display());
     tool("unshare", &["--mount", "sh", "-c", &script]);
-    let said = heard.complaints();
-    assert!(said.iter().any(|complaint| complaint.names_one_of(std::slice::from_ref(&name))), "{said:?}");
+    let message = received.complaints();
+    assert!(
+        message.iter().any(|complaint| complaint.names_one_of(std::slice::from_ref(&name))),
+        "{message:?}"
+    );
 
     let ended = running.end(PATIENCE);
     // One round decides nothing.

@@ -127,7 +127,7 @@ fn times_of_guests_that_use_kvm_are_compared() {
         let kept = lab.home().join("kvm.json");
         let tried = fs::read(&kept).unwrap_or_else(|error| panic!("{error}: {first:?}"));
         let mut tried: Value = serde_json::from_slice(&tried).unwrap();
-        assert_eq!(tried["problem"], "a guest said nothing for 20 s", "{first:?}");
+        assert_eq!(tried["problem"], "a guest sent nothing for 20 s", "{first:?}");
         tried["problem"] = Value::Null;
         fs::write(&kept, tried.to_string()).unwrap();
         first = saved();
@@ -150,8 +150,8 @@ fn times_of_guests_that_use_kvm_are_compared() {
     lab.wrap(QEMU, NO_KVM);
     let refused = lab.run("run trial.toml");
     assert_eq!(refused.code(), 10, "{refused:?}");
-    for said in ["guests: KVM cannot be used here", "no KVM for a test", "may leave kvm = true out"] {
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    for message in ["guests: KVM cannot be used here", "no KVM for a test", "may leave kvm = true out"] {
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
     let steps = lab.run("run trial.toml --dry-run").stdout;
     assert!(steps.contains("This cannot run here: guests: KVM cannot be used here"), "{steps}");
@@ -161,7 +161,7 @@ fn times_of_guests_that_use_kvm_are_compared() {
 #[test]
 fn what_says_nothing_under_emulation_is_refused() {
     let Some(lab) = lab("what_says_nothing_under_emulation_is_refused", &["6.1"]) else { return };
-    for (arms, more, said) in [
+    for (arms, more, message) in [
         ("ext4@6.1 xfs@6.1", "", "throughput of an arm in a guest"),
         ("ext4@6.1 xfs@6.1", "--decide-on p99", "p99 of an arm in a guest"),
         ("ext4@6.1 ext4", "--decide-on device-bytes", "is built on a machine"),
@@ -170,19 +170,19 @@ fn what_says_nothing_under_emulation_is_refused() {
     ] {
         let refused = compared(&lab, arms, more);
         assert_eq!(refused.code(), 2, "{refused:?}");
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
-    for (words, said) in [
+    for (words, message) in [
         (
             "ext4@6.1:lvm --set workload.file_size=400MiB --set device.size=512MiB",
             "too much for the volume of `lvm`",
         ),
         ("ext4@6.1:crypt --device ramdisk", "cannot be compressed"),
-        ("xfs@6.1 --device ramdisk -w op-freeze", "runs programs, whose files a guest in virtual time"),
+        ("xfs@6.1 --device ramdisk -w op-freeze", "runs programs, whose files come from outside a guest"),
     ] {
         let refused = lab
             .run(&format!("compare ext4@6.1 {words} -w append-fsync --threads 1 --decide-on device-bytes"));
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
     if fstrial_stack::mapped::require_mapper(Layer::Lvm).is_ok() {
         return skip("what_says_nothing_under_emulation_is_refused", "this kernel has a device mapper");
@@ -207,7 +207,7 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
         let (image, modules) = (image.display(), modules.display());
         lab.run(&format!("kernels add {name} --vmlinuz {image} --modules {modules}"))
     };
-    for (name, image, modules, said) in [
+    for (name, image, modules, message) in [
         (".mine", &kernel.join("vmlinux"), &modules, "cannot name a kernel"),
         ("../mine", &kernel.join("vmlinux"), &modules, "the name of a kernel is"),
         ("6.12", &kernel.join("vmlinux"), &modules, "is the distribution's"),
@@ -218,7 +218,7 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     ] {
         let refused = adding(name, image, modules);
         assert_ne!(refused.code(), 0, "{refused:?}");
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
     let listed = || lab.run("kernels list --json").json()[0]["kernels"].to_string();
     assert_eq!(listed(), "[]");
@@ -269,10 +269,10 @@ fn a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them() {
         "exec >&2; export TMPDIR=/run/disk; modprobe -a dm_mod dm_crypt raid1; '{}' --exact {name} --nocapture; sleep 1",
         program.display()
     );
-    let said = in_a_guest(&lab, "6.1", &script);
-    assert!(said.contains("1 passed"), "{said}");
-    for line in said.lines().filter(|line| line.contains("SKIPPED ")) {
-        assert!(line.ends_with(" is not installed"), "{said}");
+    let message = in_a_guest(&lab, "6.1", &script);
+    assert!(message.contains("1 passed"), "{message}");
+    for line in message.lines().filter(|line| line.contains("SKIPPED ")) {
+        assert!(line.ends_with(" is not installed"), "{message}");
         skip(test, line);
     }
     lab.assert_nothing_left("after uses of a device");
@@ -281,7 +281,7 @@ fn a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them() {
 /// The newest program of fstrial-stack's tests from outside, if it has a test and is newer than the sources.
 fn tests_of_the_stack(test: &str) -> Option<PathBuf> {
     let folder = std::env::current_exe().unwrap().parent()?.to_owned();
-    let built = |entry: &fs::DirEntry| entry.metadata().and_then(|found| found.modified()).ok();
+    let built = |entry: &fs::DirEntry| entry.metadata().and_then(|result| result.modified()).ok();
     let mut programs: Vec<_> = fs::read_dir(folder).unwrap().flatten().collect();
     programs.retain(|entry| entry.file_name().to_string_lossy().starts_with("it-"));
     programs.retain(|entry| entry.path().extension().is_none());
@@ -463,13 +463,13 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     assert_eq!(ended.code(), 3, "{}", ended.stderr);
     let document = ended.document();
     assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{document}");
-    for (arm, said) in document["arms"].as_array().unwrap().iter().zip([
+    for (arm, message) in document["arms"].as_array().unwrap().iter().zip([
         None,
         Some("linear"),
         Some("thin"),
         Some("crypt aes-xts-plain64"),
     ]) {
-        assert_eq!(arm["facts"]["facts"]["layer"].as_str(), said, "{arm}");
+        assert_eq!(arm["facts"]["facts"]["layer"].as_str(), message, "{arm}");
         assert_eq!(arm["facts"]["facts"]["device-discards"], "not accepted", "{arm}");
     }
     for cell in document["workloads"][0]["cells"].as_array().unwrap() {
@@ -496,7 +496,7 @@ fn layers_of_a_host_are_removed_whenever_their_command_is_killed() {
     if let Some(missing) = missing_tool(&["lvm", "thin_check", "cryptsetup", "dmsetup"]) {
         return skip(test, &format!("needs {missing}"));
     }
-    let said = in_a_guest(&lab, "6.1", &LAYERS_OF_A_HOST.replace("FSTRIAL", support::FSTRIAL));
+    let message = in_a_guest(&lab, "6.1", &LAYERS_OF_A_HOST.replace("FSTRIAL", support::FSTRIAL));
     for line in [
         "ended 3",
         "after the end: none",
@@ -505,7 +505,7 @@ fn layers_of_a_host_are_removed_whenever_their_command_is_killed() {
         "killed crypt: fstrial_",
         "after crypt: none",
     ] {
-        assert!(said.lines().any(|said| said.trim_end() == line), "{line}: {said}");
+        assert!(message.lines().any(|message| message.trim_end() == line), "{line}: {message}");
     }
     lab.assert_nothing_left("after layers of a host");
 }
@@ -596,7 +596,7 @@ tree = { files = 50 }
 "#;
     lab.write("snapshots.toml", claim);
     let checked = lab.run("claims check snapshots.toml");
-    assert!(checked.stdout.contains("snapshots  holds"), "{checked:?}");
+    assert!(checked.stdout.contains("snapshots  confirmed"), "{checked:?}");
     assert!(checked.stdout.contains("this speaks for Linux 6.1."), "{checked:?}");
     lab.assert_nothing_left("after snapshots of volumes");
 }

@@ -166,7 +166,7 @@ fn strike(running: &Running, victim: Victim, workers_first: bool) -> bool {
 /// Listens until a moment has come for the n-th time, and a while longer; false if the command ended before.
 pub(crate) fn wait_until(
     running: &mut Running,
-    heard: &mut Heard,
+    received: &mut Heard,
     moment: Moment,
     nth: u64,
     delay: Duration,
@@ -174,8 +174,8 @@ pub(crate) fn wait_until(
     let mut seen = 0;
     while !matches!(moment, Moment::Preparing) && seen < nth {
         let Some(event) = running.event() else { return false };
-        heard.hear(&event);
-        seen += u64::from(heard.is_at(moment, &event));
+        received.hear(&event);
+        seen += u64::from(received.is_at(moment, &event));
     }
     support::pause(delay);
     true
@@ -225,14 +225,17 @@ impl Killed {
     }
 
     /// What must hold after a session, however it ended.
-    pub(crate) fn check(&self, before: &Before, heard: &Heard, when: &str) {
-        self.stalled.set(heard.stalled);
+    pub(crate) fn check(&self, before: &Before, received: &Heard, when: &str) {
+        self.stalled.set(received.stalled);
         self.lab.assert_nothing_left(when);
         self.lab.check_store();
         let stored: u64 = self.lab.trials().iter().map(|trial| trial["runs"].as_u64().unwrap()).sum();
-        let (new, told) = (stored - before.runs, heard.runs_ended);
-        assert!(new == told || new == told + 1, "{when}: {told} runs were reported, {new} are stored");
-        if let Some(first) = heard.first_round {
+        let (new, reported) = (stored - before.runs, received.runs_ended);
+        assert!(
+            new == reported || new == reported + 1,
+            "{when}: {reported} runs were reported, {new} are stored"
+        );
+        if let Some(first) = received.first_round {
             assert_eq!(first, before.next_round, "{when}: the rounds go on where they were");
         }
     }
@@ -251,24 +254,24 @@ impl Killed {
             let when = format!("kill {attempt}: {victim:?} {delay:?} after {moment:?} {nth}");
             attempt += 1;
             let (mut running, before) = self.session("");
-            let mut heard = Heard::default();
-            if wait_until(&mut running, &mut heard, moment, nth, delay) {
+            let mut received = Heard::default();
+            if wait_until(&mut running, &mut received, moment, nth, delay) {
                 strike(&running, victim, dice.below(2) == 0);
             }
             while let Some(line) = running.line() {
                 // The last line may be cut short.
                 if let Ok(event) = serde_json::from_str(&line) {
-                    heard.hear(&event);
+                    received.hear(&event);
                 }
             }
             let ended = running.end(PATIENCE);
             if ended.is_killed() {
                 killed += 1;
-                tally.add(heard.place());
+                tally.add(received.place());
             } else {
-                assert!(heard.codes().contains(&ended.code()), "{when}: {ended:?}");
+                assert!(received.codes().contains(&ended.code()), "{when}: {ended:?}");
             }
-            self.check(&before, &heard, &when);
+            self.check(&before, &received, &when);
             // Every other time the next command has to cope with what is left.
             if attempt % 2 == 0 {
                 self.lab.clean();
@@ -280,10 +283,10 @@ impl Killed {
     /// The trial goes on and comes to an answer.
     fn finish(&self, dice: &mut Dice) {
         let (mut running, _) = self.session("");
-        let mut heard = Heard::default();
+        let mut received = Heard::default();
         wait_until(
             &mut running,
-            &mut heard,
+            &mut received,
             Moment::Running("load"),
             2,
             Duration::from_millis(dice.below(100)),
@@ -296,10 +299,10 @@ impl Killed {
         let last = trials.last().unwrap();
         let (id, rounds) = (last["id"].clone(), last["rounds"].as_u64().unwrap());
         let ended = self.lab.run(&format!("resume {id} {} --json --budget 30s", self.flags));
-        let mut heard = Heard { stalled: heard.stalled, ..Heard::default() };
-        ended.json().iter().for_each(|event| heard.hear(event));
-        assert!(heard.codes().contains(&ended.code()), "{ended:?}");
-        assert_eq!(heard.first_round, Some(rounds + 1), "rounds go on");
+        let mut received = Heard { stalled: received.stalled, ..Heard::default() };
+        ended.json().iter().for_each(|event| received.hear(event));
+        assert!(received.codes().contains(&ended.code()), "{ended:?}");
+        assert_eq!(received.first_round, Some(rounds + 1), "rounds go on");
         let document = ended.document();
         assert_eq!(document["trial_id"], id, "it is the same trial");
         assert!(document["rounds"].as_u64().unwrap() > rounds);
@@ -307,7 +310,7 @@ impl Killed {
         assert!(!verdicts.is_empty());
         for verdict in verdicts {
             let word = verdict["verdict"].as_str().unwrap();
-            if heard.stalled && word == "failed" {
+            if received.stalled && word == "failed" {
                 continue;
             }
             assert!(["faster", "slower", "equivalent", "undecided"].contains(&word), "{verdict}");
@@ -349,12 +352,12 @@ fn a_killed_worker_costs_one_run() {
             break;
         }
         let (mut running, before) = killed.session("--budget 60s");
-        let mut heard = Heard::default();
+        let mut received = Heard::default();
         let mut lost = 0;
         let mut target: Option<(&str, Duration)> = None;
         let mut strikes = 0;
         while let Some(event) = running.event() {
-            heard.hear(&event);
+            received.hear(&event);
             let arm = event["arm"].as_str().unwrap_or_default().to_owned();
             match event["event"].as_str() {
                 // Three times running would end the trial, by rule.
@@ -371,7 +374,7 @@ fn a_killed_worker_costs_one_run() {
                     if struck {
                         kills += 1;
                         strikes += 1;
-                        tally.add(heard.place());
+                        tally.add(received.place());
                     }
                 }
                 Some("run-ended") if event["failure"].is_null() => {
@@ -394,7 +397,7 @@ fn a_killed_worker_costs_one_run() {
         }
         let ended = running.end(PATIENCE);
         assert!([0, 3].contains(&ended.code()), "session {session}: {ended:?}");
-        killed.check(&before, &heard, &format!("session {session}"));
+        killed.check(&before, &received, &format!("session {session}"));
         assert_eq!(
             killed.lab.ledger_entries(),
             Vec::<String>::new(),
@@ -423,21 +426,25 @@ fn a_worker_killed_while_an_arm_is_inspected_is_replaced() {
         let victim = [Victim::Inner, Victim::Workers, Victim::Outer][index % 3];
         let delay = Duration::from_micros(dice.below(longest * 500));
         let (mut running, before) = killed.session("");
-        let mut heard = Heard::default();
-        assert!(wait_until(&mut running, &mut heard, Moment::Inspecting(stage), 1 + dice.below(2), delay));
+        let mut received = Heard::default();
+        assert!(wait_until(&mut running, &mut received, Moment::Inspecting(stage), 1 + dice.below(2), delay));
         if strike(&running, victim, false) {
-            tally.add(heard.place());
+            tally.add(received.place());
         }
         // Too late to matter: the inspection had ended. Then it is the command that has to go.
         while let Some(event) = running.event() {
-            heard.hear(&event);
+            received.hear(&event);
             if event["event"] == "run-started" {
                 running.signal(Signal::INT);
             }
         }
         let ended = running.end(PATIENCE);
         assert_eq!(ended.code(), 130, "{stage} {victim:?}: {ended:?}");
-        killed.check(&before, &heard, &format!("{victim:?} killed while inspecting, {delay:?} into {stage}"));
+        killed.check(
+            &before,
+            &received,
+            &format!("{victim:?} killed while inspecting, {delay:?} into {stage}"),
+        );
         assert_eq!(killed.lab.ledger_entries(), Vec::<String>::new());
     }
     tally.say(name);
@@ -462,19 +469,19 @@ fn folders_of_killed_directory_trials_are_cleaned() {
     for index in 0..12 {
         let (stage, longest) = stages[index % stages.len()];
         let (mut running, before) = killed.session("");
-        let mut heard = Heard::default();
+        let mut received = Heard::default();
         let delay = Duration::from_micros(dice.below(longest * 1000));
-        if wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay) {
+        if wait_until(&mut running, &mut received, Moment::Running(stage), 1, delay) {
             strike(&running, [Victim::Command, Victim::Everything][index % 2], false);
-            tally.add(heard.place());
+            tally.add(received.place());
         }
         while let Some(line) = running.line() {
             if let Ok(event) = serde_json::from_str(&line) {
-                heard.hear(&event);
+                received.hear(&event);
             }
         }
         running.end(PATIENCE);
-        killed.check(&before, &heard, &format!("{stage} of a directory"));
+        killed.check(&before, &received, &format!("{stage} of a directory"));
         seen += usize::from(left().len() > 1);
         if index % 3 == 0 {
             // What is written down need not have happened yet, or may be undone already; never the other way round.
@@ -510,10 +517,10 @@ fn zram_devices_of_killed_commands_are_removed() {
     let mut tally = Tally::default();
     for (index, (stage, longest)) in RUN.iter().enumerate() {
         let (mut running, before) = killed.session("");
-        let mut heard = Heard::default();
+        let mut received = Heard::default();
         let ready = loop {
             let event = running.event().unwrap();
-            heard.hear(&event);
+            received.hear(&event);
             if event["event"] == "device-ready" {
                 break event;
             }
@@ -524,16 +531,16 @@ fn zram_devices_of_killed_commands_are_removed() {
         let ours = identity();
         assert!(ours.is_some(), "{words}");
         let delay = Duration::from_micros(dice.below(longest * 500));
-        assert!(wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay), "{stage}");
+        assert!(wait_until(&mut running, &mut received, Moment::Running(stage), 1, delay), "{stage}");
         strike(&running, [Victim::Command, Victim::Everything][index % 2], false);
-        tally.add(heard.place());
+        tally.add(received.place());
         while let Some(line) = running.line() {
             if let Ok(event) = serde_json::from_str(&line) {
-                heard.hear(&event);
+                received.hear(&event);
             }
         }
         assert!(running.end(PATIENCE).is_killed());
-        killed.check(&before, &heard, &format!("{stage} on zram"));
+        killed.check(&before, &received, &format!("{stage} on zram"));
         assert_eq!(identity(), ours, "it outlives the command, or this test tests nothing");
         killed.lab.clean();
         assert_ne!(identity(), ours, "{words} is still there");

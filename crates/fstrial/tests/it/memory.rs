@@ -215,7 +215,8 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
         "ext4 a=ext4 --workload writes.toml --set device.size=320MiB --device image:images --rounds 1 --json";
     let document = lab.run(&format!("compare {words} --set trial.memory=256MiB")).document();
     assert_eq!(document["failures"], serde_json::json!([]), "{document}");
-    let warned = document["warnings"].to_string().contains("THE MEMORY LIMIT IS NOT A SMALL MACHINE");
+    let warned =
+        document["warnings"].to_string().contains("THE MEMORY LIMIT DOES NOT EMULATE A SMALL MACHINE");
     assert_eq!(warned, is_v1, "{}", document["warnings"]);
     let claim = format!(
         "[claim]\nid = \"memory\"\nstatement = \"Equal.\"\n[[claim.expect]]\nratio = [\"a\", \"ext4\"]\nwithin = \"50%\"\n\
@@ -224,7 +225,7 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
     );
     lab.write("claim.toml", &claim);
     let shown = lab.run("claims check claim.toml --dry-run");
-    assert_eq!(shown.stdout.contains("cannot run here"), is_v1, "{shown:?}");
+    assert_eq!(shown.stdout.contains("not testable here"), is_v1, "{shown:?}");
     assert_eq!(shown.stdout.contains("does not slow down writers"), is_v1, "{shown:?}");
 }
 

@@ -40,17 +40,17 @@ fn operation(name: &str, keys: &str, sections: &[&str], cannot: &[&str]) -> Opti
     let able = ARMS.len() - cannot.len();
     // One round decides nothing where two can; where fewer can, there is nothing to decide.
     assert_eq!(ended.code(), if able > 1 { 3 } else { 0 }, "{test}: {}", ended.stderr);
-    let found = cells(&ended);
-    assert_eq!(found.len(), ARMS.len() * sections.len(), "{test}");
-    for (section, arm, cell) in &found {
+    let result = cells(&ended);
+    assert_eq!(result.len(), ARMS.len() * sections.len(), "{test}");
+    for (section, arm, cell) in &result {
         let at = format!("{test}, {section}, {arm}: {cell}");
         assert!(sections.contains(&section.as_str()), "{at}");
         assert_eq!(cell["failed"], false, "{at}");
         if cannot.contains(&arm.as_str()) {
-            assert!(cell["cannot"].as_str().is_some_and(|reason| reason.len() > 10), "{at}");
+            assert!(cell["unsupported"].as_str().is_some_and(|reason| reason.len() > 10), "{at}");
             assert!(cell["rate"].is_null() && cell["runs"] == 0, "{at}");
         } else {
-            assert!(cell["cannot"].is_null(), "{at}");
+            assert!(cell["unsupported"].is_null(), "{at}");
             assert!(cell["rate"].as_f64().is_some_and(|value| value > 0.0), "{at}");
             let tool = cell["tool"].as_str().unwrap_or_else(|| panic!("{at}"));
             assert!(tool.contains(|c: char| c.is_ascii_digit()), "it names a version: {at}");
@@ -59,15 +59,15 @@ fn operation(name: &str, keys: &str, sections: &[&str], cannot: &[&str]) -> Opti
     let document = ended.document();
     assert_eq!(document["failures"].as_array().map(Vec::len), Some(0), "{test}");
     let shown = lab.run("report --format json");
-    assert_eq!(cells(&shown), found, "{test}: what is stored says the same");
+    assert_eq!(cells(&shown), result, "{test}: what is stored says the same");
     lab.assert_nothing_left(&test);
     Some((lab, ended))
 }
 
 /// The number of one section on one arm.
 fn value(ended: &Ended, section: &str, arm: &str) -> f64 {
-    let found = cells(ended).into_iter().find(|(name, of, _)| name == section && of == arm);
-    found.and_then(|(_, _, cell)| cell["rate"].as_f64()).unwrap_or_else(|| panic!("{section} of {arm}"))
+    let result = cells(ended).into_iter().find(|(name, of, _)| name == section && of == arm);
+    result.and_then(|(_, _, cell)| cell["rate"].as_f64()).unwrap_or_else(|| panic!("{section} of {arm}"))
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn recovery_brings_back_what_was_synced() {
     let Some((lab, _)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
     // The run itself checks that every file is there; the commands say how it was stopped.
     let commands = commands(&lab);
-    for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "the copy put back"] {
+    for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "the restored copy"] {
         assert!(commands.contains(how), "{how}: {commands}");
     }
 }
@@ -123,23 +123,23 @@ fn freeze() {
 
 #[test]
 fn snapshot_is_an_answer_of_those_that_have_none() {
-    let found =
+    let result =
         operation("snapshot", "repeat = 2\ntree = { files = 200 }", &["create", "delete"], &["ext4", "xfs"]);
-    let Some((lab, ended)) = found else { return };
+    let Some((lab, ended)) = result else { return };
     let document = ended.document();
     assert_eq!(document["ended"], "decided");
     let verdicts = document["workloads"][0]["verdicts"].as_array().unwrap();
-    assert!(verdicts.iter().all(|verdict| verdict["verdict"] == "cannot"), "{verdicts:?}");
+    assert!(verdicts.iter().all(|verdict| verdict["verdict"] == "unsupported"), "{verdicts:?}");
     let shown = lab.run("report --format text");
-    assert!(shown.stdout.contains("ext4 cannot: ext4 has no snapshots"), "{}", shown.stdout);
-    assert_eq!(shown.stdout.matches("ext4 cannot:").count(), 1, "said once: {}", shown.stdout);
+    assert!(shown.stdout.contains("unsupported on ext4: ext4 has no snapshots"), "{}", shown.stdout);
+    assert_eq!(shown.stdout.matches("unsupported on ext4:").count(), 1, "said once: {}", shown.stdout);
 }
 
 #[test]
 fn defragment_makes_one_extent_of_many() {
     let sections = ["time", "extents before", "extents after", "read before", "read after"];
-    let found = operation("defragment", "tree = { files = 4, size = '1MiB' }", &sections, &[]);
-    let Some((_, ended)) = found else { return };
+    let result = operation("defragment", "tree = { files = 4, size = '1MiB' }", &sections, &[]);
+    let Some((_, ended)) = result else { return };
     for arm in ["xfs", "btrfs"] {
         let (before, after) = (value(&ended, "extents before", arm), value(&ended, "extents after", arm));
         assert!(before > 100.0 && after < before / 4.0, "{arm}: {before} extents, then {after}");
@@ -148,12 +148,12 @@ fn defragment_makes_one_extent_of_many() {
 
 #[test]
 fn reflink_copy_is_judged_among_those_that_can() {
-    let found = operation("reflink-copy", "tree = { files = 200 }", &["copy", "space"], &["ext4"]);
-    let Some((lab, ended)) = found else { return };
+    let result = operation("reflink-copy", "tree = { files = 200 }", &["copy", "space"], &["ext4"]);
+    let Some((lab, ended)) = result else { return };
     let document = ended.document();
     let verdicts = document["workloads"][0]["verdicts"].as_array().unwrap();
     let of = |a: &str, b: &str| verdicts.iter().find(|v| v["a"] == a && v["b"] == b).unwrap();
-    assert_eq!(of("xfs", "ext4")["verdict"], "cannot");
+    assert_eq!(of("xfs", "ext4")["verdict"], "unsupported");
     assert!(of("btrfs", "xfs")["ratio"].as_f64().is_some(), "{verdicts:?}");
     let listed = lab.trials();
     assert_eq!(listed[0]["failed_runs"], 0, "an answer is not a failure: {listed:?}");
@@ -172,13 +172,13 @@ fn what_an_option_takes_away_is_an_answer_too() {
     let ended = Running::start(command).end(support::PATIENCE);
     assert_eq!(ended.code(), 3, "{}", ended.stderr);
     let old = cells(&ended).into_iter().find(|(_, arm, _)| arm == "old").unwrap().2;
-    assert!(old["cannot"].as_str().is_some_and(|reason| reason.contains("FICLONE")), "{old}");
+    assert!(old["unsupported"].as_str().is_some_and(|reason| reason.contains("FICLONE")), "{old}");
 }
 
 #[test]
 fn space() {
-    let found = operation("space", "tree = { files = 500, size = '10KiB' }", &[""], &[]);
-    let Some((_, ended)) = found else { return };
+    let result = operation("space", "tree = { files = 500, size = '10KiB' }", &[""], &[]);
+    let Some((_, ended)) = result else { return };
     for arm in ARMS {
         let each = value(&ended, "", arm);
         assert!((10_240.0..40_960.0).contains(&each), "{arm}: {each} bytes for 10 KiB");
@@ -197,8 +197,8 @@ fn fill() {
 
 #[test]
 fn delete_tree() {
-    let found = operation("delete-tree", "tree = { files = 300 }", &["delete", "durable"], &[]);
-    let Some((_, ended)) = found else { return };
+    let result = operation("delete-tree", "tree = { files = 300 }", &["delete", "durable"], &[]);
+    let Some((_, ended)) = result else { return };
     for arm in ARMS {
         assert!(value(&ended, "durable", arm) >= value(&ended, "delete", arm));
     }
@@ -239,7 +239,7 @@ fn directories_do_what_needs_no_device() {
         let ended = lab.run("compare dir:a dir:b --workload op.toml --rounds 1 --json");
         assert_eq!(ended.code(), if is_able { 3 } else { 0 }, "{name}: {}", ended.stderr);
         for (_, _, cell) in cells(&ended) {
-            assert_eq!(cell["cannot"].is_null(), is_able, "{name}: {cell}");
+            assert_eq!(cell["unsupported"].is_null(), is_able, "{name}: {cell}");
             assert_eq!(cell["rate"].is_null(), !is_able, "{name}: {cell}");
         }
     }
@@ -274,7 +274,11 @@ fn every_operation_is_listed_and_shown_with_its_tools() {
         assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
     }
     let shrink = lab.run("workloads show op-shrink");
-    assert!(shrink.stdout.contains("# xfs:        cannot: XFS has no online shrink"), "{}", shrink.stdout);
+    assert!(
+        shrink.stdout.contains("# xfs:        unsupported: XFS has no online shrink"),
+        "{}",
+        shrink.stdout
+    );
 }
 
 /// A command that is in the middle of a long freeze on this filesystem, with its worker.

@@ -21,16 +21,16 @@ fn lab() -> Lab {
 }
 
 #[track_caller]
-fn ends(lab: &Lab, words: &str, code: i32, said: &[&str]) -> Ended {
+fn ends(lab: &Lab, words: &str, code: i32, message: &[&str]) -> Ended {
     let ended = lab.run(words);
-    is(&ended, code, said);
+    is(&ended, code, message);
     ended
 }
 
 #[track_caller]
-fn is(ended: &Ended, code: i32, said: &[&str]) {
+fn is(ended: &Ended, code: i32, message: &[&str]) {
     assert_eq!(ended.code(), code, "{ended:?}");
-    for words in said {
+    for words in message {
         assert!(ended.stderr.contains(words), "`{words}` is not said: {ended:?}");
     }
 }
@@ -164,8 +164,8 @@ fn an_answer_that_nobody_got_has_a_code() {
         // A reader that has enough is nothing to complain about.
         let left = shell(&lab, &format!("$F {words} | true; exit ${{PIPESTATUS[0]}}"));
         assert_eq!((left.code(), left.stderr.as_str()), (0, ""), "{words}");
-        let heard = shell(&lab, &format!("$F {words} 1<>/dev/null"));
-        assert_eq!(heard.code(), 0, "{words}: {heard:?}");
+        let received = shell(&lab, &format!("$F {words} 1<>/dev/null"));
+        assert_eq!(received.code(), 0, "{words}: {received:?}");
     }
     // What is worse than a lost answer stands.
     is(&shell(&lab, "$F report 99 --format text >/dev/full"), 2, &["no trial 99"]);
@@ -182,8 +182,8 @@ fn a_shell_is_offered_words_that_are_known_and_trials_that_are_stored() {
             "PATH=$(dirname $F):$PATH; source <($F generate completions bash); COMP_WORDS=({words}); COMP_CWORD={last}; \
              _clap_complete_fstrial fstrial \"${{COMP_WORDS[{last}]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
-        let said = shell(&lab, &script);
-        said.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+        let message = shell(&lab, &script);
+        message.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(offered("fstrial compare ext4 -w postgresql-t"), ["postgresql-tpcb"]);
     assert_eq!(offered("fstrial compare ext4 -w postgresql,random-w"), ["postgresql,random-write"]);
@@ -260,7 +260,7 @@ fn a_store_that_is_deleted_ends_its_trial() {
             fs::remove_file(path).unwrap()
         }
         let ended = running.end(Duration::from_secs(60));
-        is(&ended, 14, &["home/results.db was deleted or replaced", "is lost", "try"]);
+        is(&ended, 14, &["home/results.db was deleted or replaced", "are lost", "try"]);
         assert!(support::names_in(&lab.path("one")).is_empty(), "no part of the run is left");
     }
 }
@@ -310,12 +310,12 @@ fn what_is_read_is_bounded() {
     ] {
         let gap = if words.ends_with(':') { "" } else { " " };
         let large = if words == "judge" { "has a line of more than" } else { "is larger than" };
-        for (name, said) in [("large", large), ("fifo", "is a FIFO"), ("zero", "is a device")] {
+        for (name, message) in [("large", large), ("fifo", "is a FIFO"), ("zero", "is a device")] {
             let mut limited = lab.prepare("prlimit");
             limited.args(["--as=268435456", FSTRIAL]);
             limited.args(format!("{words}{gap}{name}.{end}").split_whitespace());
             let ended = Running::start(limited).end(Duration::from_secs(20));
-            is(&ended, 2, &[&format!("{name}.{end} {said}"), "try"]);
+            is(&ended, 2, &[&format!("{name}.{end} {message}"), "try"]);
         }
     }
     // Pipes are read to their end, however slow their writer is.

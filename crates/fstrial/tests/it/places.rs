@@ -121,9 +121,9 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
     clean_there(&lab);
     for (id, stage) in (1..).zip(["mkfs", "load", "unmount"]) {
         let mut running = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --rounds 150 --json"));
-        let mut heard = Heard::default();
+        let mut received = Heard::default();
         let delay = Duration::from_millis(dice.below(60));
-        assert!(wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay));
+        assert!(wait_until(&mut running, &mut received, Moment::Running(stage), 1, delay));
         let agent = agent_below(running.pid()).unwrap();
         running.signal(Signal::INT);
         // It is told by the trial as well; that is not a second signal, at which it would end at once.
@@ -142,7 +142,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
 #[test]
 fn what_is_no_place_is_refused_with_a_remedy() {
     let lab = Lab::new();
-    for (words, said) in [
+    for (words, message) in [
         ("xfs@box", "--place box='ssh "),
         ("xfs@box --place bix=true", "did you mean `box`?"),
         ("xfs@b/x --place box=true", "letters, digits, dots, dashes"),
@@ -157,7 +157,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
             format!("compare ext4@box --place {words}").replace("ext4@box --place xfs", "ext4@box xfs");
         let ended = lab.run(&words);
         assert_eq!(ended.code(), 2, "{words}: {ended:?}");
-        assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{words}: {}", ended.stderr);
     }
     // What the command leaves behind holds its socket and its standard error.
     let pid = lab.path("left.pid");
@@ -175,8 +175,8 @@ fn what_is_no_place_is_refused_with_a_remedy() {
     );
     assert!(began.elapsed() < Duration::from_secs(250), "it was waited for: {:?}", began.elapsed());
     support::kill(std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
-    for (command, said) in [
-        ("echo Last login", "what answers at box is not an agent: \"Last login\""),
+    for (command, message) in [
+        ("echo Last login", "no agent answers at box, but \"Last login\""),
         // The home of the trial, which is at work there.
         (&format!("{FSTRIAL} agent"), "at the place box: another trial is running with the results in"),
     ] {
@@ -184,7 +184,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         comparing.args(["compare", "ext4@box", "xfs@box", "--place", &format!("box={command}")]);
         let ended = support::Running::start(comparing).end(PATIENCE);
         assert_eq!(ended.code(), 2, "{ended:?}");
-        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
     }
     lab.assert_nothing_left("after refusals");
 }
@@ -204,30 +204,31 @@ fn no_file_says_how_a_place_is_reached() {
     let claim = "[claim]\nid = \"me-2026-box\"\nstatement = \"s\"\nauthor = \"me\"\ndate = \"2026-11\"\nwhere = \"here\"\nsetup = \"none\"\n\
                  said = \"so\"\ntags = [\"xfs\"]\n[[claim.expect]]\nratio = [\"xfs\", \"ext4\"]\nabove = 1";
     let touch = format!("command = [\"touch\", \"{}\"]", mark.display());
-    for (command, said) in [(touch.as_str(), "its command is said with --place"), ("", "--place box='ssh ")] {
+    for (command, message) in [(touch.as_str(), "its command comes from --place"), ("", "--place box='ssh ")]
+    {
         lab.write("trial.toml", &trial(command, ""));
         lab.write("claim.toml", &trial(command, claim));
         for words in ["run trial.toml", "claims check claim.toml"] {
             let ended = lab.run(words);
             assert_eq!(ended.code(), 2, "{words}: {ended:?}");
-            assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+            assert!(ended.stderr.contains(message), "{words}: {}", ended.stderr);
         }
     }
-    for (words, said) in
+    for (words, message) in
         [("box=true", "no arm is at the place `box`"), ("box='sh -c true'", "backslashes mean nothing")]
     {
         let mut comparing = lab.prepare(FSTRIAL);
         comparing.args(["compare", "ext4", "xfs", "--dry-run", "--place", words]);
         let ended = support::Running::start(comparing).end(PATIENCE);
-        assert!(ended.code() == 2 && ended.stderr.contains(said), "{ended:?}");
+        assert!(ended.code() == 2 && ended.stderr.contains(message), "{ended:?}");
     }
-    for (device, words, said) in [
+    for (device, words, message) in [
         ("", "bix=true", "did you mean `box`?"),
         ("device = { kind = \"ramdisk\" }", "box=true", "give it agent = true"),
     ] {
         lab.write("trial.toml", &trial(device, ""));
         let ended = lab.run(&format!("run trial.toml --dry-run --place {words}"));
-        assert!(ended.code() == 2 && ended.stderr.contains(said), "{ended:?}");
+        assert!(ended.code() == 2 && ended.stderr.contains(message), "{ended:?}");
     }
     // What a store says of its trial is read as a trial file is.
     if support::is_root_with_loop_devices("no_file_says_how_a_place_is_reached") {
@@ -245,7 +246,7 @@ fn no_file_says_how_a_place_is_reached() {
         support::tool("sqlite3", &[&theirs.display().to_string(), &update]);
         let resumed = lab.run("resume");
         assert!(
-            resumed.code() != 0 && resumed.stderr.contains("its command is said with --place"),
+            resumed.code() != 0 && resumed.stderr.contains("its command comes from --place"),
             "{resumed:?}"
         );
         lab.assert_nothing_left("after refusals");
@@ -301,7 +302,7 @@ fn an_agent_without_a_trial_ends() {
     let lab = Lab::new();
     let ended = lab.run("agent");
     assert_eq!(ended.code(), 2, "{ended:?}");
-    assert!(ended.stdout.contains("heard no trial"), "{ended:?}");
+    assert!(ended.stdout.contains("received no trial"), "{ended:?}");
     lab.assert_nothing_left("after the agent");
 }
 
@@ -315,12 +316,12 @@ fn a_killed_agent_costs_one_run() {
     let arms = format!("ext4@box xfs@box ext4 {SMALL} --device image:images");
     let killed = Killed::with(&arms, with_place);
     let (mut running, before) = killed.session("--budget 1h");
-    let (mut heard, mut tally) = (Heard::default(), Tally::default());
+    let (mut received, mut tally) = (Heard::default(), Tally::default());
     let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
     let (mut strikes, mut lost) = (0, 0);
     let mut target: Option<(&str, Duration)> = None;
     while let Some(event) = running.event() {
-        heard.hear(&event);
+        received.hear(&event);
         let arm = event["arm"].as_str().unwrap_or_default().to_owned();
         match event["event"].as_str() {
             Some("run-started")
@@ -336,7 +337,7 @@ fn a_killed_agent_costs_one_run() {
                 if let Some(agent) = agent_below(running.pid()) {
                     support::kill(agent);
                     strikes += 1;
-                    tally.add(heard.place());
+                    tally.add(received.place());
                 }
             }
             Some("run-ended") if event["failure"].is_null() => drop(lost_in_a_row.remove(&arm)),
@@ -367,7 +368,7 @@ fn a_killed_agent_costs_one_run() {
         Vec::<String>::new(),
         "another agent puts back what the last one left"
     );
-    killed.check(&before, &heard, "after the kills");
+    killed.check(&before, &received, "after the kills");
     clean_there(&killed.lab);
     tally.say(name);
 }
@@ -421,7 +422,7 @@ fn leads_on_two_devices_are_compared() {
     assert!(refused.stderr.contains("several devices are places themselves"), "{refused:?}");
     let disk =
         lab.run(&format!("compare ext4 xfs {SMALL} --device image --device disk --erase /dev/nothing"));
-    assert!(disk.stderr.contains("a place cannot have a disk of its own"), "{disk:?}");
+    assert!(disk.stderr.contains("disk of a place cannot be set separately"), "{disk:?}");
 }
 
 #[test]
@@ -437,22 +438,22 @@ fn a_killed_command_leaves_nothing_at_its_places() {
         let delay = Duration::from_micros(dice.below(longest * 1000));
         let when = format!("kill {attempt}: {delay:?} after {moment:?}");
         let (mut running, before) = killed.session("");
-        let mut heard = Heard::default();
-        if wait_until(&mut running, &mut heard, moment, 1 + dice.below(2), delay) {
+        let mut received = Heard::default();
+        if wait_until(&mut running, &mut received, moment, 1 + dice.below(2), delay) {
             // Every other time the agent dies with it, and nobody is left to put anything back.
             let agent = agent_below(running.pid()).filter(|_| attempt % 2 == 0);
             support::kill(running.pid());
             agent.into_iter().for_each(support::kill);
-            tally.add(heard.place());
+            tally.add(received.place());
         }
         while let Some(line) = running.line() {
             if let Ok(event) = serde_json::from_str(&line) {
-                heard.hear(&event);
+                received.hear(&event);
             }
         }
         let ended = running.end(PATIENCE);
-        assert!(ended.is_killed() || heard.stalled, "{when}: {ended:?}");
-        killed.check(&before, &heard, &when);
+        assert!(ended.is_killed() || received.stalled, "{when}: {ended:?}");
+        killed.check(&before, &received, &when);
         if attempt % 3 == 0 {
             clean_there(&killed.lab);
         }
@@ -489,18 +490,21 @@ exec "$@""#;
         )
     };
     let begin = "compare ext4@old ext4@new -w append-fsync --threads 1 --duration 300ms --rounds 2 --seed 2 --json --device ramdisk --as-arm";
-    let (code, said) = in_boot("1", &format!("{begin} middle"));
-    assert!(code == Some(2) && said.contains("no arm is at the boot `middle`"), "{code:?}: {said}");
+    let (code, message) = in_boot("1", &format!("{begin} middle"));
+    assert!(code == Some(2) && message.contains("no arm is at the boot `middle`"), "{code:?}: {message}");
     // By this seed the new one comes first, then the old one twice.
-    let (code, said) = in_boot("1", &format!("{begin} old"));
-    assert!(code == Some(3) && said.contains(r#""next_boot":"new""#), "{code:?}: {said}");
+    let (code, message) = in_boot("1", &format!("{begin} old"));
+    assert!(code == Some(3) && message.contains(r#""next_boot":"new""#), "{code:?}: {message}");
     // Its device is not made for that.
-    assert!(said.contains("the next part of a round is for new") && !said.contains("device-ready"), "{said}");
-    assert!(said.contains("--rounds 2 decides nothing: a verdict takes 7 rounds or more"), "{said}");
-    let (code, said) = in_boot("elsewhere", "resume 1 --as-arm new");
-    assert!(code == Some(2) && said.contains("and this is elsewhere"), "{code:?}: {said}");
-    let (_, said) = in_boot("1", "resume 1");
-    assert!(said.contains("--as-arm old or --as-arm new"), "{said}");
+    assert!(
+        message.contains("the next part of a round is for new") && !message.contains("device-ready"),
+        "{message}"
+    );
+    assert!(message.contains("--rounds 2 decides nothing: a verdict takes at least 7 rounds"), "{message}");
+    let (code, message) = in_boot("elsewhere", "resume 1 --as-arm new");
+    assert!(code == Some(2) && message.contains("and this is elsewhere"), "{code:?}: {message}");
+    let (_, message) = in_boot("1", "resume 1");
+    assert!(message.contains("--as-arm old or --as-arm new"), "{message}");
     for (boot, name, next, rounds) in [
         ("2", "new", Some("old"), 0),
         ("2", "new", Some("old"), 0),
@@ -509,9 +513,9 @@ exec "$@""#;
         ("4", "old", Some("new"), 1),
         ("5", "new", None, 2),
     ] {
-        let (code, said) = in_boot(boot, &format!("resume 1 --json --as-arm {name}"));
-        assert_eq!(code, Some(3), "{said}");
-        let last = said.lines().rev().find(|line| line.contains("schema_version")).unwrap();
+        let (code, message) = in_boot(boot, &format!("resume 1 --json --as-arm {name}"));
+        assert_eq!(code, Some(3), "{message}");
+        let last = message.lines().rev().find(|line| line.contains("schema_version")).unwrap();
         let document: Value = serde_json::from_str(last).unwrap();
         assert_eq!(document["next_boot"].as_str(), next, "boot {boot}: {last}");
         assert_eq!(document["rounds"], rounds, "boot {boot}: {last}");
@@ -520,9 +524,9 @@ exec "$@""#;
         let listed = lab.run("results list").stdout;
         assert!(next.is_none_or(|next| listed.contains(&format!("waits for the boot {next}"))), "{listed}");
         let other = if name == "new" { "old" } else { "new" };
-        let (code, said) = in_boot(boot, &format!("resume 1 --as-arm {other}"));
+        let (code, message) = in_boot(boot, &format!("resume 1 --as-arm {other}"));
         let why = if next.is_some() { "this boot has run as" } else { "there is nothing to resume" };
-        assert!(code == Some(2) && said.contains(why), "{code:?}: {said}");
+        assert!(code == Some(2) && message.contains(why), "{code:?}: {message}");
     }
     let document = lab.run("report 1 --format json").json()[0].clone();
     assert_eq!(document["workloads"][0]["verdicts"][0]["rounds"], 2);

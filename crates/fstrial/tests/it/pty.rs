@@ -69,11 +69,11 @@ impl OnTerminal {
     /// Waits until the screen is as wished.
     pub(crate) fn wait(&mut self, what: &str, holds: impl Fn(&vt100::Screen) -> bool) {
         let (output, emulator) = (&self.output, &mut self.emulator);
-        let found = eventually(PATIENCE, || {
+        let result = eventually(PATIENCE, || {
             output.try_iter().for_each(|bytes| emulator.process(&bytes));
             holds(emulator.screen())
         });
-        assert!(found, "no {what} on:\n{}", self.emulator.screen().contents());
+        assert!(result, "no {what} on:\n{}", self.emulator.screen().contents());
     }
 
     /// Waits until these words are on the screen.

@@ -32,18 +32,18 @@ fn values<'a>(page: &'a str, id: &str, attribute: &str) -> Vec<&'a str> {
 #[test]
 fn the_page_says_who_won_and_shows_it() {
     let lab = with(&[Shape::default()]);
-    let said = ok(lab.run("report"));
+    let message = ok(lab.run("report"));
     let path = lab.home().join("reports/trial-1.html");
-    assert_eq!(said.trim(), path.display().to_string());
+    assert_eq!(message.trim(), path.display().to_string());
     let page = fs::read_to_string(path).unwrap();
     let words = words_of(&page);
-    for expected in ["<h1>xfs", "What to distrust", "Repeat this", "fstrial run made-up.toml --seed 0x64"] {
+    for expected in ["<h1>xfs", "Caveats", "Repeat this", "fstrial run made-up.toml --seed 0x64"] {
         assert!(words.contains(expected), "the page lacks: {expected}");
     }
     // What the pictures show is what the document says.
     let shown: Value = serde_json::from_str(ok(lab.run("report --format json")).trim()).unwrap();
     let number = |text: &str| text.parse::<f64>().unwrap();
-    let alike = |drawn: f64, told: &Value| (drawn / told.as_f64().unwrap() - 1.0).abs() < 1e-3;
+    let alike = |drawn: f64, reported: &Value| (drawn / reported.as_f64().unwrap() - 1.0).abs() < 1e-3;
     let rates = values(&page, "t0-s1-rates", "data-value");
     let cells = shown["workloads"][1]["cells"].as_array().unwrap();
     assert_eq!(rates.len(), cells.len());
@@ -51,12 +51,15 @@ fn the_page_says_who_won_and_shows_it() {
     let ratios = values(&page, "t0-ratios", "data-value");
     let verdicts =
         shown["workloads"].as_array().unwrap().iter().flat_map(|of| of["verdicts"].as_array().unwrap());
-    let told: Vec<&Value> = verdicts
+    let reported: Vec<&Value> = verdicts
         .filter(|verdict| verdict["metric"] == "throughput")
         .map(|verdict| &verdict["ratio"])
         .collect();
-    assert_eq!(ratios.len(), told.len());
-    assert!(ratios.iter().all(|drawn| told.iter().any(|told| alike(number(drawn), told))), "{ratios:?}");
+    assert_eq!(ratios.len(), reported.len());
+    assert!(
+        ratios.iter().all(|drawn| reported.iter().any(|reported| alike(number(drawn), reported))),
+        "{ratios:?}"
+    );
     let runs = values(&page, "t0-s1-runs", "data-y");
     assert!(!runs.is_empty() && runs.iter().all(|rates| rates.split(' ').count() == 12), "{runs:?}");
 }
@@ -218,7 +221,7 @@ fn the_answer_to_a_claim_comes_first() {
     for (text, table) in [(&ticket, "| threads |"), (&post, " threads ")] {
         let (before, _) = text.split_once(table).expect("it has a table");
         for words in [
-            "- mine: holds",
+            "- mine: confirmed",
             "xfs is 20 % faster",
             "- me",
             "xfs / ext4 = 1.3",
@@ -242,9 +245,9 @@ fn the_answer_to_a_claim_comes_first() {
         rounds,
         ..Shape::default()
     };
-    for (rounds, said) in [(3, "- mine: cannot run here"), (12, "- mine: holds")] {
+    for (rounds, message) in [(3, "- mine: not testable here"), (12, "- mine: confirmed")] {
         let answer = ok(with(&[shape(rounds)]).run("report --format markdown"));
-        assert!(answer.contains(said), "{answer}");
+        assert!(answer.contains(message), "{answer}");
     }
 }
 

@@ -32,10 +32,10 @@ fn good(lab: &Lab, words: &str) -> Ended {
 }
 
 /// Asserts that a command is refused, with words in its message, and returns what it said.
-fn refused(lab: &Lab, words: &str, code: i32, said: &[&str]) -> String {
+fn refused(lab: &Lab, words: &str, code: i32, message: &[&str]) -> String {
     let ended = lab.run(words);
     assert_eq!(ended.code(), code, "{words}: {ended:?}");
-    for part in said {
+    for part in message {
         assert!(ended.stderr.contains(part), "{words}: lacks `{part}`: {}", ended.stderr);
     }
     ended.stderr
@@ -69,7 +69,7 @@ fn without_ratios(mut document: Value) -> Value {
     // That a machine was busy was not said then, and how much runs vary in other words.
     let warnings = document["warnings"].as_array_mut().unwrap();
     let others =
-        ["other work was running", "on this device the same arm varies", "half of the runs are more than"];
+        ["other work was running", "on this device the same arm varies", "half of the runs differ from"];
     warnings.retain(|line| !others.iter().any(|other| line.as_str().unwrap().starts_with(other)));
     for workload in document["workloads"].as_array_mut().unwrap() {
         // So were quantiles of too few operations.
@@ -103,11 +103,11 @@ fn what_an_earlier_version_stored_is_judged_as_it_was() {
     fs::create_dir_all(store.parent().unwrap()).unwrap();
     fs::copy(fixtures.join("results.db"), &store).unwrap();
     let show = |id: u32| good(&lab, &format!("report {id} --format json")).json().remove(0);
-    let said = |id: u32| -> Value {
+    let message = |id: u32| -> Value {
         serde_json::from_str(&fs::read_to_string(fixtures.join(format!("{id}.json"))).unwrap()).unwrap()
     };
     for id in [1, 2, 3] {
-        assert_eq!(without_ratios(show(id)), without_ratios(said(id)), "trial {id}");
+        assert_eq!(without_ratios(show(id)), without_ratios(message(id)), "trial {id}");
     }
 }
 
@@ -168,8 +168,8 @@ fn a_list_says_what_was_measured_and_what_was_found() {
     let first = lines.iter().position(|line| line.contains("decided")).unwrap();
     let below = lines[first + 1..].iter().take_while(|line| line.starts_with("     "));
     let below = below.copied().collect::<Vec<_>>().join(" ");
-    for said in ["append-fsync · image · ", "xfs is faster in both"] {
-        assert!(below.contains(said), "lacks `{said}`: {list}");
+    for message in ["append-fsync · image · ", "xfs is faster in both"] {
+        assert!(below.contains(message), "lacks `{message}`: {list}");
     }
     let json = good(&lab, "results list --json").json();
     assert_eq!((&json[0]["workloads"][0], &json[0]["device"]), (&"append-fsync".into(), &"image".into()));
@@ -199,26 +199,26 @@ fn a_trial_whose_process_is_dead_is_killed_everywhere() {
     let listed = good(&lab, "results list --json").json();
     assert_eq!((&listed[0]["status"], &listed[1]["status"]), (&"decided".into(), &"killed".into()));
     assert!(!good(&lab, "results list").stdout.contains("running"));
-    let found = |status: &str| -> Vec<i64> {
-        let found = good(&lab, &format!("results list --json --status {status}")).json();
-        found.iter().filter_map(|trial| trial["id"].as_i64()).collect()
+    let result = |status: &str| -> Vec<i64> {
+        let result = good(&lab, &format!("results list --json --status {status}")).json();
+        result.iter().filter_map(|trial| trial["id"].as_i64()).collect()
     };
-    assert_eq!((found("killed"), found("running")), (vec![2], vec![]));
+    assert_eq!((result("killed"), result("running")), (vec![2], vec![]));
     assert_eq!(good(&lab, "report 2 --format json").json()[0]["ended"], "killed");
     for format in ["markdown", "lkml"] {
         let text = good(&lab, &format!("report 2 --format {format}")).stdout;
         assert!(text.contains("was killed before its end"), "{format}: {text}");
     }
-    assert!(good(&lab, "report 2 --format text").stdout.contains("Killed; to go on"));
+    assert!(good(&lab, "report 2 --format text").stdout.contains("Killed; to resume"));
     // While somebody holds the lock, a process works on it.
     let lock = fs::File::create(lab.home().join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert_eq!(good(&lab, "results list --json").json()[1]["status"], "running");
-    assert_eq!((found("killed"), found("running")), (vec![], vec![2]));
+    assert_eq!((result("killed"), result("running")), (vec![], vec![2]));
     for words in ["report 2 --format markdown", "report 2 --format lkml", "report 2 --format text"] {
         let text = good(&lab, words).stdout;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("this trial still runs"), "{words}: {text}");
+        assert!(text.contains("this trial is still running"), "{words}: {text}");
         assert!(!text.contains("fstrial resume"), "{words}: {text}");
     }
     let page = good(&lab, "report 2 --out -").stdout;
@@ -241,8 +241,12 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
     let number = |value: &Value| value.as_f64().unwrap();
     let ratio = number(&cell["b"]["rate"]) / number(&cell["a"]["rate"]);
     assert!((number(&cell["ratio"]) / ratio - 1.0).abs() < 1e-9, "{cell}");
-    let names: Vec<&str> =
-        diff["differences"].as_array().unwrap().iter().map(|found| found["what"].as_str().unwrap()).collect();
+    let names: Vec<&str> = diff["differences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["what"].as_str().unwrap())
+        .collect();
     assert!(names.contains(&"trial.name") && !names.contains(&"trial.seed"), "{names:?}");
     // With itself nothing differs, and every interval overlaps.
     let same = good(&lab, "report 1 1 --format json").json().remove(0);
@@ -323,15 +327,18 @@ fn trials_travel_from_home_to_home() {
     good(&lab, "results export --tag one --format store --out sent.db");
     assert!(!lab.path("sent.db-wal").exists() && !lab.path("sent.db-shm").exists());
     let elsewhere = "--home elsewhere";
-    let said = good(&lab, &format!("results import sent.db {elsewhere}"));
-    assert!(said.stdout.contains("is trial 1") && said.stderr.contains("1 imported, 0 here"), "{said:?}");
+    let message = good(&lab, &format!("results import sent.db {elsewhere}"));
+    assert!(
+        message.stdout.contains("is trial 1") && message.stderr.contains("1 imported, 0 here"),
+        "{message:?}"
+    );
     let document = |words: &str| good(&lab, words).json().remove(0);
     assert_eq!(document(&format!("report 1 --format json {elsewhere}")), document("report 1 --format json"));
     // The rest of it comes later; what is there is left alone.
-    let said = good(&lab, &format!("results import home/results.db sent.db --json {elsewhere}")).json();
-    let told: Vec<(bool, i64)> =
-        said.iter().map(|line| (line["imported"] == true, line["trial"].as_i64().unwrap())).collect();
-    assert_eq!(told, [(false, 1), (true, 2), (false, 1)]);
+    let message = good(&lab, &format!("results import home/results.db sent.db --json {elsewhere}")).json();
+    let reported: Vec<(bool, i64)> =
+        message.iter().map(|line| (line["imported"] == true, line["trial"].as_i64().unwrap())).collect();
+    assert_eq!(reported, [(false, 1), (true, 2), (false, 1)]);
     assert_eq!(good(&lab, &format!("results tag 1 {elsewhere}")).stdout, "nightly\none\n");
 
     // What could not be shown is not taken.
@@ -444,12 +451,12 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
         resumed[0] > two[0] && resumed[1] == two[1],
         "the one of this machine goes on: {two:?} {resumed:?}"
     );
-    let said = ["could not resume trial 2", "elsewhere (", "and this is", "resume it there"];
-    refused(&lab, "resume 2 --quiet --budget 3s", 2, &said);
+    let message = ["could not resume trial 2", "elsewhere (", "and this is", "resume it there"];
+    refused(&lab, "resume 2 --quiet --budget 3s", 2, &message);
     // Where none is named it is passed over.
     assert!(run("resume")[0] > resumed[0]);
     goes_on_elsewhere(&lab, 1);
-    refused(&lab, "resume --quiet --budget 3s", 2, &said);
+    refused(&lab, "resume --quiet --budget 3s", 2, &message);
 }
 
 fn fixture() -> PathBuf {
@@ -495,15 +502,15 @@ fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
         (&whole[..whole.len() / 3], &["damaged", ".recover"]),
         (b"notes to myself", &["is not a store", "try"]),
     ];
-    for (bytes, said) in cases {
+    for (bytes, message) in cases {
         for words in ["results", "results export 1", "results tag 1 +x", "results rm 1 --yes"] {
             fs::write(&path, bytes).unwrap();
-            refused(&lab, words, 14, said);
+            refused(&lab, words, 14, message);
             assert!(fs::read(&path).unwrap() == bytes, "{words} changed it");
         }
         // Where it is named, it is a wrong file.
         let elsewhere = format!("results import {} --home empty", path.display());
-        refused(&lab, &elsewhere, 2, &said[..1]);
+        refused(&lab, &elsewhere, 2, &message[..1]);
     }
 }
 

@@ -62,7 +62,7 @@ impl Reply {
     /// A header, by its name in small letters.
     fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        lines.into_iter().find(|(result, _)| result.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
@@ -140,8 +140,8 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
     let sorted = serving.get("/?sort=name").body;
     assert!(place(&sorted, "night 11") < place(&sorted, "night 2"), "as text");
     assert!(place(&sorted, "night 0") < place(&sorted, "night 1"));
-    let found = serving.get("/?name=night+7&since=2026-01-02").body;
-    assert!(found.contains("1 trial") && !found.contains("night 8<"), "{found}");
+    let result = serving.get("/?name=night+7&since=2026-01-02").body;
+    assert!(result.contains("1 trial") && !result.contains("night 8<"), "{result}");
     assert!(serving.get("/?tag=nightly&status=decided&arm=xfs&kernel=6.17").body.contains("12 trials"));
     assert!(serving.get("/?tag=other").body.contains("No trial matches"));
     let report = serving.get("/trial/3");
@@ -162,7 +162,7 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
     }
     assert_eq!(serving.get("/compare?a=1").status, 400);
     let trend = serving.get("/trend?arm=xfs&against=ext4&threads=4").body;
-    assert!(trend.contains("<svg") && trend.contains("What changed") && trend.contains("worse"), "{trend}");
+    assert!(trend.contains("<svg") && trend.contains("Changes") && trend.contains("worse"), "{trend}");
     assert_eq!(serving.json("/api/trials?name=night+7")[0]["name"], "night 7");
     assert_eq!(serving.json("/api/trials/3")["name"], "night 2");
     let trend = serving.json("/api/trend?arm=xfs&against=ext4&threads=4");
@@ -182,9 +182,10 @@ fn the_list_has_answers_and_its_fields_offer_what_there_is() {
     drop(store);
     let serving = Serving::start(&lab);
     let list = serving.get("/").body;
-    for said in ["append-fsync", "image", "nothing is decided between ext4 and xfs", ">killed<", "13 trials"]
+    for message in
+        ["append-fsync", "image", "nothing is decided between ext4 and xfs", ">killed<", "13 trials"]
     {
-        assert!(list.contains(said), "lacks `{said}`: {list}");
+        assert!(list.contains(message), "lacks `{message}`: {list}");
     }
     assert!(
         !list.contains("misspelt</a>") && list.contains("1 trial that never ran a round is left out"),
@@ -370,14 +371,14 @@ fn a_trial_is_written_while_many_read() {
         let readers: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
-                    let (mut last, mut asked) = (0, 0);
-                    while !done.load(Ordering::Relaxed) || asked == 0 {
-                        let found = client.json("/api/trials").as_array().unwrap().len();
-                        assert!(found >= last, "{found} after {last}");
+                    let (mut last, mut requested) = (0, 0);
+                    while !done.load(Ordering::Relaxed) || requested == 0 {
+                        let result = client.json("/api/trials").as_array().unwrap().len();
+                        assert!(result >= last, "{result} after {last}");
                         assert_eq!(client.get("/trial/1/text").status, 200);
-                        (last, asked) = (found, asked + 1);
+                        (last, requested) = (result, requested + 1);
                     }
-                    asked
+                    requested
                 })
             })
             .collect();
@@ -385,8 +386,8 @@ fn a_trial_is_written_while_many_read() {
             Night { day, ..Night::default() }.store(&mut store);
         }
         done.store(true, Ordering::Relaxed);
-        let asked: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        assert!(asked >= 4);
+        let requested: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        assert!(requested >= 4);
     });
     assert_eq!(serving.json("/api/trials").as_array().unwrap().len(), 20);
     serving.end(Signal::TERM);

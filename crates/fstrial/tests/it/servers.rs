@@ -176,11 +176,11 @@ fn a_killed_command_leaves_no_server() {
         }
         let word = format!("max_connections={connections}");
         let mut namespace = None;
-        let found = support::eventually(PATIENCE, || {
+        let matched = support::eventually(PATIENCE, || {
             namespace = namespace_of(&word);
             namespace.is_some()
         });
-        assert!(found, "{stage}: the server never ran");
+        assert!(matched, "{stage}: the server never ran");
         support::kill(running.pid());
         assert!(running.end(PATIENCE).is_killed());
         let namespace = namespace.unwrap();
@@ -207,7 +207,7 @@ fn a_server_that_is_never_ready_says_its_last_words() {
         return;
     }
     let lab = Lab::new();
-    for (start, said, remedy) in BAD {
+    for (start, message, remedy) in BAD {
         let words = match start.split_once(" -c ") {
             Some((shell, script)) => format!("['{shell}', '-c', \"{}\"]", script.trim_matches('\'')),
             None => format!("['{start}']"),
@@ -220,7 +220,7 @@ fn a_server_that_is_never_ready_says_its_last_words() {
         let ended =
             lab.run("compare ext4 xfs --rounds 1 --set device.size=320MiB --device image:images -w db.toml");
         assert!([10, 11].contains(&ended.code()), "{start}: {ended:?}");
-        for text in [said, remedy] {
+        for text in [message, remedy] {
             assert!(ended.stderr.contains(text), "{start}: {text}: {ended:?}");
         }
         lab.assert_nothing_left(start);
@@ -235,7 +235,7 @@ fn a_bad_description_is_underlined() {
     lab.write("db.toml", text);
     let ended = lab.run("compare ext4 xfs --dry-run -w db.toml");
     assert_eq!(ended.code(), 2, "{ended:?}");
-    for said in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "use one of dir"] {
-        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    for message in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "use one of dir"] {
+        assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
 }

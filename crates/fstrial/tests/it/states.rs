@@ -15,8 +15,8 @@ const LOAD: &str = "--set device.size=360MiB --set workload.warmup=20ms --worklo
 /// The figures of an arm in a document.
 fn figures<'a>(document: &'a Value, arm: &str) -> &'a Value {
     let arms = document["arms"].as_array().unwrap();
-    let found = arms.iter().find(|each| each["name"] == arm).unwrap_or_else(|| panic!("no arm {arm}"));
-    &found["facts"]["state"]
+    let result = arms.iter().find(|each| each["name"] == arm).unwrap_or_else(|| panic!("no arm {arm}"));
+    &result["facts"]["state"]
 }
 
 /// Stages of the runs of a command, in order and without the inspections before.
@@ -117,7 +117,7 @@ fn records_are_loaded_once_and_put_back() {
         "two loads of the same records for both workloads, shared by the two of ext4"
     );
     let stages = stages_of_runs(&events);
-    let count = |stage: &str| stages.iter().filter(|found| *found == stage).count();
+    let count = |stage: &str| stages.iter().filter(|result| *result == stage).count();
     assert_eq!((count("restore"), count("mkfs"), count("check")), (24, 0, 24), "{stages:?}");
     assert_eq!(figures(&document, "xfs")["asked"], "loaded:2, load 1 of ycsb-a and ycsb-d");
     assert!(figures(&document, "xfs")["files"].as_u64().unwrap() > 0);
@@ -156,7 +156,7 @@ fn a_table_and_the_trials_own_state() {
     ] {
         assert!(dry.stdout.contains(words), "{words}: {}", dry.stdout);
     }
-    for (bad, said) in [
+    for (bad, message) in [
         (file("", "state = \"old\""), "there is no `old`"),
         (file("state = \"aged:99%\"", ""), "99% is out of range"),
         (file("", "state = { kind = \"filled\", files = 3 }"), "`filled` has no `files`"),
@@ -169,16 +169,16 @@ fn a_table_and_the_trials_own_state() {
         lab.write("bad.toml", &bad);
         let refused = lab.run("run bad.toml --dry-run");
         assert_eq!(refused.code(), 2, "{refused:?}");
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
 }
 
 #[test]
 fn what_has_no_state_refuses_one() {
     let lab = Lab::new();
-    for (words, said) in [
+    for (words, message) in [
         ("compare raw:state=aged ext4", "the bare device has no files"),
-        ("compare dir:a dir:b --state aged", "no arm has a filesystem of its own"),
+        ("compare dir:a dir:b --state aged", "no arm makes a filesystem"),
         ("compare ext4 xfs --set trial.restore=clone --device ramdisk", "a ramdisk cannot be cloned"),
         (
             "compare ext4 xfs --state filled:95% --set device.size=400MiB --set workload.file_size=64MiB",
@@ -187,7 +187,7 @@ fn what_has_no_state_refuses_one() {
     ] {
         let refused = lab.run(&format!("{words} --workload random-write --dry-run"));
         assert_eq!(refused.code(), 2, "{refused:?}");
-        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
         assert!(!lab.home().exists(), "nothing was begun");
     }
 }

@@ -283,9 +283,9 @@ impl Lab {
     /// The store is sound.
     pub(crate) fn check_store(&self) {
         let path = self.home().join("results.db");
-        if fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
+        if fs::metadata(&path).is_ok_and(|result| result.len() > 0) {
             // Killed in the commit that made it: a writer takes that back, a reader may not.
-            if fs::metadata(self.home().join("results.db-journal")).is_ok_and(|found| found.len() > 0) {
+            if fs::metadata(self.home().join("results.db-journal")).is_ok_and(|result| result.len() > 0) {
                 drop(fstrial_store::Store::open(&path).unwrap());
             }
             let store = fstrial_store::Store::open_read_only(&path).unwrap();
@@ -300,20 +300,20 @@ impl Lab {
 
     /// What commands of this lab have left on the host: processes, loop devices, mounts and files.
     pub(crate) fn leaks(&self) -> Vec<String> {
-        let mut found: Vec<String> =
+        let mut result: Vec<String> =
             self.processes().into_iter().map(|(pid, line)| format!("process {pid}: {line}")).collect();
         for device in self.loop_devices() {
-            found.extend(mounts_of(&device).into_iter().map(|point| format!("{device} mounted on {point}")));
-            found.push(format!("loop device {device}"));
+            result.extend(mounts_of(&device).into_iter().map(|point| format!("{device} mounted on {point}")));
+            result.push(format!("loop device {device}"));
         }
-        found.extend(names_in(&self.images()).into_iter().map(|name| format!("file {name}")));
+        result.extend(names_in(&self.images()).into_iter().map(|name| format!("file {name}")));
         // A dying process has neither environment nor command line, but may still be unmounting.
         let dying = self.ledger_entries().into_iter().filter(|name| {
             let pid = name.split_once('-').and_then(|(pid, _)| pid.parse().ok());
             pid.is_some_and(is_alive)
         });
-        found.extend(dying.map(|name| format!("the owner of {name}")));
-        found
+        result.extend(dying.map(|name| format!("the owner of {name}")));
+        result
     }
 
     /// Within a while nothing is left.
@@ -513,7 +513,7 @@ pub(crate) struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
     complaints: Option<thread::JoinHandle<String>>,
-    heard: String,
+    received: String,
 }
 
 /// A command that is over.
@@ -543,7 +543,7 @@ impl Running {
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        Self { child, lines, complaints: Some(complaints), heard: String::new() }
+        Self { child, lines, complaints: Some(complaints), received: String::new() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -558,14 +558,14 @@ impl Running {
     pub(crate) fn line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
-                self.heard.push_str(&line);
-                self.heard.push('\n');
+                self.received.push_str(&line);
+                self.received.push('\n');
                 Some(line)
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let _ = self.child.kill();
-                panic!("nothing more in {PATIENCE:?} after:\n{}", self.heard);
+                panic!("nothing more in {PATIENCE:?} after:\n{}", self.received);
             }
         }
     }
@@ -577,14 +577,14 @@ impl Running {
 
     /// Reads events until one is of this kind; false if there is none.
     pub(crate) fn wait_for(&mut self, event: &str) -> bool {
-        while let Some(found) = self.event() {
-            if found["event"] == event {
+        while let Some(result) = self.event() {
+            if result["event"] == event {
                 return true;
             }
         }
         // Standard output is closed: it has ended, or is about to.
         let complaints = self.complaints();
-        let last: Vec<&str> = self.heard.lines().rev().take(3).collect();
+        let last: Vec<&str> = self.received.lines().rev().take(3).collect();
         say(&format!("no {event}; it said last (latest first): {last:#?}, and as its errors: {complaints}"));
         false
     }
@@ -608,7 +608,7 @@ impl Running {
         while self.line().is_some() {}
         let status = self.child.wait().unwrap();
         let stderr = self.complaints();
-        let ended = Ended { status, stdout: std::mem::take(&mut self.heard), stderr };
+        let ended = Ended { status, stdout: std::mem::take(&mut self.received), stderr };
         assert!(in_time, "did not end within {patience:?}: {ended:?}");
         ended
     }
@@ -647,8 +647,8 @@ impl Ended {
         assert_eq!(last["schema_version"], 2, "{self:?}");
         // Of a trial that has just run it is the last event.
         let fields = last.as_object_mut().unwrap();
-        let said = [fields.remove("event"), fields.remove("time")];
-        assert!(said == [None, None] || said[0] == Some("answer".into()), "{said:?}");
+        let message = [fields.remove("event"), fields.remove("time")];
+        assert!(message == [None, None] || message[0] == Some("answer".into()), "{message:?}");
         last
     }
 }

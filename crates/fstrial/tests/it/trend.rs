@@ -121,7 +121,7 @@ fn a_single_arm_shows_the_drift_and_says_so() {
     regression(&lab, 4);
     let ended = lab.run("trend ext4 --threads 1");
     assert_eq!(ended.code(), 0);
-    assert!(ended.stdout.contains("what the whole machine became"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("slowdowns of the whole machine"), "{}", ended.stdout);
     let (document, _) = document(&lab, "ext4 --threads 1");
     let series = &document["series"][0];
     near(&series["points"][0]["value"], 10_000.0);
@@ -190,14 +190,14 @@ fn too_few_trials_and_bad_ones_are_said() {
     Night { day: 6, rounds: 2, status: TrialStatus::Interrupted, ..Night::default() }.store(&mut store);
     let ended = lab.run("trend xfs/ext4");
     assert_eq!(ended.code(), 0);
-    for said in [
+    for message in [
         "xfs / ext4 · throughput: too few trials to look for changes",
         "append-fsync · 4 threads: 1.20×",
         ", 5 trials, last #5",
         "#6: it still runs",
         "#7: it has fewer",
     ] {
-        assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
+        assert!(ended.stdout.contains(message), "{message}: {}", ended.stdout);
     }
 }
 
@@ -223,11 +223,11 @@ fn a_resumed_trial_is_read_with_its_last_session() {
     resumed(0, ("host", "renamed".into()));
     resumed(1, ("kernel", "9.9.9-amd64 #1".into()));
     resumed(2, ("cpus", "many".into()));
-    let (found, _) = document(&lab, "xfs/ext4 --threads 4");
-    let points = found["series"][0]["points"].as_array().unwrap();
+    let (result, _) = document(&lab, "xfs/ext4 --threads 4");
+    let points = result["series"][0]["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[0]["with"]["host"]), (1, &"renamed".into()));
     let reasons: Vec<&str> =
-        found["left_out"].as_array().unwrap().iter().map(|left| left["reason"].as_str().unwrap()).collect();
+        result["left_out"].as_array().unwrap().iter().map(|left| left["reason"].as_str().unwrap()).collect();
     assert_eq!(reasons[0], "it was resumed with another kernel or fstrial");
     assert!(reasons[1].starts_with("the environment of a session cannot be read: "), "{reasons:?}");
 }
@@ -253,15 +253,15 @@ fn a_ramdisk_with_another_number_is_the_same_device() {
         let device = format!("ramdisk: /dev/zram{} of 2 GiB, added for this trial", 1 + day % 3);
         Night { day, device, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() }.store(&mut store);
     }
-    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
-    assert_eq!((found["series"].as_array().unwrap().len(), code), (1, 0));
-    let points = found["series"][0]["points"].as_array().unwrap();
+    let (result, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((result["series"].as_array().unwrap().len(), code), (1, 0));
+    let points = result["series"][0]["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[1]["with"]["device node"]), (12, &"/dev/zram2".into()));
     // Twice the size is another device.
     let device = "ramdisk: /dev/zram1 of 4 GiB, added for this trial".into();
     Night { day: 12, device, ..Night::default() }.store(&mut store);
-    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
-    assert_eq!((found["series"].as_array().unwrap().len(), code), (2, 5));
+    let (result, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((result["series"].as_array().unwrap().len(), code), (2, 5));
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn the_gate_says_so_when_it_cannot_judge_the_newest_trial() {
     Night { day: 40, duration: "2s", ..Night::default() }.store(&mut store);
     let expected = "NOT JUDGED: #11, the newest trial: no other is like it, 10 are needed";
     assert_eq!(gate(), (5, expected.to_owned()));
-    let (found, _) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
-    assert_eq!(found["unjudged"]["trial"], 11);
+    let (result, _) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!(result["unjudged"]["trial"], 11);
     // An older trial of that kind leaves the guard in place.
     Night { day: 41, ratio: 1.2, ..Night::default() }.store(&mut store);
     assert_eq!(gate().0, 0);
@@ -303,8 +303,8 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
         (ended.code(), ended.stdout.contains("NOT JUDGED: #1, the newest trial: it has fewer than"))
     };
     assert_eq!(gate("--threads 4 --fail-if-worse 5%"), (5, true));
-    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
-    assert_eq!((&found["unjudged"]["trial"], &found["series"], code), (&1.into(), &json!([]), 5));
+    let (result, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((&result["unjudged"]["trial"], &result["series"], code), (&1.into(), &json!([]), 5));
     assert_eq!(gate("--threads 4"), (2, false));
     assert_eq!(gate("--threads 3 --fail-if-worse 5%"), (2, false));
     // Of good ones before it, none says anything of the newest.
@@ -328,10 +328,10 @@ fn a_level_at_which_an_arm_failed_late_is_no_point_and_closes_the_gate() {
     }
     assert_eq!(lab.run("trend xfs/ext4 --fail-if-worse 5%").code(), 0);
     Night { day: 12, rounds: 10, fails_late: true, ..Night::default() }.store(&mut store);
-    let (found, code) = document(&lab, "xfs/ext4 --fail-if-worse 5%");
-    let points = |threads| series(&found, threads)["points"].as_array().unwrap().len();
+    let (result, code) = document(&lab, "xfs/ext4 --fail-if-worse 5%");
+    let points = |threads| series(&result, threads)["points"].as_array().unwrap().len();
     assert_eq!((points(1), points(4), code), (13, 12, 5));
-    let left = &found["left_out"][0];
+    let left = &result["left_out"][0];
     assert_eq!(left["trial"], 13);
     assert_eq!(left["reason"], "no point of xfs · append-fsync · 4 threads: it failed");
     assert_eq!(lab.run("trend xfs/ext4 --threads 1 --fail-if-worse 5%").code(), 0);
@@ -346,11 +346,11 @@ fn no_change_found_says_what_would_not_be_seen() {
     }
     let ended = lab.run("trend xfs/ext4 --threads 4");
     assert!(!ended.stdout.contains("no change of more than"), "{}", ended.stdout);
-    let said = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (_, rest) = said.split_once("a step of less than about ").unwrap_or_else(|| panic!("{said}"));
+    let message = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = message.split_once("a step of less than about ").unwrap_or_else(|| panic!("{message}"));
     let (percent, rest) = rest.split_once(' ').unwrap();
-    assert!(rest.starts_with("% would not be seen"), "{said}");
-    assert!((8.0..60.0).contains(&percent.parse::<f64>().unwrap()), "{said}");
+    assert!(rest.starts_with("% would go undetected"), "{message}");
+    assert!((8.0..60.0).contains(&percent.parse::<f64>().unwrap()), "{message}");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
     assert!(none.stderr.contains("there are no results"), "{none:?}");
     let mut store = store_of(&lab);
     Night::default().store(&mut store);
-    for (words, said) in [
+    for (words, message) in [
         ("btrfs/ext4", "has an arm called btrfs"),
         ("xfs/ext4 --workload random-write", "no trial matches"),
         ("xfs/ext4 --threads 3", "it has no such workload or level"),
@@ -372,7 +372,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
     ] {
         let ended = lab.run(&format!("trend {words}"));
         assert_eq!(ended.code(), 2, "{words}");
-        assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{words}: {}", ended.stderr);
     }
     assert!(lab.run("trend xfs/ext4 --workload append-*").stdout.contains(", 1 trial, #1"));
 }

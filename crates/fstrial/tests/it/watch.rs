@@ -101,7 +101,7 @@ fn a_trial_can_be_watched_where_it_runs_and_the_view_be_left() {
     trial.wait("verdicts", |screen| screen.contents().contains(" decided"));
     assert!(trial.screen().alternate_screen() && trial.is_raw());
     trial.press("q");
-    trial.wait_for("the trial goes on");
+    trial.wait_for("the trial continues");
     trial.wait_for("All of it");
     let code = trial.end_as_it_began();
     assert!([0, 3].contains(&code), "{code}");

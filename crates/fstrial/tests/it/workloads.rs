@@ -382,7 +382,7 @@ fn directories_of_one_filesystem_are_warned_of() {
     assert!(!document["audit"].to_string().contains("space available"), "{}", document["audit"]);
     for arm in document["arms"].as_array().unwrap() {
         let facts = &arm["facts"]["facts"];
-        assert!(facts["lies-on"].as_str().is_some_and(|said| said.contains(" on ")), "{facts}");
-        assert!(facts["mount-point"].as_str().is_some_and(|said| said.starts_with('/')), "{facts}");
+        assert!(facts["lies-on"].as_str().is_some_and(|message| message.contains(" on ")), "{facts}");
+        assert!(facts["mount-point"].as_str().is_some_and(|message| message.starts_with('/')), "{facts}");
     }
 }

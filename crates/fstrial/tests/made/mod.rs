@@ -1,5 +1,5 @@
-//! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as requested, with planted differences.
-//! For tests and benchmarks of what is made from a store. Every number comes from a seed.
+//! Stores with synthetic trials: as many arms, workloads, levels and rounds as requested, with planted differences. For
+//! tests and benchmarks of code that reads a store. Every number comes from a seed.
 
 use fstrial_model::{
     arm::Arm,
@@ -19,10 +19,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// How large a trial is, and what is in it.
+/// Size and content of a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
-    /// What the trial is called.
+    /// Name of the trial.
     pub(crate) name: String,
     /// Names of the arms, each with its speed against the first.
     pub(crate) arms: Vec<(String, f64)>,
@@ -34,19 +34,19 @@ pub(crate) struct Shape {
     pub(crate) rounds: u32,
     /// Variation of a run, as a fraction.
     pub(crate) noise: f64,
-    /// The kernel it says it ran on.
+    /// Its reported kernel.
     pub(crate) kernel: String,
     /// The arm that the others are compared with; every two if there is none.
     pub(crate) baseline: Option<String>,
-    /// The claim that it decides, as the part of its file that says so.
+    /// The claim that it decides, as the part of its file with it.
     pub(crate) claim: String,
-    /// Whether it failed in the end.
+    /// True if it failed in the end.
     pub(crate) failed: bool,
-    /// What tools and commands printed.
+    /// Output of tools and commands.
     pub(crate) tool: String,
-    /// When it says it began: the hour, RFC 3339 without the minutes.
+    /// Its reported start: the hour, RFC 3339 without the minutes.
     pub(crate) hour: String,
-    /// The host it says it ran on.
+    /// Its reported host.
     pub(crate) host: String,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
     id
 }
 
-/// A machine that nobody has.
+/// A fictitious machine.
 fn environment(shape: &Shape) -> Environment {
     Environment {
         boot: None,
@@ -179,7 +179,7 @@ fn record_round(
     histograms: &[String],
     random: &mut ChaCha8Rng,
 ) {
-    // What a round has in common: the machine was faster or slower for a while.
+    // Common effect of a round: the machine was faster or slower for a while.
     let drift = 1.0 + 0.1 * noise(random);
     for (slot, cell) in plan.order(round).into_iter().enumerate() {
         let at = plan.cells[cell];
@@ -207,7 +207,7 @@ fn record_round(
     }
 }
 
-/// What a worker was told to do.
+/// A worker's job.
 pub(crate) fn job(arm: &Arm) -> Job {
     Job { protocol: PROTOCOL, arm: arm.clone(), state: None, task: None, memory: None, fsck: false }
 }
@@ -230,7 +230,7 @@ fn histogram(random: &mut ChaCha8Rng) -> String {
     fstrial_engine::encode(&histogram)
 }
 
-/// What survives a crash on most filesystems.
+/// Durability of most filesystems.
 pub(crate) fn durability() -> Durability {
     Durability {
         flushes: true,
@@ -256,7 +256,7 @@ fn facts(arm: &str, shape: &Shape) -> ArmFacts {
     }
 }
 
-/// What a run of a second yields.
+/// Measurement of a run of a second.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and small")]
 pub(crate) fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFacts) -> Measurement {
     let operations = rate as u64;

@@ -1,5 +1,5 @@
-//! Every native preset on real filesystems, made so small that all of them take a minute or two: what
-//! `fstrial workloads show` prints, with smaller numbers, is what a user would write.
+//! Every native preset on real filesystems, made so small that all of them take a minute or two: the output of `fstrial
+//! workloads show`, with smaller numbers, is a user's file.
 
 use crate::support::{self, Lab};
 use fstrial_model::preset;
@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, thread, time::Duration};
 /// One trial of everything.
 const PATIENCE: Duration = Duration::from_secs(420);
 
-/// What is written in presets, and what is small.
+/// Amounts in presets, and small ones.
 const SMALLER: [(&str, &str); 27] = [
     ("\"1GiB\"", "\"16MiB\""),
     ("\"512MiB\"", "\"8MiB\""),
@@ -40,7 +40,7 @@ const SMALLER: [(&str, &str); 27] = [
     ("records = 4000", "records = 200"),
 ];
 
-/// The text of a preset with smaller numbers, and a short time where it works for a time.
+/// The text of a preset with smaller numbers, and a short time if it has a time limit.
 fn small(shown: &Value) -> String {
     let mut text = shown["text"].as_str().unwrap().to_owned();
     for (written, smaller) in SMALLER {
@@ -98,7 +98,7 @@ fn every_preset_runs_on_every_filesystem() {
         .json()
         .iter()
         .map(|line| line["name"].as_str().unwrap().to_owned())
-        // The tools themselves, the operations, the servers and engines that are elsewhere have tests of their own.
+        // The tools themselves, the operations, and the servers and engines in other programs have separate tests.
         .filter(|name| {
             let others = ["real-", "op-", "postgresql-", "mariadb-"];
             preset::helper(name).is_none() && !others.iter().any(|other| name.starts_with(other))
@@ -129,7 +129,7 @@ fn run_all(names: &[String]) -> BTreeSet<String> {
             format!("{name}.toml")
         })
         .collect();
-    // Where a busy machine let nothing be completed in that time, again with longer.
+    // If a busy machine completed nothing in that time, again with longer.
     let mut seen = BTreeSet::new();
     let late = run(&lab, &files, "", &mut seen);
     if !late.is_empty() {

@@ -374,7 +374,7 @@ fn requests_cover_files_in_order_and_at_random() {
     assert!((6..=16).contains(&changed.len()), "{changed:?}");
 }
 
-/// What the files hold after a program of one thread.
+/// Content of the files after a program of one thread.
 fn files_of(directory: &tempfile::TempDir, text: &str) -> BTreeMap<String, Vec<u8>> {
     run(text, 1, directory.path());
     let names = files(directory.path());

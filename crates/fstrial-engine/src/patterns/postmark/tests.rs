@@ -1,4 +1,4 @@
-//! The tool's operations: test vectors seen in its system calls, and its own report where it is installed.
+//! The tool's operations: test vectors from its system calls, and its own report if it is installed.
 
 use super::*;
 use crate::testing::{count, directory, files_below, load_to_end, run_to_end};

@@ -44,7 +44,7 @@ impl Acknowledged {
         self.there.store(there, Ordering::Release);
     }
 
-    /// How many records there are without a gap.
+    /// Number of records without a gap.
     pub(super) fn count(&self) -> u64 {
         self.there.load(Ordering::Acquire)
     }

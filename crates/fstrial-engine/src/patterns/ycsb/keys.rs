@@ -1,4 +1,4 @@
-//! Which record comes next, and its key.
+//! The choice of the next record, and its key.
 
 use crate::{distribution::Zipf, generator::Generator};
 use fstrial_model::workload::{CoreWorkload, Ycsb};

@@ -1,4 +1,4 @@
-//! Loads on a store in memory, and what is drawn against YCSB's own.
+//! Loads on a store in memory, and the draws against YCSB's own.
 
 use super::*;
 use crate::{
@@ -22,7 +22,7 @@ struct Memory {
     records: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     forgets: u64,
     inserted: Arc<AtomicU64>,
-    /// How often records were loaded before the clock.
+    /// Number of loads of the records before the clock.
     loaded: Arc<AtomicU64>,
 }
 
@@ -79,14 +79,14 @@ impl KeyValueSession for Memory {
     }
 
     fn scan(&mut self, key: &str, count: u16) -> Result<Scanned, String> {
-        let found = |all: &mut BTreeMap<String, Vec<u8>>| {
-            let found = all.range(key.to_owned()..).take(usize::from(count));
+        let matched = |all: &mut BTreeMap<String, Vec<u8>>| {
+            let matched = all.range(key.to_owned()..).take(usize::from(count));
             Scanned {
-                bytes: found.map(|(_, fields)| fields.len() as u64).sum(),
+                bytes: matched.map(|(_, fields)| fields.len() as u64).sum(),
                 from_key: all.contains_key(key),
             }
         };
-        Ok(self.with(found))
+        Ok(self.with(matched))
     }
 }
 
@@ -207,7 +207,8 @@ fn keys_are_those_of_ycsb() {
     }
 }
 
-/// Whether counts are of the distribution that others of ten million draws are of: χ² of two samples, five standard deviations.
+/// True if counts match the distribution of the others from ten million draws: χ² of two samples, five standard
+/// deviations.
 fn agree(ours: &[u64], ycsb: &[u64]) -> Result<(), String> {
     let [n, m] = [ours, ycsb].map(|counts| counts.iter().sum::<u64>() as f64);
     let bins = ours.iter().zip(ycsb).filter(|(a, b)| **a + **b > 0);
@@ -217,12 +218,17 @@ fn agree(ours: &[u64], ycsb: &[u64]) -> Result<(), String> {
             ((m / n).sqrt() * a - (n / m).sqrt() * b).powi(2) / (a + b)
         })
         .collect();
-    let (found, freedom) = (terms.iter().sum::<f64>(), terms.len() as f64 - 1.0);
+    let (matched, freedom) = (terms.iter().sum::<f64>(), terms.len() as f64 - 1.0);
     let most = freedom + 5.0 * (2.0 * freedom).sqrt();
-    if found < most { Ok(()) } else { Err(format!("χ² is {found:.0}, and at most {most:.0} was expected")) }
+    if matched < most {
+        Ok(())
+    } else {
+        Err(format!("χ² is {matched:.0}, and at most {most:.0} was expected"))
+    }
 }
 
-/// How often `ScrambledZipfianGenerator(0, 1000)` of YCSB 0.17.0 drew each 25 records, of the first thousand, in ten million draws.
+/// Counts of `ScrambledZipfianGenerator(0, 1000)` of YCSB 0.17.0 per 25 records, of the first thousand, in ten million
+/// draws.
 const ZIPFIAN: [u64; 40] = [
     331_227, 216_965, 221_702, 233_228, 178_000, 637_871, 168_761, 263_391, 356_375, 205_217, 275_404,
     163_846, 258_627, 195_685, 240_565, 207_079, 201_718, 305_063, 174_139, 281_016, 224_194, 308_516,
@@ -241,7 +247,7 @@ fn zipfian_keys_are_as_often_drawn_as_by_ycsb() {
     assert!(agree(&counts, &ZIPFIAN).is_err(), "the test tells other keys apart");
 }
 
-/// How often `SkewedLatestGenerator` of YCSB 0.17.0 drew records so far behind the newest, in ten million draws: with
+/// Counts of `SkewedLatestGenerator` of YCSB 0.17.0 by distance from the newest record, in ten million draws: with
 /// record 999 as the newest, and after it had become record 1999. Beyond 1 the steps are factors of 1.5.
 const LATEST: [[u64; 20]; 2] = [
     [

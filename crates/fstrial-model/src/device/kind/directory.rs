@@ -1,8 +1,8 @@
 //! `directory`: existing directories.
 
-use super::{MADE, Origin, Row};
+use super::{KindRow, MADE, Origin};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: KindRow = KindRow {
     origin: Origin::Existing,
     making: |_, _| ("nothing: existing directories are used as they are".into(), None),
     ..MADE

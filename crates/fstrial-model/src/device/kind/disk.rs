@@ -1,12 +1,12 @@
 //! `disk`: a whole real device.
 
-use super::{MADE, Origin, Row};
+use super::{KindRow, MADE, Origin};
 use crate::{
     device::Device,
     problem::{Problem, problem},
 };
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: KindRow = KindRow {
     origin: Origin::Erased,
     takes_path: true,
     check,
@@ -22,7 +22,7 @@ fn check(device: &Device) -> Option<Problem> {
         problem(
             &["device", "kind"],
             "kind = \"disk\" names no device",
-            "write path = \"/dev/disk/by-id/…\" and say --erase with the same path on the command line",
+            "write path = \"/dev/disk/by-id/…\" and pass --erase with the same path on the command line",
         )
     })
 }

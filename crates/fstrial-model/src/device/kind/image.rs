@@ -1,8 +1,8 @@
-//! `image`: a file of our own.
+//! `image`: a file made by fstrial.
 
-use super::{Looped, MADE, Row};
+use super::{KindRow, Looped, MADE};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: KindRow = KindRow {
     looped: Looped::File,
     takes_path: true,
     members: Some(|device| format!("nameless files in {}", device.folder_in_words())),
@@ -10,7 +10,7 @@ pub(super) const ROW: Row = Row {
         let folder = device.folder_in_words();
         (
             format!("make a nameless file of {size} in {folder}, allocate it and write all of it"),
-            Some("close it (it has no name; it goes with the last process that holds it)"),
+            Some("close it (it has no name and is freed with its last holder)"),
         )
     },
     ..MADE

@@ -1,13 +1,13 @@
-//! `model`: a device that behaves as a model says.
+//! `model`: a device that follows a model.
 
-use super::{Looped, MADE, Row};
+use super::{KindRow, Looped, MADE};
 use crate::{
     device::{Device, ModelChoice},
     device_model,
     problem::{Problem, problem},
 };
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: KindRow = KindRow {
     looped: Looped::Model,
     takes_path: true,
     check,
@@ -15,7 +15,8 @@ pub(super) const ROW: Row = Row {
         let model = device.modelled().map(|model| model.summary()).unwrap_or_default();
         (
             format!(
-                "start a process that serves a device of {size} as the model says ({model}), through FUSE in a mount namespace of its own"
+                "start a process that serves a modelled device of {size} ({model}) through FUSE in a \
+                     private mount namespace"
             ),
             Some("it ends with this command; the kernel unmounts"),
         )

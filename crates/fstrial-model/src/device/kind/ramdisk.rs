@@ -1,8 +1,8 @@
 //! `ramdisk`: memory.
 
-use super::{MADE, Row};
+use super::{KindRow, MADE};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: KindRow = KindRow {
     members: Some(|_| "ramdisks".into()),
     making: |_, size| {
         (

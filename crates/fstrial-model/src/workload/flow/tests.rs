@@ -1,4 +1,4 @@
-//! Steps and programs: what reads as what, what is refused and with which words.
+//! Steps and programs: their parsing, and refusals with their texts.
 
 use super::*;
 use crate::units::Nanos;
@@ -16,8 +16,8 @@ fn file() -> impl Strategy<Value = OpenFile> {
     prop_oneof![handle().prop_map(OpenFile::On), name().prop_map(OpenFile::In)]
 }
 
-fn target() -> impl Strategy<Value = Target> {
-    prop_oneof![name().prop_map(Target::Set), handle().prop_map(Target::On)]
+fn target() -> impl Strategy<Value = StepFile> {
+    prop_oneof![name().prop_map(StepFile::Set), handle().prop_map(StepFile::On)]
 }
 
 fn bytes() -> impl Strategy<Value = Bytes> {

@@ -12,7 +12,7 @@ fn pick(rule: &str, stdout: &str) -> Result<f64, String> {
     rule.pick(&output).map(|picked| picked.value).map_err(|error| format!("{error} [{}]", error.hint))
 }
 
-/// Says no, with these words.
+/// Asserts a refusal with these words.
 fn refused(rule: &str, stdout: &str, words: &str) {
     let error = pick(rule, stdout).unwrap_err();
     assert!(error.contains(words), "{rule} over {stdout:?}: {error}");
@@ -41,7 +41,7 @@ Latency (ms):
          sum:                                 1991.86
 ";
 
-/// Printed by two dd 9.1 at once.
+/// Printed by two concurrent dd 9.1.
 const DD: &str = "10+0 records in\n10+0 records out\n655360 bytes (655 kB, 640 KiB) copied, 0.000234468 s, 2.8 GB/s\n\
                   10+0 records in\n10+0 records out\n655360 bytes (655 kB, 640 KiB) copied, 2.5e-05 s, 26 GB/s\n";
 
@@ -145,14 +145,14 @@ fn measured_numbers_have_their_own_unit() {
     let output = Output { cpu: Nanos(5), wall: Nanos(7), memory: Bytes(9), ..Output::default() };
     assert_eq!(rule.pick(&output).unwrap().value, 5.0);
     refused("unit = 's'\nmeasure = 'wall'", "", "it is measured in ns");
-    refused("unit = 'ns'\nmeasure = 'wall'\nscale = 1e-9", "", "for what is printed");
+    refused("unit = 'ns'\nmeasure = 'wall'\nscale = 1e-9", "", "printed output");
 }
 
 #[test]
 fn rules_that_cannot_work_are_refused() {
     for (rule, words) in [
-        ("", "does not say in one way where the number is"),
-        ("pattern = '(a)'\ncolumn = 1", "does not say in one way"),
+        ("", "the place of the number needs to be given exactly once"),
+        ("pattern = '(a)'\ncolumn = 1", "exactly once"),
         ("pattern = 'a'", "has no group"),
         ("pattern = '(a)(b)'", "several groups"),
         ("pattern = '(?<rate>a)'", "several groups"),
@@ -166,9 +166,9 @@ fn rules_that_cannot_work_are_refused() {
         ("column = 1\nscale = -1", "must be above 0"),
         ("column = 1\nscale = inf", "must be above 0"),
         ("column = 1\nfrom = 'out.txt'", "there is no `out.txt` to read from"),
-        ("column = 1\nfrom = 'file:/etc/passwd'", "does not lie in the program's directory"),
-        ("column = 1\nfrom = 'file:../x'", "does not lie in"),
-        ("column = 1\nfrom = 'file:'", "does not lie in"),
+        ("column = 1\nfrom = 'file:/etc/passwd'", "is not in the program's directory"),
+        ("column = 1\nfrom = 'file:../x'", "is not in"),
+        ("column = 1\nfrom = 'file:'", "is not in"),
         ("unit = ''\ncolumn = 1", "not valid as a unit"),
     ] {
         refused(rule, "", words);

@@ -1,6 +1,6 @@
 //! The filesystem's own tool against fragmentation.
 
-use super::{PLAIN, Row, time};
+use super::{OperationRow, PLAIN, time};
 use crate::{
     unit,
     units::Bytes,
@@ -16,7 +16,7 @@ const EXTENTS: &str = "extents";
 const MAX_FRAGMENTED: u32 = 500;
 const MIN_FRAGMENT: Bytes = Bytes::kib(64);
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: OperationRow = OperationRow {
     numbers: &[
         time("time"),
         ("extents before", EXTENTS, true),
@@ -26,13 +26,13 @@ pub(super) const ROW: Row = Row {
     ],
     tree: Some((16, Size::Fixed(Bytes::mib(2)), 0)),
     check_tree,
-    // What is moved needs the space twice.
+    // Moved data need the space twice.
     space: |timed, _| timed.tree_space().saturating_mul(2),
     ability: |row| row.abilities.defragment,
     ..PLAIN
 };
 
-/// Files that are appended to in turn are of one size, in one directory, and open at once; tools take their names.
+/// Files appended to in turn have one size and one directory, and are all open; tools take their names.
 fn check_tree(tree: &FileTree) -> Result<(), EntryError> {
     let Size::Fixed(size) = tree.size else { return Err(no_fragments("files of many sizes")) };
     if tree.width != 0 || tree.files > MAX_FRAGMENTED {

@@ -1,9 +1,9 @@
 //! Filling up to the last block, and deleting then.
 
-use super::{PLAIN, Row, time};
+use super::{OperationRow, PLAIN, time};
 use crate::{ability::Ability, unit};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: OperationRow = OperationRow {
     numbers: &[
         ("usable", unit::BYTES, false),
         ("write", unit::BYTES_PER_SECOND, false),
@@ -13,7 +13,7 @@ pub(super) const ROW: Row = Row {
     has_size: true,
     makes_a_filesystem: |timed| timed.filesystem_size.is_some(),
     ability: |_| Ability::Call("write"),
-    in_a_directory: Ability::Cannot(
+    in_a_directory: Ability::Unsupported(
         "a directory is part of a filesystem that others use, which must not be filled up",
     ),
     ..PLAIN

@@ -1,8 +1,8 @@
 //! Making it larger while it is mounted.
 
-use super::{POPULATED, Row, time};
+use super::{OperationRow, POPULATED, time};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: OperationRow = OperationRow {
     numbers: &[time("")],
     has_size: true,
     makes_a_filesystem: |_| true,

@@ -1,9 +1,9 @@
 //! Making the filesystem.
 
-use super::{PLAIN, Row, time};
+use super::{OperationRow, PLAIN, time};
 use crate::ability::Ability;
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: OperationRow = OperationRow {
     numbers: &[time("")],
     repeat: Some(3),
     makes_a_filesystem: |_| true,

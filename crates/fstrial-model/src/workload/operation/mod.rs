@@ -1,7 +1,7 @@
-//! Operations of a filesystem as workloads: what an administrator waits for, and a throughput test never shows.
+//! Operations of a filesystem as workloads: the waits of an administrator, which throughput tests leave out.
 //!
-//! Each is a row in a file of its own: the numbers that it yields, the keys that it takes, and what a filesystem does it
-//! with, or why it cannot ([`crate::ability`]).
+//! Each is a row in a separate file: its result numbers, its keys, and a filesystem's means for it, or the reason why
+//! it lacks them ([`crate::ability`]).
 
 mod check;
 mod defragment;
@@ -37,11 +37,11 @@ use serde::{Deserialize, Serialize};
 
 // The only list of them in the crate.
 rows! {
-    /// What is done and timed.
+    /// The timed operation.
     #[derive(
         Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
-    pub enum Operation of Row {
+    pub enum Operation of OperationRow {
         /// Making the filesystem, with the arm's options.
         "mkfs" Mkfs is mkfs::ROW,
         /// Mounting a populated filesystem, cold, and unmounting it.
@@ -60,7 +60,7 @@ rows! {
         "defragment" Defragment is defragment::ROW,
         /// Copying a tree by sharing its blocks.
         "reflink-copy" ReflinkCopy is reflink_copy::ROW,
-        /// What a tree costs in space.
+        /// Space overhead of a tree.
         "space" Space is space::ROW,
         /// Filling up to the last block, and deleting then.
         "fill" Fill is fill::ROW,
@@ -75,28 +75,28 @@ rows! {
     }
 }
 
-/// What there is to know of an operation.
-struct Row {
-    /// What it yields, in order.
+/// Properties of an operation.
+struct OperationRow {
+    /// Its results, in order.
     numbers: &'static [Number],
     /// The tree it works on if none is described; none if it works on none.
     tree: Option<UsualTree>,
     /// Refuses a tree that it cannot work on.
     check_tree: fn(&FileTree) -> Result<(), EntryError>,
-    /// How often it is done in a run if nothing is said; none for those that are done once. Those that take
-    /// milliseconds are repeated, as a single time would be mostly chance.
+    /// Default repetitions in a run; none for operations done once. Those that take milliseconds are repeated, as a
+    /// single time would be mostly chance.
     repeat: Option<u16>,
-    /// Whether the filesystem may be made smaller than its device.
+    /// True if the filesystem may be made smaller than its device.
     has_size: bool,
-    /// Whether it freezes the filesystem, for a time (`hold`), while threads write, for another (`duration`).
+    /// True if it freezes the filesystem, for a time (`hold`), while threads write, for another (`duration`).
     freezes: bool,
-    /// Whether it replaces the filesystem with a new one.
+    /// True if it replaces the filesystem with a new one.
     makes_a_filesystem: fn(&TimedOperation) -> bool,
     /// Bytes that its files take, by the number of threads.
     space: fn(&TimedOperation, u16) -> u64,
-    /// What a filesystem does it with.
+    /// A filesystem's means for it.
     ability: fn(&Filesystem) -> Ability,
-    /// What it is done with in an existing directory.
+    /// Its means in an existing directory.
     in_a_directory: Ability,
 }
 
@@ -106,7 +106,7 @@ type Number = (&'static str, &'static str, bool);
 type UsualTree = (u32, Size, u32);
 
 /// One that is done once, without a tree, and needs a device.
-const PLAIN: Row = Row {
+const PLAIN: OperationRow = OperationRow {
     numbers: &[],
     tree: None,
     check_tree: |_| Ok(()),
@@ -116,15 +116,15 @@ const PLAIN: Row = Row {
     makes_a_filesystem: |_| false,
     space: |timed, _| timed.tree_space().max(timed.size_space(1)),
     ability: |_| NO_TOOL,
-    in_a_directory: Ability::Cannot(
-        "a directory is part of a filesystem that others use, and has no device of its own",
+    in_a_directory: Ability::Unsupported(
+        "a directory is part of a shared filesystem and has no device to itself",
     ),
 };
 
 /// One that is done with a usual tree.
-const POPULATED: Row = Row { tree: Some((4000, Size::Gamma { mean: Bytes::kib(8) }, 20)), ..PLAIN };
+const POPULATED: OperationRow =
+    OperationRow { tree: Some((4000, Size::Gamma { mean: Bytes::kib(8) }, 20)), ..PLAIN };
 
-/// A time.
 const fn time(name: &'static str) -> Number {
     (name, unit::TIME, true)
 }
@@ -133,7 +133,7 @@ const fn time(name: &'static str) -> Number {
 pub const TREE: &str = "tree";
 
 impl Operation {
-    /// What it yields, in order.
+    /// Its results, in order.
     pub fn results(self) -> impl Iterator<Item = ResultKind> {
         self.row().numbers.iter().map(|(name, unit, less_is_better)| ResultKind {
             name: (*name).to_owned(),
@@ -144,17 +144,18 @@ impl Operation {
         })
     }
 
-    /// Whether it freezes the filesystem, while threads write.
+    /// True if it freezes the filesystem, while threads write.
     pub const fn freezes(self) -> bool {
         self.row().freezes
     }
 
-    /// How a filesystem does it.
+    /// A filesystem's means for it.
     pub fn ability_of(self, filesystem: &Filesystem) -> Ability {
         (self.row().ability)(filesystem)
     }
 
-    /// How an arm does it. An existing directory does what needs neither a device nor all of the filesystem.
+    /// An arm's means for it. An existing directory supports operations that need neither a device nor all of the
+    /// filesystem.
     pub fn ability(self, arm: &Arm) -> Ability {
         let of_layer = arm.layer.filter(|_| self == Self::Snapshot).and_then(|layer| layer.tool().snapshots);
         of_layer
@@ -173,7 +174,7 @@ mod tests {
         for row in FILESYSTEMS {
             for operation in Operation::ALL {
                 match operation.ability_of(row) {
-                    Ability::Cannot(reason) => assert!(reason.len() > 10, "{} {operation}", row.name),
+                    Ability::Unsupported(reason) => assert!(reason.len() > 10, "{} {operation}", row.name),
                     able => assert!(able.name().is_some_and(|name| !name.is_empty())),
                 }
             }
@@ -185,7 +186,7 @@ mod tests {
     fn answers_are_those_of_the_three() {
         let cannot = |arm: &str| -> Vec<&str> {
             let arm: Arm = arm.parse().unwrap();
-            let unable = |operation: &&Operation| matches!(operation.ability(&arm), Ability::Cannot(_));
+            let unable = |operation: &&Operation| matches!(operation.ability(&arm), Ability::Unsupported(_));
             Operation::ALL.iter().filter(unable).map(|operation| operation.name()).collect()
         };
         assert_eq!(cannot("ext4"), ["snapshot", "reflink-copy", "shrink"]);

@@ -1,5 +1,6 @@
 //! The full check that may repair.
 
-use super::{POPULATED, Row, time};
+use super::{OperationRow, POPULATED, time};
 
-pub(super) const ROW: Row = Row { numbers: &[time("")], ability: |row| row.abilities.repair, ..POPULATED };
+pub(super) const ROW: OperationRow =
+    OperationRow { numbers: &[time("")], ability: |row| row.abilities.repair, ..POPULATED };

@@ -1,6 +1,6 @@
 //! Making it smaller while it is mounted.
 
-use super::{POPULATED, Row, time};
+use super::{OperationRow, POPULATED, time};
 
-pub(super) const ROW: Row =
-    Row { numbers: &[time("")], has_size: true, ability: |row| row.abilities.shrink, ..POPULATED };
+pub(super) const ROW: OperationRow =
+    OperationRow { numbers: &[time("")], has_size: true, ability: |row| row.abilities.shrink, ..POPULATED };

@@ -1,11 +1,11 @@
-//! What a tree costs in space.
+//! Space overhead of a tree.
 
-use super::{POPULATED, Row};
+use super::{OperationRow, POPULATED};
 use crate::{ability::Ability, unit};
 
 const STATVFS: Ability = Ability::Call("statvfs");
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: OperationRow = OperationRow {
     numbers: &[("", unit::BYTES_PER_FILE, true)],
     ability: |_| STATVFS,
     in_a_directory: STATVFS,

@@ -1,6 +1,6 @@
 //! An operation as a user writes it, and with every field settled.
 
-use super::{Operation, Row, TREE, UsualTree};
+use super::{Operation, OperationRow, TREE, UsualTree};
 use crate::{
     units::{Bytes, Nanos},
     workload::{
@@ -12,7 +12,7 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A tree of files as a user describes it; what is left out is as usual for the operation.
+/// A tree of files as a user describes it; defaults depend on the operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreeEntry {
@@ -35,27 +35,27 @@ const MAX_REPEAT: u16 = 1000;
 /// An operation with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedOperation {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// The tree that is there before; none where none is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<FileTree>,
-    /// How often it is done in a run; the result is the median.
+    /// Repetitions in a run; the result is the median.
     pub repeat: u16,
-    /// Size of the filesystem, where it may be smaller than its device: before it grows, after it shrinks.
+    /// Size of the filesystem, if it may be smaller than its device: before it grows, after it shrinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystem_size: Option<Bytes>,
     /// freeze: how long threads write, with the freezes spread over it.
     pub duration: Nanos,
     /// freeze: how long the filesystem stays frozen each time.
     pub hold: Nanos,
-    /// What the files hold; what suits the device if left out.
+    /// Content of the files; default: depends on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
 }
 
 impl TimedOperation {
-    /// Whether it replaces the filesystem with a new one.
+    /// True if it replaces the filesystem with a new one.
     pub fn makes_a_filesystem(&self) -> bool {
         (self.operation.row().makes_a_filesystem)(self)
     }
@@ -65,7 +65,7 @@ impl Entry {
     /// Settles an operation of the filesystem that is run with these numbers of threads.
     ///
     /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
+    /// The key at fault, the problem and the remedy.
     pub(in crate::workload) fn operation(&self, threads: &[u16]) -> Result<TimedOperation, EntryError> {
         self.only_keys_of(Kind::Operation)?;
         if self.warmup.is_some() {
@@ -104,7 +104,7 @@ impl Entry {
     }
 
     /// Refuses keys that another operation has.
-    fn only_keys_of_operation(&self, operation: Operation, row: &Row) -> Result<(), EntryError> {
+    fn only_keys_of_operation(&self, operation: Operation, row: &OperationRow) -> Result<(), EntryError> {
         let keys = [
             ("duration", self.duration.is_some(), row.freezes),
             ("tree", self.tree.is_some(), row.tree.is_some()),
@@ -117,7 +117,7 @@ impl Entry {
             Some((key, ..)) => Err(entry_error(
                 key,
                 format!("operation = \"{operation}\" has no `{key}`"),
-                "leave it out; `fstrial workloads show` shows what a preset takes",
+                "leave it out; `fstrial workloads show` lists the keys of a preset",
             )),
         }
     }
@@ -133,7 +133,7 @@ impl TimedOperation {
     /// Refuses a number of threads that means nothing here.
     ///
     /// # Errors
-    /// More than one thread where nothing is done by threads.
+    /// More than one thread for an operation without threads.
     pub(super) fn check_threads(&self, threads: &[u16]) -> Result<(), EntryError> {
         if self.operation.freezes() || threads == [1] {
             return Ok(());
@@ -145,19 +145,19 @@ impl TimedOperation {
         ))
     }
 
-    /// Bytes it needs on the device, of which files may take 80 %: the tree, its copies, and the filesystem's size
-    /// where it is given.
+    /// Bytes it needs on the device, of which files may take 80 %: the tree, its copies, and the filesystem's size if
+    /// it is given.
     pub fn space_needed(&self, threads: u16) -> Bytes {
         Bytes((self.operation.row().space)(self, threads))
     }
 
-    /// What its tree takes.
+    /// Space of its tree.
     pub(super) fn tree_space(&self) -> u64 {
         let tree = self.tree.as_ref();
         tree.map_or(0, |tree| space_of_file(tree.size.mean()).saturating_mul(tree.files.into()))
     }
 
-    /// What the files may take that a filesystem of its size, this many times over, has room for.
+    /// Space for files on a filesystem of its size, this many times over.
     pub(super) fn size_space(&self, times: u64) -> u64 {
         self.filesystem_size.unwrap_or_default().0.saturating_mul(times) / 5 * 4
     }

@@ -25,7 +25,7 @@ fn values() -> Values {
     }
 }
 
-/// What is loaded differs where anything does that its commands are told; not by what only the measured command is.
+/// Loaded data differ if any input of their commands does; inputs of the measured command do not matter.
 #[test]
 fn what_is_loaded_is_known_by_what_its_commands_are_told() {
     let loaded = |prepare: &str, more: &str, threads| {
@@ -74,7 +74,7 @@ fn every_placeholder_is_replaced() {
             "4K 4096",
             "3",
             "/proc/self/fd/5",
-            // What is in a parameter is not looked at again.
+            // Replaced text is not scanned again.
             "{dir}",
             "{}"
         ]
@@ -142,9 +142,9 @@ fn refusals_name_the_key_and_help() {
         ),
     ];
     for (text, key, problem, hint) in cases {
-        let found = refusal(text);
-        assert_eq!(found.0, key, "{text}: {found:?}");
-        assert!(found.1.contains(problem) && found.2.contains(hint), "{text}: {found:?}");
+        let result = refusal(text);
+        assert_eq!(result.0, key, "{text}: {result:?}");
+        assert!(result.1.contains(problem) && result.2.contains(hint), "{text}: {result:?}");
     }
     let error = entry("command = ['a']").program().unwrap_err();
     assert_eq!((error.key, error.problem.as_str()), ("metric", "a program has 1 to 64 metrics"));
@@ -173,7 +173,7 @@ fn shipped_programs_read_and_print_the_same() {
         assert!(entry.about.as_ref().is_some_and(|about| about.len() > 20), "{}", file.display());
         let is_tool = file.file_name().unwrap().to_str().unwrap().starts_with("real-");
         assert_eq!(is_tool, program.server.is_none(), "{}", file.display());
-        assert!(!program.version.is_empty(), "{} tells its version", file.display());
+        assert!(!program.version.is_empty(), "{} prints its version", file.display());
         let again: Entry = toml::from_str(&toml::to_string(&entry).unwrap()).unwrap();
         assert_eq!(again, entry, "{}", file.display());
         let json = serde_json::to_string(&program).unwrap();

@@ -9,14 +9,14 @@ use hdrhistogram::{Histogram, serialization::Deserializer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one client has done in a phase.
+/// One client's result of a phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) rank: u16,
     pub(super) host: String,
     /// When its measured time began, by the clock of the first client.
     pub(super) start_ns: i64,
-    /// How far that may be off.
+    /// Uncertainty of that.
     pub(super) doubt_ns: u64,
     /// One for each group of threads.
     pub(super) loads: Vec<LoadResult>,
@@ -101,8 +101,8 @@ fn histograms(loads: &[Begun<'_>]) -> Result<BTreeMap<OperationKind, String>, St
     Ok(all.iter().map(|(kind, sum)| (kind.clone(), fstrial_engine::encode(sum))).collect())
 }
 
-/// Counts in equal windows of each client's own time, in windows of the time of all. What was done in a window is spread over it
-/// evenly; the sum stays what it is.
+/// Resamples counts in equal windows of each client's own time to windows of the common time. The count of a window is
+/// spread over it evenly; the sum is preserved.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -115,7 +115,7 @@ fn laid_over(
     length: impl Fn(&LoadResult) -> u64,
     (all_ns, windows): (u64, usize),
 ) -> Vec<u64> {
-    // What all of them had done at the end of each window.
+    // The total of all of them at the end of each window.
     let mut done = vec![0.0; windows];
     for (load, later) in loads {
         let counts = counts(load);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((all.threads, all.operations, all.bytes), (4, 150, 8192));
         assert_eq!(all.duration, Nanos(1_500_000_000));
         assert_eq!((all.cpu_user, all.cpu_system), (Nanos(10), Nanos(12)));
-        // 100/s, then both, then 50/s, in windows of 0.15 s: their edges lie inside of those of the clients.
+        // 100/s, then both, then 50/s, in windows of 0.15 s: their edges are inside those of the clients.
         assert_eq!(all.windows, [15, 15, 15, 20, 23, 22, 18, 7, 8, 7]);
         let bytes = STANDARD.decode(&all.histograms[&OperationKind::OPERATION]).unwrap();
         let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();

@@ -13,7 +13,7 @@ use fstrial_model::{device::DeviceKind, trial::Trial};
 use fstrial_report::{document::Document, json_lines, stdout};
 use fstrial_run::{
     answers,
-    cluster::lines::{Claims, Line, News, Order, Work, seed_of_host},
+    cluster::lines::{CampaignOrder, Claims, HostLine, HostWork, News, seed_of_host},
     environment,
     error::ExpectedError,
     exit_code,
@@ -41,7 +41,7 @@ struct Speaker(String);
 
 impl Speaker {
     fn say(&self, news: News) {
-        json_lines::print(&Line { attempt: self.0.clone(), news });
+        json_lines::print(&HostLine { attempt: self.0.clone(), news });
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn exec(home: &Home) -> Result<u8, ExpectedError> {
 }
 
 /// Reads the order. If standard input stays open, its end interrupts the trial.
-fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
+fn order(interrupt: &Interrupt) -> Result<CampaignOrder, ExpectedError> {
     let refused = |why: String| {
         ExpectedError::usage(
             format!("standard input has no order of `fstrial run --on`: {why}"),
@@ -74,7 +74,7 @@ fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     let mut line = String::new();
     let read = io::stdin().lock().take(MAX_ORDER).read_line(&mut line);
     read.map_err(|error| refused(error.to_string()))?;
-    let order: Order = serde_json::from_str(&line).map_err(|error| refused(error.to_string()))?;
+    let order: CampaignOrder = serde_json::from_str(&line).map_err(|error| refused(error.to_string()))?;
     let here = env!("CARGO_PKG_VERSION");
     if order.fstrial != here {
         return Err(refused(format!("it is of fstrial {}, and this is {here}", order.fstrial)));
@@ -89,16 +89,16 @@ fn order(interrupt: &Interrupt) -> Result<Order, ExpectedError> {
     Ok(order)
 }
 
-/// What is to be measured here: a trial, or the name of a claim and why it is not.
-type Part = Result<Trial, (String, String)>;
+/// A measurement of this host: a trial, or the name of a claim and the reason why it cannot run.
+type HostPart = Result<Trial, (String, String)>;
 
 /// The trials of an order, as this host runs them.
-fn parts(order: &Order, home: &Home) -> Result<Vec<Part>, ExpectedError> {
+fn parts(order: &CampaignOrder, home: &Home) -> Result<Vec<HostPart>, ExpectedError> {
     match &order.work {
-        Work::Trial(toml) => {
+        HostWork::Trial(toml) => {
             Ok(vec![Ok(of_this_host(Trial::parse("the trial of the order", toml)?, order, home)?)])
         }
-        Work::Claims(claims) => {
+        HostWork::Claims(claims) => {
             let part = |(name, text): &(String, Option<String>)| {
                 let claimed = ClaimFile::of_host(name, text.as_ref())?;
                 match claim(&claimed, claims, home)? {
@@ -125,14 +125,14 @@ fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Tri
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error.in_full())),
     };
-    if !plan.parts.iter().any(|part| answers::is_pooled(&part.part.asked)) {
+    if !plan.parts.iter().any(|part| answers::is_pooled(&part.part.requested)) {
         return Ok(Err("no part of it is a ratio, which hosts could have together".into()));
     }
     Ok(on::fix(&mut trial, claims.budget).map(|()| trial).map_err(|error| error.to_string()))
 }
 
 /// A trial with the seed of this host, and its image in the home: the current folder of a job may be one that all hosts share.
-fn of_this_host(mut trial: Trial, order: &Order, home: &Home) -> Result<Trial, ExpectedError> {
+fn of_this_host(mut trial: Trial, order: &CampaignOrder, home: &Home) -> Result<Trial, ExpectedError> {
     trial.trial.seed = Some(seed_of_host(trial.trial.seed.unwrap_or_default(), &order.host));
     if trial.device.kind == DeviceKind::Image && trial.device.path.is_none() {
         trial.device.path = Some(home.make()?.path().to_owned());
@@ -141,7 +141,12 @@ fn of_this_host(mut trial: Trial, order: &Order, home: &Home) -> Result<Trial, E
 }
 
 /// Runs the remaining rounds of the trials, and sends their store.
-fn run(order: &Order, home: &Home, interrupt: &Interrupt, speaker: &Speaker) -> Result<u8, ExpectedError> {
+fn run(
+    order: &CampaignOrder,
+    home: &Home,
+    interrupt: &Interrupt,
+    speaker: &Speaker,
+) -> Result<u8, ExpectedError> {
     let parts = parts(order, home)?;
     let known: Vec<Option<StoredTrial>> = parts
         .iter()
@@ -193,7 +198,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Runs what is left of a trial, and sends the store; whether all of it is there.
+    /// Runs the rest of a trial, and sends the store; true if the trial is complete.
     fn run(
         &mut self,
         trial: &Trial,
@@ -246,7 +251,7 @@ impl Trials<'_> {
     }
 }
 
-/// Whether a trial has no run left.
+/// True if a trial has no run left.
 fn is_complete(document: &Document) -> bool {
     document.rounds_are_done || ["decided", "given-up"].contains(&document.ended)
 }
@@ -257,11 +262,11 @@ fn known(home: &Home, trial: &Trial) -> Result<Option<StoredTrial>, ExpectedErro
     let store = Store::open_read_only(results)?;
     let seed = trial.trial.seed.unwrap_or_default();
     let settled = trial.settled(environment::cpus())?;
-    let asked = conduct::comparable(Plan::new(settled, seed)?.trial.clone());
+    let requested = conduct::comparable(Plan::new(settled, seed)?.trial.clone());
     for summary in store.trials()?.into_iter().rev().filter(|summary| summary.seed == seed) {
         let stored = store.trial(summary.id)?;
         let read = Trial::parse("stored trial", &stored.toml).ok();
-        if read.is_some_and(|read| conduct::comparable(read) == asked) {
+        if read.is_some_and(|read| conduct::comparable(read) == requested) {
             return Ok(Some(stored));
         }
     }

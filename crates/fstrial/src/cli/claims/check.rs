@@ -1,7 +1,7 @@
 //! `fstrial claims check`: the trials of claims one after the other, each answer as it comes, and a table at the end.
 
 use super::{
-    history::{History, Last, Step},
+    history::{History, Last, NextCheck},
     source::{self, ClaimFile, Ready},
     table::{Format, counts, rendered},
 };
@@ -118,7 +118,7 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct CheckResult {
     #[serde(flatten)]
     report: ClaimReport,
     /// The trial it rests on, if there was one.
@@ -131,7 +131,7 @@ struct Outcome {
 struct PendingCheck {
     trial: Trial,
     ready: Ready,
-    /// The same as a quick check, which is carried on where it was begun and is given more time.
+    /// The same as a quick check, which is resumed from its beginning with more time.
     quick: Option<Trial>,
 }
 
@@ -171,7 +171,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     }
     let history = History::of(home)?;
     let interrupt = conduct::interrupt()?;
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<CheckResult> = Vec::new();
     let mut code = Ok(exit_code::VERDICT);
     for (index, plan) in planned.iter().enumerate() {
         args.announce(&planned, index);
@@ -182,7 +182,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
                 code = Ok(exit_code::INTERRUPTED);
                 break;
             }
-            // What was found before is told before the error is.
+            // Earlier results are printed before the error.
             Err(error) => {
                 code = Err(error);
                 break;
@@ -235,7 +235,8 @@ impl CheckArgs {
             ));
         }
         let machine = machine(self.quick);
-        // What this host lacks may be there on others; their rounds take about as long as those of a claim that is here.
+        // Requirements missing here may exist on others; their rounds take about as long as those of an available
+        // claim.
         let time = |claimed: &ClaimFile| -> Result<Nanos, ExpectedError> {
             let (mut trial, _) = claimed.prepare(&machine, device.as_ref(), &home.folder()?)?;
             trial.leave_out_controls();
@@ -257,13 +258,15 @@ impl CheckArgs {
             }
         }
         let files = chosen.iter().map(ClaimFile::to_host).collect();
-        let asked =
-            on::Asked::of_claims(Claims { files, device, quick: self.quick, budget: self.budget }, time);
-        on::exec(&asked, &self.on, &ConductArgs::for_hosts(self.json, self.quiet), home)
+        let requested = on::CampaignRequest::of_claims(
+            Claims { files, device, quick: self.quick, budget: self.budget },
+            time,
+        );
+        on::exec(&requested, &self.on, &ConductArgs::for_hosts(self.json, self.quiet), home)
     }
 
-    /// The trial of a claim with the flags laid over it. Among others, one that the flags make impossible is left to say
-    /// so in its turn.
+    /// The trial of a claim with the flags laid over it. Among others, one that the flags make impossible reports that
+    /// in its turn.
     fn plan(
         &self,
         claimed: &ClaimFile,
@@ -286,7 +289,7 @@ impl CheckArgs {
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
             None => {}
         }
-        // Nobody said how long: at least the rounds with which there is a verdict. A quick check has no more, and no shorter runs.
+        // Default time: at least the rounds for a verdict. A quick check has no more, and no shorter runs.
         if self.budget.is_none() {
             let quick = source::claim(&trial).quick.unwrap_or(QUICK);
             let budget = if self.quick { quick } else { trial.trial.budget };
@@ -295,7 +298,7 @@ impl CheckArgs {
         Ok(PendingCheck { trial, ready, quick })
     }
 
-    /// Says which claim is next, and how long all that are left can take.
+    /// Announces the next claim, and an upper bound of the remaining time.
     fn announce(&self, planned: &[PendingCheck], index: usize) {
         if self.quiet || planned.len() < 2 {
             return;
@@ -307,24 +310,24 @@ impl CheckArgs {
         crate::cli::say(&format!("claim {number} of {all}: {id}; the rest takes at most {left}\n"));
     }
 
-    /// Checks a claim, or finds out what is known. None if it was interrupted.
+    /// Checks a claim, or looks up a known result. None if it was interrupted.
     fn check(
         &self,
         plan: &PendingCheck,
         history: &History,
         home: &Home,
         interrupt: &Interrupt,
-    ) -> Result<Option<Outcome>, ExpectedError> {
+    ) -> Result<Option<CheckResult>, ExpectedError> {
         let claim = source::claim(&plan.trial);
         if let Ready::Missing(missing) = &plan.ready {
             let notes = missing.iter().chain(&claim.caveat).cloned().collect();
-            return Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, notes)));
+            return Ok(Some(CheckResult::without_trial(claim, ClaimVerdict::NotTestable, notes)));
         }
         let (trial, step) = self.step(plan, history)?;
         let resume = match step {
-            Step::Known(last) => return Ok(Some(Outcome::known(*last))),
-            Step::GoOn(trial) => Some(trial.0),
-            Step::Begin => None,
+            NextCheck::Known(last) => return Ok(Some(CheckResult::known(*last))),
+            NextCheck::GoOn(trial) => Some(trial.0),
+            NextCheck::Begin => None,
         };
         let permission =
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
@@ -332,61 +335,63 @@ impl CheckArgs {
         match conduct::measure(trial, &conducting, home, resume, interrupt) {
             Ok(TrialEnd { left: Some(error), .. }) => Err(error),
             Ok(TrialEnd { code: exit_code::INTERRUPTED, .. }) => Ok(None),
-            Ok(TrialEnd { document, .. }) => Ok(Some(Outcome {
+            Ok(TrialEnd { document, .. }) => Ok(Some(CheckResult {
                 trial: document.trial_id,
                 measured_on: None,
                 report: first_lap::claim_of(document)
                     .ok_or_else(|| ExpectedError::Fault("an answer without its claim".into()))?,
             })),
             Err(error) => match lacking(&error) {
-                Some(why) => Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, vec![why]))),
+                Some(why) => {
+                    Ok(Some(CheckResult::without_trial(claim, ClaimVerdict::NotTestable, vec![why])))
+                }
                 None => Err(error),
             },
         }
     }
 
-    /// What to do about a claim, and of which trial: its own, or the quick check that was begun.
+    /// The next step for a claim, and its trial: its own, or the quick check that was begun.
     fn step<'p>(
         &self,
         plan: &'p PendingCheck,
         history: &History,
-    ) -> Result<(&'p Trial, Step), ExpectedError> {
+    ) -> Result<(&'p Trial, NextCheck), ExpectedError> {
         if !self.again {
             for trial in iter::once(&plan.trial).chain(&plan.quick) {
                 let step = history.step(trial.settled(environment::cpus())?.trial(), trial.trial.budget)?;
-                if !matches!(step, Step::Begin) {
+                if !matches!(step, NextCheck::Begin) {
                     return Ok((trial, step));
                 }
             }
         }
-        Ok((&plan.trial, Step::Begin))
+        Ok((&plan.trial, NextCheck::Begin))
     }
 
-    /// All claims at the end: what was said then, what is measured here, the verdict, what was substituted.
-    fn table(&self, outcomes: &[Outcome]) -> String {
-        let header = ["claim", "said then", "measured here", "verdict", "instead of what is gone"];
-        let rows = outcomes.iter().map(|Outcome { report, .. }| {
+    /// All claims at the end: the original figure, the measured one, the verdict, the replacements.
+    fn table(&self, outcomes: &[CheckResult]) -> String {
+        let header = ["claim", "original", "measured here", "verdict", "in place of removed options"];
+        let rows = outcomes.iter().map(|CheckResult { report, .. }| {
             let substituted = report.substituted.join("; ");
             [report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
         });
         let here = Environment::of_this_machine();
-        let found: Vec<ClaimVerdict> = outcomes.iter().map(|outcome| outcome.report.verdict).collect();
+        let result: Vec<ClaimVerdict> = outcomes.iter().map(|outcome| outcome.report.verdict).collect();
         format!(
             "{}\n{}\non Linux {}, {}; the device is named with each answer\n",
             rendered(self.format, &header, &rows.collect::<Vec<_>>()),
-            counts(found.len(), &found),
+            counts(result.len(), &result),
             here.kernel,
             here.processors_in_words()
         )
     }
 }
 
-impl Outcome {
+impl CheckResult {
     fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -> Self {
         Self { report: report::without_trial(claim, verdict, notes), trial: None, measured_on: None }
     }
 
-    /// What was found before, with a word about when.
+    /// An earlier result, with its time.
     fn known(last: Last) -> Self {
         let mut report = last.report;
         report.notes.push(format!("measured {}; --again measures it again", last.on));
@@ -394,7 +399,7 @@ impl Outcome {
     }
 }
 
-/// Why this machine cannot do what a claim asks for, if others may still be checked.
+/// The reason why this machine cannot check a claim, if others may still be checked.
 pub(in crate::cli) fn lacking(error: &ExpectedError) -> Option<String> {
     match error {
         ExpectedError::Run { context, failure } => match failure.kind {

@@ -1,4 +1,4 @@
-//! What was found about claims on this machine: from the store, judged again.
+//! Earlier results of claims on this machine: from the store, judged again.
 
 use super::source;
 use crate::cli::{Home, conduct, results};
@@ -20,7 +20,7 @@ pub(super) struct History {
 /// From this share of a budget on that went into runs, a trial has had its time: the rest goes into making devices.
 const ENOUGH: f64 = 0.7;
 
-/// Whether two machines are one, as far as a result goes.
+/// True if two machines are the same, as far as a result depends on them.
 fn is_same(one: &Environment, other: &Environment) -> bool {
     let essence = |it: &Environment| (it.kernel.clone(), it.processor.clone(), it.cpus, it.memory);
     essence(one) == essence(other)
@@ -31,7 +31,7 @@ struct Check {
     trial: Trial,
 }
 
-/// What was found the last time.
+/// The latest result.
 pub(super) struct Last {
     pub(super) report: ClaimReport,
     /// When the trial began.
@@ -46,15 +46,15 @@ impl Last {
     }
 }
 
-/// What to do about a claim of which something may be stored.
-pub(super) enum Step {
+/// The next step for a claim with possible stored trials.
+pub(super) enum NextCheck {
     Begin,
     GoOn(TrialId),
     Known(Box<Last>),
 }
 
 impl History {
-    /// Reads what is stored; without a store nothing is.
+    /// Reads the store; empty without one.
     pub(super) fn of(home: &Home) -> Result<Self, ExpectedError> {
         let Some(path) = home.existing_results()? else {
             return Ok(Self { store: None, checks: Vec::new() });
@@ -64,14 +64,15 @@ impl History {
         let mut checks = Vec::new();
         for summary in store.trials()? {
             let stored = store.trial(summary.id)?;
-            // Most trials are there for no claim.
+            // Most trials have no claim.
             if !stored.toml.contains("[claim]") {
                 continue;
             }
             let session = stored.sessions.last();
             let environment = session.map(|last| serde_json::from_str::<Environment>(&last.environment));
-            let is_here = environment.is_some_and(|found| found.is_ok_and(|found| is_same(&found, &here)));
-            // A trial of an earlier version may not read as one of today: it tells nothing then.
+            let is_here =
+                environment.is_some_and(|result| result.is_ok_and(|result| is_same(&result, &here)));
+            // A trial of an earlier version may not parse today: it is skipped.
             let trial = Trial::parse("stored trial", &stored.toml).ok();
             if let Some(trial) = trial.filter(|trial| is_here && trial.claim.is_some()) {
                 checks.push(Check { stored, trial });
@@ -80,20 +81,19 @@ impl History {
         Ok(Self { store: Some(store), checks })
     }
 
-    /// What was found the last time about a claim: about the same expectations of the same arms, on whatever device and
-    /// with whatever amounts.
+    /// The latest result of a claim: for the same expectations of the same arms, on any device and with any amounts.
     pub(super) fn last(&self, trial: &Trial) -> Result<Option<Last>, ExpectedError> {
         let wanted = source::claim(trial).clone().without_words();
         let same = |check: &&Check| {
             source::claim(&check.trial).clone().without_words() == wanted && check.trial.arms == trial.arms
         };
-        let found = self.checks.iter().rev().find(same);
-        found.map(|check| self.judged(check, source::claim(trial))).transpose()
+        let result = self.checks.iter().rev().find(same);
+        result.map(|check| self.judged(check, source::claim(trial))).transpose()
     }
 
     /// Time that its runs took, in all sessions.
     fn spent(&self, check: &Check) -> Result<Nanos, ExpectedError> {
-        let store = self.store.as_ref().expect("what is stored has a store");
+        let store = self.store.as_ref().expect("a stored trial has a store");
         let mut spent = 0;
         store.for_each_run(check.stored.summary.id, |run| {
             let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
@@ -106,7 +106,7 @@ impl History {
 
     /// The answer of a check, in the words of the claim as it is written today.
     fn judged(&self, check: &Check, claim: &Claim) -> Result<Last, ExpectedError> {
-        let store = self.store.as_ref().expect("what is stored has a store");
+        let store = self.store.as_ref().expect("a stored trial has a store");
         let document = results::judge_again(store, &check.stored)?;
         let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
         Ok(Last {
@@ -119,36 +119,36 @@ impl History {
 
     /// A trial that answered a claim, for a page.
     pub(super) fn page(&self, trial: TrialId) -> Result<TrialPage, ExpectedError> {
-        let store = self.store.as_ref().expect("what is stored has a store");
+        let store = self.store.as_ref().expect("a stored trial has a store");
         results::judged(store, &store.trial(trial)?, TrialPage::of)
     }
 
-    /// What to do about a trial that is to be run with this budget: begin, resume one that was cut short or ended
-    /// undecided with less time than there is now, or nothing.
-    pub(super) fn step(&self, settled: &Trial, budget: Nanos) -> Result<Step, ExpectedError> {
+    /// The next step for a trial with this budget: begin, resume one that was cut short or ended undecided with less
+    /// time than there is now, or nothing.
+    pub(super) fn step(&self, settled: &Trial, budget: Nanos) -> Result<NextCheck, ExpectedError> {
         let wanted = conduct::comparable(settled.clone());
         let same = |check: &&Check| conduct::comparable(check.trial.clone()) == wanted;
-        let Some(check) = self.checks.iter().rev().find(same) else { return Ok(Step::Begin) };
+        let Some(check) = self.checks.iter().rev().find(same) else { return Ok(NextCheck::Begin) };
         // The name of a disk may be another one's tomorrow.
         if check.trial.device.kind.is_erased() {
-            return Ok(Step::Begin);
+            return Ok(NextCheck::Begin);
         }
         let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();
         Ok(match check.stored.summary.status {
-            TrialStatus::Decided => Step::Known(Box::new(self.judged(check, source::claim(settled))?)),
+            TrialStatus::Decided => NextCheck::Known(Box::new(self.judged(check, source::claim(settled))?)),
             TrialStatus::BudgetEnded if is_enough => {
-                Step::Known(Box::new(self.judged(check, source::claim(settled))?))
+                NextCheck::Known(Box::new(self.judged(check, source::claim(settled))?))
             }
             TrialStatus::BudgetEnded
             | TrialStatus::Interrupted
             | TrialStatus::Running
             | TrialStatus::Failed => {
-                // Of one that was renamed the answer is still known, but rounds of two hosts are not one trial.
+                // The answer of a renamed host is still valid, but rounds of two hosts are not one trial.
                 let last = check.stored.sessions.last();
                 let here = Environment::of_this_machine();
                 match last.and_then(|session| here.other_machine(&session.environment)) {
-                    Some(_) => Step::Begin,
-                    None => Step::GoOn(check.stored.summary.id),
+                    Some(_) => NextCheck::Begin,
+                    None => NextCheck::GoOn(check.stored.summary.id),
                 }
             }
         })

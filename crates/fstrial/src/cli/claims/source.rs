@@ -1,5 +1,5 @@
-//! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
-//! this machine has not.
+//! Sources of claims: the shipped ones, by name, prefix of a name or tag, and files. And their requirements missing on
+//! this machine.
 
 use crate::cli::{in_file, lacking};
 use fstrial_model::{
@@ -17,7 +17,7 @@ use fstrial_run::error::ExpectedError;
 use fstrial_stack::{command, memory};
 use std::path::Path;
 
-/// Stalls that the rounds of a claim would show unless its file says another share.
+/// Default share of stalls that the rounds of a claim would show.
 const STALLS: Percent = Percent(10.0);
 
 /// A claim as it is written.
@@ -28,11 +28,11 @@ pub(in crate::cli) struct ClaimFile {
     text: String,
 }
 
-/// Whether a claim can be checked here.
+/// Availability of a claim here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Ready {
     Yes,
-    /// It cannot: what is missing.
+    /// Not available: the missing requirements.
     Missing(Vec<String>),
 }
 
@@ -56,12 +56,12 @@ pub(super) fn find(name: &str) -> Result<ClaimFile, ExpectedError> {
     })
 }
 
-/// Claims by names, beginnings of names (up to a hyphen), tags, and files; each once, in the order they are asked for.
+/// Claims by names, prefixes of names (up to a hyphen), tags, and files; each once, in the given order.
 pub(super) fn choose(words: &[String]) -> Result<Vec<ClaimFile>, ExpectedError> {
     let mut chosen: Vec<ClaimFile> = Vec::new();
     for word in words {
-        let found = if word.ends_with(".toml") { vec![find(word)?] } else { by_word(word)? };
-        for claimed in found {
+        let result = if word.ends_with(".toml") { vec![find(word)?] } else { by_word(word)? };
+        for claimed in result {
             if chosen.iter().all(|other| other.name != claimed.name) {
                 chosen.push(claimed);
             }
@@ -73,13 +73,13 @@ pub(super) fn choose(words: &[String]) -> Result<Vec<ClaimFile>, ExpectedError> 
 fn by_word(word: &str) -> Result<Vec<ClaimFile>, ExpectedError> {
     let begins =
         |id: &str| id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for claimed in all() {
         if begins(&claimed.name) || claim(&claimed.read()?).tags.iter().any(|tag| tag == word) {
-            found.push(claimed);
+            result.push(claimed);
         }
     }
-    if found.is_empty() { Err(unknown(word)) } else { Ok(found) }
+    if result.is_empty() { Err(unknown(word)) } else { Ok(result) }
 }
 
 fn unknown(name: &str) -> ExpectedError {
@@ -120,8 +120,8 @@ impl ClaimFile {
         Ok(Trial::read_claim(&self.name, &self.text)?)
     }
 
-    /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written. `device` takes
-    /// the place of the claim's own, whose size it has if it names none. Kernels of its guests are those of `home`.
+    /// The trial on a machine, and its availability there. If it cannot run, it is the trial as written. `device`
+    /// replaces the claim's own, with that one's size if it has none. Kernels of its guests are those of `home`.
     pub(in crate::cli) fn prepare(
         &self,
         machine: &Machine,
@@ -155,7 +155,7 @@ impl ClaimFile {
         if trial.trial.name.is_empty() {
             trial.trial.name = claim(&trial).id.clone();
         }
-        // That there is no difference is said about no claim without one that could have been seen.
+        // No claim is called without a difference unless one would have been detected.
         trial.trial.control = !claim(&trial).question;
         // And no verdict rests on rounds in which a stall of one run in ten would hardly have come up.
         trial.trial.stalls.get_or_insert(STALLS);
@@ -168,17 +168,17 @@ impl ClaimFile {
     }
 }
 
-/// What is said about a need that is not met.
+/// Message about an unmet requirement.
 fn missing(need: &Need, machine: &Machine) -> Option<String> {
     match need {
         Need::Workload(name) => preset::preset(name)
             .is_none()
             .then(|| format!("it takes the workload {name}, which this version of fstrial does not have")),
         Need::Evidence(what) => Some(format!(
-            "it takes evidence from the kernel about {what}, which this version of fstrial does not gather"
+            "it requires evidence from the kernel about {what}, which this version of fstrial does not gather"
         )),
         Need::Kernel(what) => {
-            Some(format!("it takes {what}; a claim about no times can name a kernel as a place"))
+            Some(format!("it requires {what}; a claim that measures no times can name a kernel as a place"))
         }
         Need::KernelBefore(version) => {
             (machine.kernel >= *version).then(|| format!("it takes a kernel before {version}"))
@@ -186,11 +186,11 @@ fn missing(need: &Need, machine: &Machine) -> Option<String> {
         Need::Program(name) => command::find(name)
             .is_none()
             .then(|| format!("it takes the program {name}, which is not installed here")),
-        Need::Device(what) => Some(format!("it takes {what}, which fstrial cannot find out about")),
+        Need::Device(what) => Some(format!("it requires {what}, which fstrial cannot detect")),
     }
 }
 
-/// Leaves out the optional arms whose filesystem is not available here, if any expectation remains; says which.
+/// Leaves out the optional arms whose filesystem is not available here, if any expectation remains; returns a note.
 fn leave_out(trial: &mut Trial) -> Option<String> {
     let is_missing = |arm: &&Arm| lacking::of_arm(trial, arm).is_some();
     let optional = &claim(trial).optional;
@@ -205,10 +205,7 @@ fn leave_out(trial: &mut Trial) -> Option<String> {
     }
     *trial = less;
     let filesystems = filesystems.join(" and ");
-    Some(format!(
-        "left out with what is expected of them: {} ({filesystems} not available here)",
-        names.join(", ")
-    ))
+    Some(format!("left out with their expectations: {} ({filesystems} not available here)", names.join(", ")))
 }
 
 /// Why the memory of the trial's loads cannot be limited here, or not so that its figures could decide the claim.

@@ -1,5 +1,5 @@
-//! `fstrial claims table`: what a store knows about the claims that ship, as one table. From the store that is published
-//! it is the table in the documentation.
+//! `fstrial claims table`: a store's results for the shipped claims, as one table. From the published store it is the
+//! table in the documentation.
 
 use super::{source, trimmed};
 use crate::cli::{Home, results};
@@ -46,13 +46,13 @@ pub(super) enum Format {
     Markdown,
 }
 
-/// Columns of a table that is not read on a terminal, which has a width of its own.
+/// Columns of a table outside a terminal.
 const WIDTH: u16 = 140;
 
 /// Columns around the text of a cell.
 const PADDING: usize = 2;
 
-const HEADER: [&str; 7] = ["claim", "said then", "measured", "rounds", "planted slowdown", "on", "verdict"];
+const HEADER: [&str; 7] = ["claim", "original", "measured", "rounds", "planted slowdown", "on", "verdict"];
 
 pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
     let store = match &args.store {
@@ -85,16 +85,16 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
             machines.push(machine);
         }
         let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
-        let told = report::reworded(document.claim.clone().ok_or_else(none)?, claim);
-        found.push(told.verdict);
+        let reported = report::reworded(document.claim.clone().ok_or_else(none)?, claim);
+        found.push(reported.verdict);
         rows.push([
             claim.id.clone(),
             claim.said.clone(),
-            told.here(),
-            rounds(&told),
+            reported.here(),
+            rounds(&reported),
             controls(&document),
             on(&document.environment, trial),
-            told.answer,
+            reported.answer,
         ]);
     }
     let mut out = if rows.is_empty() { String::new() } else { rendered(format, &HEADER, &rows) + "\n" };
@@ -118,7 +118,7 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
     Ok(out)
 }
 
-/// The trials of claims in a store, the last one last. Those of an earlier version that do not read any more tell nothing.
+/// The trials of claims in a store, the last one last. Those of an earlier version that no longer parse are skipped.
 fn claim_trials(store: &Store) -> Result<Vec<(StoredTrial, Trial)>, ExpectedError> {
     let mut trials = Vec::new();
     for summary in store.trials()? {
@@ -129,7 +129,7 @@ fn claim_trials(store: &Store) -> Result<Vec<(StoredTrial, Trial)>, ExpectedErro
     Ok(trials)
 }
 
-/// Whether a trial was there for a claim as it is today: whatever decides it has not been changed since.
+/// True if a trial is of a claim in its current form: its deciding parts are unchanged.
 fn is_of(trial: &Trial, claim: &Claim) -> bool {
     let then = source::claim(trial);
     then.id == claim.id && then.fixed == claim.fixed
@@ -137,34 +137,34 @@ fn is_of(trial: &Trial, claim: &Claim) -> bool {
 
 fn not_there(claim: &Claim) -> [String; 7] {
     let needs: Vec<String> = claim.needs.iter().map(ToString::to_string).collect();
-    let needs = if needs.is_empty() { String::new() } else { format!("takes {}", needs.join(", ")) };
+    let needs = if needs.is_empty() { String::new() } else { format!("requires {}", needs.join(", ")) };
     let cells = [&claim.id, &claim.said, &needs, "–", "–", "–", "not in this store"];
     cells.map(str::to_owned)
 }
 
 /// Rounds that the parts of a claim rest on: `29`, `29 to 101`.
-fn rounds(told: &ClaimReport) -> String {
-    let of_parts = || told.parts.iter().map(|part| part.rounds).filter(|rounds| *rounds > 0);
+fn rounds(reported: &ClaimReport) -> String {
+    let of_parts = || reported.parts.iter().map(|part| part.rounds).filter(|rounds| *rounds > 0);
     match (of_parts().min(), of_parts().max()) {
         (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
         (_, most) => most.map_or_else(|| "–".into(), |most| most.to_string()),
     }
 }
 
-/// What the controls next to a claim found: `10% seen: 0.924×`, `10% to 30% seen in 3 of 4`.
+/// Results of the controls next to a claim: `10% seen: 0.924×`, `10% to 30% seen in 3 of 4`.
 fn controls(document: &Document) -> String {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
-    let told = all().filter_map(|state| Some((state, state.control?)));
-    let told: Vec<_> =
-        told.filter(|(_, control)| !matches!(control.found, Assay::Unasked | Assay::Unknown)).collect();
-    let seen = || told.iter().filter(|(_, control)| control.found == Assay::Seen);
-    let doses = told.iter().map(|(_, control)| control.planted);
+    let reported = all().filter_map(|state| Some((state, state.control?)));
+    let reported: Vec<_> =
+        reported.filter(|(_, control)| !matches!(control.found, Assay::Unasked | Assay::Unknown)).collect();
+    let seen = || reported.iter().filter(|(_, control)| control.found == Assay::Seen);
+    let doses = reported.iter().map(|(_, control)| control.planted);
     let ends = doses.clone().reduce(|a, b| if b < a { b } else { a });
     let Some((least, most)) = ends.zip(doses.reduce(|a, b| if b > a { b } else { a })) else {
         return "–".into();
     };
     let dose = if least < most { format!("{least} to {most}") } else { most.to_string() };
-    match (seen().count(), told.len()) {
+    match (seen().count(), reported.len()) {
         (0, _) => format!("{dose} not seen"),
         (some, all) if some < all => format!("{dose} seen in {some} of {all}"),
         _ => {
@@ -199,15 +199,15 @@ fn machine(environment: &Environment) -> String {
 pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
     let mut out = format!("{claims} claims");
     let all = [
-        ClaimVerdict::Holds,
-        ClaimVerdict::InPart,
+        ClaimVerdict::Confirmed,
+        ClaimVerdict::PartlyConfirmed,
         ClaimVerdict::Reversed,
         ClaimVerdict::NoDifference,
-        ClaimVerdict::Less,
+        ClaimVerdict::Smaller,
         ClaimVerdict::Measured,
         ClaimVerdict::Undecided,
-        ClaimVerdict::CannotTell,
-        ClaimVerdict::CannotRun,
+        ClaimVerdict::Insensitive,
+        ClaimVerdict::NotTestable,
     ];
     let mut mark = ':';
     for verdict in all {
@@ -225,7 +225,7 @@ fn columns() -> u16 {
     stdout::columns().and_then(|columns| u16::try_from(columns).ok()).unwrap_or(WIDTH).max(60)
 }
 
-/// A table for a terminal, whose texts are broken to fit it, or for Markdown.
+/// A table for a terminal, with texts broken to fit it, or for Markdown.
 pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows: &[[String; N]]) -> String {
     if format == Format::Markdown {
         let line = |cells: &[String]| {

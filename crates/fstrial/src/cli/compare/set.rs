@@ -7,25 +7,25 @@ use fstrial_run::error::ExpectedError;
 use std::str::FromStr;
 use toml::{Table, Value};
 
-/// Sections of a trial file that there is one of, or whose entries are all meant.
+/// Sections of a trial file that are unique, or whose entries are all meant.
 const SECTIONS: [&str; 4] = ["trial", "device", "log_device", "workload"];
 
 /// A key of a trial file with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
+pub(super) struct SetFlag {
     section: &'static str,
     key: String,
     value: Value,
 }
 
-impl Line {
-    /// Whether it is about workloads.
+impl SetFlag {
+    /// True if it is about workloads.
     pub(super) fn is_of_a_workload(&self) -> bool {
         self.section == "workload"
     }
 }
 
-impl FromStr for Line {
+impl FromStr for SetFlag {
     type Err = String;
 
     /// Reads `SECTION.KEY=VALUE`; a value that TOML does not know is a string.
@@ -51,7 +51,7 @@ impl FromStr for Line {
     }
 }
 
-/// The flag that says the same: what a device may be is said there, too.
+/// The equivalent flag, which also documents the valid devices.
 fn flag_of(section: &str, key: &str) -> Option<String> {
     if section == "device" && ["kind", "path", "model"].contains(&key) {
         return Some("--device".into());
@@ -86,30 +86,30 @@ fn keys(section: &str) -> Vec<String> {
 }
 
 /// A trial with these lines in it.
-pub(super) fn over(trial: Trial, lines: &[Line]) -> Result<Trial, ExpectedError> {
+pub(super) fn over(trial: Trial, lines: &[SetFlag]) -> Result<Trial, ExpectedError> {
     if lines.is_empty() {
         return Ok(trial);
     }
     let file = Table::try_from(&trial).map_err(|error| ExpectedError::Fault(error.to_string()))?;
-    let with = |lines: &mut dyn Iterator<Item = &Line>| -> Result<Trial, toml::de::Error> {
+    let with = |lines: &mut dyn Iterator<Item = &SetFlag>| -> Result<Trial, toml::de::Error> {
         let mut file = file.clone();
         lines.for_each(|line| put(&mut file, line));
         file.try_into()
     };
     with(&mut lines.iter()).map_err(|error| {
-        let others = |one: &Line| lines.iter().filter(move |line| *line != one).collect::<Vec<_>>();
-        let is_to_blame = |one: &&Line| with(&mut others(one).into_iter()).is_ok();
+        let others = |one: &SetFlag| lines.iter().filter(move |line| *line != one).collect::<Vec<_>>();
+        let is_to_blame = |one: &&SetFlag| with(&mut others(one).into_iter()).is_ok();
         let blamed = lines.iter().find(is_to_blame).unwrap_or(&lines[0]);
-        // Most values are texts in a file: what is wrong with one says more than that a number is not one.
-        let text = Line { value: Value::String(blamed.value.to_string()), ..blamed.clone() };
+        // Most values are texts in a file: the error for one is more informative than that for a number.
+        let text = SetFlag { value: Value::String(blamed.value.to_string()), ..blamed.clone() };
         let as_text = with(&mut others(blamed).into_iter().chain([&text])).err();
         refused(blamed, as_text.filter(|_| blamed.value.is_integer()).as_ref().unwrap_or(&error).message())
     })
 }
 
-/// What is wrong with a line, and the key that is meant.
-fn refused(line: &Line, problem: &str) -> ExpectedError {
-    let Line { section, key, .. } = line;
+/// The problem with a line, and the intended key.
+fn refused(line: &SetFlag, problem: &str) -> ExpectedError {
+    let SetFlag { section, key, .. } = line;
     let (known, first) = (keys(section), key.split('.').next().unwrap_or(key));
     let usual = || "keys and values are those of a trial file: docs/trial-files.md".into();
     if known.iter().any(|known| known == first) {
@@ -119,8 +119,8 @@ fn refused(line: &Line, problem: &str) -> ExpectedError {
     ExpectedError::usage(format!("--set {section}.{key}: [{section}] has no key `{first}`"), hint)
 }
 
-/// Puts a line where it belongs: into every workload, and of several devices into each.
-fn put(file: &mut Table, line: &Line) {
+/// Puts a line in its place: into every workload, and of several devices into each.
+fn put(file: &mut Table, line: &SetFlag) {
     let of = |section: &mut Value| {
         let entries = match section {
             Value::Array(entries) => entries.iter_mut().collect(),

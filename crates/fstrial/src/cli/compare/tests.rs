@@ -1,11 +1,11 @@
-//! The words of `compare`, and what comes of every name that it takes.
+//! The arguments of `compare`, and the result of every name that it accepts.
 
 use super::*;
 use clap::Parser;
 use fstrial_model::{measurement::Counters, preset, units::Bytes, workload::Workload};
 use fstrial_report::{
     document::{self, Document},
-    summary::{self, Among, Open, Standing, Why},
+    summary::{self, Among, Open, Ranking, Why},
 };
 use fstrial_run::{
     coordinator::{Finished, Reason},
@@ -61,7 +61,7 @@ fn a_line_of_a_file_is_set_wherever_it_belongs() {
     }
     let server = trial_of("-w postgresql-tpcb --set workload.parameters.max_wal_size=64MB").unwrap();
     assert_eq!(server.workloads[0].parameters.as_ref().unwrap()["max_wal_size"], "64MB");
-    // Nothing else changes: all that flags say is in a file.
+    // Nothing else changes: a file can express all flags.
     let flags = "--quick --state aged:70% --find-rate p99<5ms -t 1,4 --baseline ext4";
     let expected = trial_of(flags).unwrap();
     assert!(trial_of("--set trial.rounds=9").unwrap_err().contains("the flag for it is --rounds"));
@@ -75,8 +75,8 @@ fn a_line_of_a_file_is_set_wherever_it_belongs() {
 /// Rounds that are simulated of a plan, at most.
 const MAX_ROUNDS: u32 = 60;
 
-/// What is found of a plan in rounds of which the first arm varies by 3 % as the second does, which is faster by this factor.
-fn found(plan: &Plan, faster: f64) -> Document {
+/// The document of a plan after rounds in which both arms vary by 3 % and the second is faster by this factor.
+fn result(plan: &Plan, faster: f64) -> Document {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut uniform = || f64::from(random.next_u32()) / f64::from(u32::MAX);
     // Nearly normal: the sum of twelve uniform values has a standard deviation of 1.
@@ -112,14 +112,14 @@ fn found(plan: &Plan, faster: f64) -> Document {
     document::document(plan, &finished, (&Environment::default(), Vec::new()), None, String::new())
 }
 
-/// Whether a finding helps to choose: one arm is ahead, or probably so, or it is known how near they are.
-fn helps(standing: &Standing<'_>) -> bool {
+/// True if a finding helps to choose: one arm is ahead, or probably so, or their distance is known.
+fn helps(ranking: &Ranking<'_>) -> bool {
     let is_known = |open: &Open<'_>| matches!(open.why, Why::Within(_) | Why::Narrow(_) | Why::Likely(_));
-    standing.among != Among::Open || standing.open.iter().any(is_known)
+    ranking.among != Among::Open || ranking.open.iter().any(is_known)
 }
 
-/// What the default budget holds of any name that `fstrial workloads` lists has room for a verdict, and where rounds differ by 3 %
-/// it ends with a finding that helps, whether arms are equal or not.
+/// For any name that `fstrial workloads` lists, the default budget has room for a verdict, and if rounds differ by 3 %
+/// it ends with a finding that helps, for equal and for unequal arms.
 #[test]
 fn every_name_has_a_part_that_the_default_budget_can_decide() {
     let names = preset::names().chain(fstrial_model::application::APPLICATIONS.iter().map(Application::name));
@@ -131,15 +131,16 @@ fn every_name_has_a_part_that_the_default_budget_can_decide() {
             fit::fit(&mut trial, args.names_workloads(), true).unwrap();
             let plan = Plan::new(trial.settled(2).unwrap(), 1).unwrap();
             for faster in [1.0, 1.2] {
-                let document = found(&plan, faster);
-                let (standings, said) = (summary::standings(&document), summary::lines(&document));
-                assert!(standings.iter().any(helps), "{name}, {faster}: {said:?}");
-                // Equal arms may be told apart in one trial of twenty; these are not equal, and so not the wrong way round.
-                let is_wrong = |one: &Standing<'_>| {
+                let document = result(&plan, faster);
+                let (rankings, message) = (summary::rankings(&document), summary::lines(&document));
+                assert!(rankings.iter().any(helps), "{name}, {faster}: {message:?}");
+                // Equal arms may be called different in one trial of twenty; these are unequal, and so must not be
+                // reversed.
+                let is_wrong = |one: &Ranking<'_>| {
                     let better = if one.workload.less_is_better { "ext4" } else { "xfs" };
                     one.among == Among::Alone && one.leading != [better]
                 };
-                assert!(faster == 1.0 || !standings.iter().any(is_wrong), "{name}: {said:?}");
+                assert!(faster == 1.0 || !rankings.iter().any(is_wrong), "{name}: {message:?}");
             }
             fit::check(&trial)
                 .err()

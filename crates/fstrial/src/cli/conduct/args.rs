@@ -11,7 +11,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// Flags that `compare` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct ConductArgs {
-    /// What the answer has to say of how the trial was chosen, as a warning.
+    /// Notes on the choice of the trial, as warnings of the answer.
     #[arg(skip)]
     pub(in crate::cli) notes: Vec<String>,
 
@@ -19,7 +19,7 @@ pub(crate) struct ConductArgs {
     #[arg(skip)]
     pub(in crate::cli) after_round: Option<AfterRound>,
 
-    /// What the budget may be raised to where the first round takes longer than it was estimated.
+    /// Upper limit of the budget if the first round takes longer than estimated.
     #[arg(skip)]
     pub(in crate::cli) longest: Option<Nanos>,
 
@@ -96,7 +96,7 @@ impl fmt::Debug for AfterRound {
     }
 }
 
-/// What makes `--fail-if` end with its exit code.
+/// Conditions under which `--fail-if` ends with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailIf {
     Slower,
@@ -105,7 +105,7 @@ pub(crate) enum FailIf {
 }
 
 impl ConductArgs {
-    /// For a trial among others: only what may be erased, how places are reached, and whether there is progress.
+    /// For a trial among others: only erasable disks, commands of places, and the display of progress.
     pub(crate) fn of(permission: Permission, places: &[Reach], quiet: bool) -> Self {
         Self {
             notes: Vec::new(),
@@ -159,12 +159,12 @@ impl ConductArgs {
         Ok(())
     }
 
-    /// Those of a command whose own flags are fewer, for many hosts.
+    /// Those of a command with fewer flags, for many hosts.
     pub(in crate::cli) fn for_hosts(json: bool, quiet: bool) -> Self {
         Self { json, no_page: false, ..Self::of(Permission::default(), &[], quiet) }
     }
 
-    /// Refuses what cannot be meant for many hosts.
+    /// Refuses flags that are invalid for many hosts.
     ///
     /// # Errors
     /// A flag is about this host.
@@ -188,42 +188,42 @@ impl ConductArgs {
         }
     }
 
-    /// Whether undecided answers end with 0.
+    /// True if undecided answers end with 0.
     pub(in crate::cli) const fn is_undecided_ok(&self) -> bool {
         self.ok_undecided
     }
 
-    /// Whether a page is left at the end.
+    /// True if a page is stored at the end.
     pub(in crate::cli) const fn has_page(&self) -> bool {
         !self.no_page
     }
 
-    /// Whether answers are JSON.
+    /// True if answers are JSON.
     pub(in crate::cli) const fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether there is to be no progress.
+    /// True if progress is off.
     pub(in crate::cli) fn is_quiet(&self) -> bool {
         self.quiet > 0
     }
 
-    /// Whether an answer that ends with this code is not shown.
+    /// True if an answer that ends with this code is not shown.
     pub(super) fn is_silent(&self, code: u8) -> bool {
         self.quiet > 1 && [exit_code::VERDICT, exit_code::UNDECIDED].contains(&code)
     }
 
-    /// Whether lines of progress are shown.
+    /// True if lines of progress are shown.
     pub(crate) fn shows_progress(&self) -> bool {
         !(self.is_quiet() || self.json || self.dry_run || self.watch)
     }
 
-    /// Whether nothing is done but to say what would be.
+    /// True if the steps are only listed, not done.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// What may be erased.
+    /// Erasable disks.
     pub(crate) fn permission(&self) -> Permission {
         Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() }
     }

@@ -1,11 +1,11 @@
-//! Whether a stored trial can be resumed, and with what.
+//! Resumability of a stored trial, and its inputs.
 
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_report::{plain, verdict::rounds_in_words};
 use fstrial_run::{environment::Environment, error::ExpectedError, round::Earlier};
 use fstrial_store::{StoredTrial, TrialId, TrialStatus};
 
-/// Refuses to resume a trial that came from another machine: rounds of two machines are not one trial.
+/// Refuses to resume a trial of another machine: rounds of two machines are not one trial.
 pub(crate) fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
     let here = Environment::of_this_machine();
     let trial = Trial::parse("stored trial", &stored.toml);
@@ -45,13 +45,15 @@ pub(super) fn check_places(
     places: &[&Environment],
     earlier: &Earlier,
 ) -> Result<(), ExpectedError> {
-    let is_one_host = places.iter().all(|found| found.place.is_empty());
-    for found in places.iter().filter(|_| !is_one_host) {
-        let Some((was, is)) = earlier.environments.get(&found.place).and_then(|stored| found.changed(stored))
+    let is_one_host = places.iter().all(|result| result.place.is_empty());
+    for result in places.iter().filter(|_| !is_one_host) {
+        let Some((was, is)) =
+            earlier.environments.get(&result.place).and_then(|stored| result.changed(stored))
         else {
             continue;
         };
-        let place = if found.place.is_empty() { "this host" } else { &format!("the place {}", found.place) };
+        let place =
+            if result.place.is_empty() { "this host" } else { &format!("the place {}", result.place) };
         return Err(ExpectedError::usage(
             format!("could not resume trial {id}: {place} was {}, and is {} now", plain(&was), plain(&is)),
             "resume it where its arms were, or begin another one",
@@ -60,8 +62,8 @@ pub(super) fn check_places(
     Ok(())
 }
 
-/// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's;
-/// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
+/// A trial without the parts that may differ when it is resumed: the budget is the session's, the seed the stored
+/// trial's; descriptions of a workload (with the lines of its job file) or a claim do not affect the measurement.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;

@@ -8,7 +8,7 @@ use clap_mangen::{
 
 /// A manual page.
 pub(super) struct Page {
-    /// What its file is called, without `.1`.
+    /// Name of its file, without `.1`.
     pub(super) name: String,
     pub(super) text: Vec<u8>,
 }
@@ -42,7 +42,7 @@ fn add(command: &Command, above: &[&str], pages: &mut Vec<Page>) {
     }
 }
 
-/// Whether a command has a page: those that fstrial itself starts have none.
+/// True if a command has a page: internal ones have none.
 fn is_shown(command: &Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }

@@ -1,4 +1,4 @@
-//! From numbers with names to one table: the limits, and what every reader refuses in the same words.
+//! From named numbers to one table: the limits, and the common refusals of all readers.
 
 use super::{JudgeArgs, format::Format};
 use fstrial_run::{
@@ -20,12 +20,12 @@ const SHOWN: usize = 8;
 /// A round as its file names it: of which trial, its number, and its name if that is not a number.
 pub(super) type RoundName = (String, u64, String);
 
-/// A number as a reader found it.
+/// A number as read.
 #[derive(Debug)]
 pub(super) struct RawValue {
     pub(super) arm: String,
-    pub(super) asked: Quantity,
-    /// Whether it is one that is judged if none is named.
+    pub(super) requested: Quantity,
+    /// True if it is judged by default.
     pub(super) is_main: bool,
     pub(super) round: Option<RoundName>,
     pub(super) order: Option<f64>,
@@ -37,16 +37,16 @@ pub(super) struct Builder<'a> {
     args: &'a JudgeArgs,
     format: Format,
     arms: Vec<String>,
-    asked: Vec<(Quantity, bool)>,
+    requested: Vec<(Quantity, bool)>,
     asked_at: BTreeMap<Quantity, usize>,
     values: Vec<Value>,
-    /// Of each value with a round: its round, by the order in which rounds came.
+    /// Rounds of the values, numbered in the order of their appearance.
     rounds: BTreeMap<RoundName, usize>,
     seen: BTreeSet<(usize, usize, usize)>,
     /// By number: whether a value is 0.
     has_zero: BTreeSet<usize>,
     pub(super) notes: Vec<String>,
-    /// Whether rows are in the order in which they were written down one by one.
+    /// True if rows are in the order of recording.
     pub(super) is_list: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
             args,
             format,
             arms: Vec::new(),
-            asked: Vec::new(),
+            requested: Vec::new(),
             asked_at: BTreeMap::new(),
             values: Vec::new(),
             rounds: BTreeMap::new(),
@@ -85,17 +85,17 @@ impl<'a> Builder<'a> {
         Ok(self.arms.len() - 1)
     }
 
-    /// Takes a number; `place` is where it is, for errors.
-    pub(super) fn add(&mut self, found: RawValue, place: &str) -> Result<(), ExpectedError> {
-        if !self.is_wanted(&found) {
-            self.note_asked(found.asked, found.is_main, place)?;
+    /// Takes a number; `place` is its position, for errors.
+    pub(super) fn add(&mut self, result: RawValue, place: &str) -> Result<(), ExpectedError> {
+        if !self.is_wanted(&result) {
+            self.note_asked(result.requested, result.is_main, place)?;
             return Ok(());
         }
-        let (name, value) = (found.arm, found.value);
+        let (name, value) = (result.arm, result.value);
         let arm = self.name_arm(&name, place)?;
-        let asked = self.note_asked(found.asked, found.is_main, place)?;
+        let requested = self.note_asked(result.requested, result.is_main, place)?;
         if value == 0.0 && self.format != Format::Csv {
-            self.has_zero.insert(asked);
+            self.has_zero.insert(requested);
         } else if !(value.is_finite() && value > 0.0) {
             return Err(ExpectedError::usage(
                 format!("{place}: the value {value} is not a positive number"),
@@ -105,15 +105,15 @@ impl<'a> Builder<'a> {
         if self.values.len() == MAX_VALUES {
             return Err(ExpectedError::usage(
                 format!("{place}: there are more than {MAX_VALUES} values"),
-                "check that this is the right file, and remove what is not needed",
+                "check that this is the right file, and remove unneeded parts",
             ));
         }
-        let round = found.round.map(|round| self.round(arm, asked, &name, round, place)).transpose()?;
-        self.values.push(Value { arm, asked, round, order: found.order, value });
+        let round = result.round.map(|round| self.round(arm, requested, &name, round, place)).transpose()?;
+        self.values.push(Value { arm, requested, round, order: result.order, value });
         Ok(())
     }
 
-    /// The column that names the arms of a table, where its name does not say so.
+    /// The column with the arms of a table, if its name does not tell.
     pub(super) fn arm_column(&self) -> Option<&str> {
         self.args.arm_column.as_deref()
     }
@@ -126,60 +126,64 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether values without a known direction are times.
+    /// True if values without a known direction are times.
     pub(super) fn is_less_better(&self) -> bool {
         self.args.less_is_better
     }
 
-    /// Whether a number is kept: all main ones, or those that were named. Of others the name is kept.
-    fn is_wanted(&self, found: &RawValue) -> bool {
+    /// True if a number is kept: all main ones, or those that were named. Of others the name is kept.
+    fn is_wanted(&self, result: &RawValue) -> bool {
         if self.args.metric.is_empty() {
-            found.is_main
+            result.is_main
         } else {
-            self.args.metric.contains(&found.asked.metric)
+            self.args.metric.contains(&result.requested.metric)
         }
     }
 
-    fn note_asked(&mut self, asked: Quantity, is_main: bool, place: &str) -> Result<usize, ExpectedError> {
-        if let Some(known) = self.asked_at.get(&asked) {
+    fn note_asked(
+        &mut self,
+        requested: Quantity,
+        is_main: bool,
+        place: &str,
+    ) -> Result<usize, ExpectedError> {
+        if let Some(known) = self.asked_at.get(&requested) {
             return Ok(*known);
         }
-        if self.asked.len() == MAX_ASKED {
+        if self.requested.len() == MAX_ASKED {
             return Err(ExpectedError::usage(
                 format!("{place}: there are more than {MAX_ASKED} workloads and metrics"),
-                "check that this is the right file, and remove what is not needed",
+                "check that this is the right file, and remove unneeded parts",
             ));
         }
-        let index = self.asked.len();
-        self.asked.push((asked.clone(), is_main));
-        self.asked_at.insert(asked, index);
+        let index = self.requested.len();
+        self.requested.push((requested.clone(), is_main));
+        self.asked_at.insert(requested, index);
         Ok(index)
     }
 
     fn round(
         &mut self,
         arm: usize,
-        asked: usize,
+        requested: usize,
         name: &str,
         round: RoundName,
         place: &str,
     ) -> Result<usize, ExpectedError> {
         let next = self.rounds.len();
         let index = *self.rounds.entry(round.clone()).or_insert(next);
-        if self.seen.insert((arm, asked, index)) {
+        if self.seen.insert((arm, requested, index)) {
             return Ok(index);
         }
         Err(ExpectedError::usage(
             format!("{place}: `{name}` has two values in round {}", in_words(&round)),
-            "an arm has one value in a round; where there are several workloads or metrics, add columns called workload \
-             and metric",
+            "an arm has one value in a round; for several workloads or metrics add columns called workload and metric",
         ))
     }
 
     /// The table, once all files are read.
     pub(super) fn finish(mut self, files: &str) -> Result<(Table, Vec<String>), ExpectedError> {
         if let Some(unknown) = self.args.metric.iter().find(|name| !self.has_metric(name)) {
-            let names = names(self.asked.iter().map(|(asked, _)| asked.metric.as_str()));
+            let names = names(self.requested.iter().map(|(requested, _)| requested.metric.as_str()));
             let hint =
                 if names.is_empty() { "leave --metric out".into() } else { format!("use one of {names}") };
             return Err(ExpectedError::usage(format!("{files}: there is no metric `{unknown}`"), hint));
@@ -201,20 +205,20 @@ impl<'a> Builder<'a> {
             value.round = value.round.map(|came| in_order[came]);
         }
         let rounds = (!in_order.is_empty()).then_some(in_order.len());
-        let asked = self.asked.into_iter().map(|(asked, _)| asked).collect();
-        let table = Table { arms: self.arms, asked, values: self.values, rounds, is_list: self.is_list };
+        let requested = self.requested.into_iter().map(|(requested, _)| requested).collect();
+        let table = Table { arms: self.arms, requested, values: self.values, rounds, is_list: self.is_list };
         Ok((table, self.notes))
     }
 
     fn has_metric(&self, name: &str) -> bool {
-        self.asked.iter().any(|(asked, _)| asked.metric == name)
+        self.requested.iter().any(|(requested, _)| requested.metric == name)
     }
 
     /// A number that is 0 somewhere has no ratio: of other programs' numbers that is not a fault.
     fn leave_out_zeros(&mut self) {
-        for asked in &self.has_zero {
-            let (of, _) = &self.asked[*asked];
-            let all = self.values.iter().filter(|value| value.asked == *asked);
+        for requested in &self.has_zero {
+            let (of, _) = &self.requested[*requested];
+            let all = self.values.iter().filter(|value| value.requested == *requested);
             // One that is 0 throughout was not done at all.
             if all.clone().any(|value| value.value > 0.0) || !self.args.metric.is_empty() {
                 let of_what =
@@ -222,13 +226,14 @@ impl<'a> Builder<'a> {
                 self.notes.push(format!("{}{of_what} is 0 in places and has no ratio: left out", of.metric));
             }
         }
-        self.values.retain(|value| !self.has_zero.contains(&value.asked));
+        self.values.retain(|value| !self.has_zero.contains(&value.requested));
     }
 
     fn note_others(&mut self) {
-        let main: BTreeSet<usize> = self.values.iter().map(|value| value.asked).collect();
-        let judged: BTreeSet<&str> = main.iter().map(|asked| self.asked[*asked].0.metric.as_str()).collect();
-        let others = self.asked.iter().map(|(asked, _)| asked.metric.as_str());
+        let main: BTreeSet<usize> = self.values.iter().map(|value| value.requested).collect();
+        let judged: BTreeSet<&str> =
+            main.iter().map(|requested| self.requested[*requested].0.metric.as_str()).collect();
+        let others = self.requested.iter().map(|(requested, _)| requested.metric.as_str());
         let others = names(others.filter(|metric| !judged.contains(metric)));
         if !others.is_empty() && self.args.metric.is_empty() {
             self.notes.push(format!("not judged (--metric NAME): {others}"));

@@ -9,17 +9,17 @@ use fstrial_model::unit;
 use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 use std::collections::BTreeSet;
 
-/// What a table looks like, in errors.
+/// The expected form of a table, in errors.
 const COLUMNS: &str = "the first line names the columns: arm and value, with round and order if every arm was measured \
                        once in each round; or a column for each arm, named after it";
-/// Where the usual values of columns differ by a larger factor, one with few different numbers is taken for keys.
+/// If the usual values of columns differ by a larger factor, one with few different numbers is treated as keys.
 const ALIKE: f64 = 10.0;
 /// Different numbers of a column of keys, at most.
 const KEYS: usize = 3;
 /// The longest piece of a file that an error shows.
 const SHOWN: usize = 40;
 
-/// Names of columns, in small letters with `_` for spaces, and what each is.
+/// Names of columns, in small letters with `_` for spaces, and their meanings.
 const KNOWN: [(&str, Column); 17] = [
     ("arm", Column::Arm),
     ("variant", Column::Arm),
@@ -106,8 +106,8 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
         .from_reader(text.as_bytes())
 }
 
-/// The columns of the arms and of the values where their names do not say so but what they hold does: of all columns without a
-/// known name one has words, which come again, and one has numbers. One of the two may have its known name.
+/// The columns of the arms and of the values, found by their contents if their names do not tell: of all columns
+/// without a known name one has repeated words, and one has numbers. One of the two may have its known name.
 fn words_and_numbers(text: &str, header: &StringRecord, known: &[Option<Column>]) -> Option<(usize, usize)> {
     let at = |column| known.iter().position(|known| *known == Some(column));
     let counts_rows = |name: &str| name.is_empty() || NUMBERS.contains(&name.to_lowercase().as_str());
@@ -134,7 +134,7 @@ fn words_and_numbers(text: &str, header: &StringRecord, known: &[Option<Column>]
     ways.first().copied().filter(|_| words.len() < rows)
 }
 
-/// Where the column of this name is.
+/// Index of the column of this name.
 fn named(header: &StringRecord, wanted: &str, name: &str) -> Result<usize, ExpectedError> {
     header.iter().position(|cell| cell == wanted).ok_or_else(|| {
         let columns: Vec<String> = header.iter().map(shortened).collect();
@@ -159,13 +159,13 @@ fn known(name: &str) -> Option<Column> {
     KNOWN.iter().find(|(known, _)| *known == plain).map(|(_, column)| *column)
 }
 
-/// What errors need.
+/// Context for errors.
 struct Rows<'a> {
     name: &'a str,
     header: &'a StringRecord,
-    /// Whether there is a column for each arm.
+    /// True if there is a column for each arm.
     is_wide: bool,
-    /// What the column of the values is called, where that says what they are.
+    /// Name of the column of the values, if it describes them.
     value: Option<&'a str>,
 }
 
@@ -224,7 +224,7 @@ fn one_number_each(name: &str, what: &str) -> ExpectedError {
     )
 }
 
-/// Refuses what names no columns, or not those that are needed.
+/// Refuses a header without column names, or without the necessary ones.
 fn check_header(header: &StringRecord, known: &[Option<Column>], name: &str) -> Result<(), ExpectedError> {
     if header.iter().next().is_some_and(|cell| cell.starts_with("| Command")) {
         return Err(one_number_each(name, "a Markdown table of hyperfine's"));
@@ -294,21 +294,21 @@ fn read_long(
         }
         let round = round_at.map(|at| round(cell(Column::Trial), row.get(at).unwrap_or_default(), &place));
         let order = order_at.filter(|at| row.get(*at).is_some_and(|cell| !cell.is_empty()));
-        let (asked, is_main) = asked(builder, rows, &cell);
-        let found = RawValue {
+        let (requested, is_main) = requested(builder, rows, &cell);
+        let result = RawValue {
             arm: cell(Column::Arm).to_owned(),
-            asked,
+            requested,
             is_main,
             round: round.transpose()?,
             order: order.map(|at| rows.number(&row, at)).transpose()?,
             value,
         };
-        builder.add(found, &place)?;
+        builder.add(result, &place)?;
     }
     if at(Column::Trial).is_some() {
         builder.notes.push(
-            "a trial stops once it is decided, so judging all of its rounds at once is biased: `fstrial report --format text` has \
-             its own verdicts"
+            "a trial stops once it is decided, so judging all of its rounds together is biased: \
+                 `fstrial report --format text` prints its own verdicts"
                 .into(),
         );
     }
@@ -322,7 +322,7 @@ fn read_long(
     Ok(())
 }
 
-/// A round by what a cell says.
+/// A round from a cell.
 fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedError> {
     if cell.is_empty() {
         return Err(ExpectedError::usage(
@@ -336,8 +336,12 @@ fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedErro
     })
 }
 
-/// What a row is about, and whether that is judged if nothing is named.
-fn asked<'r>(builder: &Builder<'_>, rows: &Rows<'r>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
+/// Subject of a row, and whether it is judged by default.
+fn requested<'r>(
+    builder: &Builder<'_>,
+    rows: &Rows<'r>,
+    cell: &impl Fn(Column) -> &'r str,
+) -> (Quantity, bool) {
     let mut workload = cell(Column::Workload).to_owned();
     for (column, before) in [(Column::Phase, " · "), (Column::Threads, ", threads ")] {
         if !cell(column).is_empty() {
@@ -352,7 +356,7 @@ fn asked<'r>(builder: &Builder<'_>, rows: &Rows<'r>, cell: &impl Fn(Column) -> &
     (Quantity { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
 }
 
-/// Numbers of our exports that no trial is about unless it is asked to: judged when they are named.
+/// Numbers of our exports that trials do not decide on by default: judged when they are named.
 const OF_EXPORTS: [&str; 9] = [
     "bytes_per_second",
     "operations",
@@ -365,7 +369,7 @@ const OF_EXPORTS: [&str; 9] = [
     "generator_share_of_core",
 ];
 
-/// What columns of times are called.
+/// Names of columns of times.
 const TIMES: [&str; 7] = ["time", "elapsed", "real", "wall", "wall_time", "runtime", "duration"];
 
 /// Words of a latency, wherever they are in a name: `update_lat`, `mean response time`.
@@ -387,13 +391,13 @@ fn is_less_better(metric: &str, unit: &str) -> bool {
         || is_of_time && !is_rate(&name)
 }
 
-/// Whether the name of a column for an arm ends as that of a time does: `ext4_seconds`, `xfs (ms)`.
+/// True if the name of an arm's column ends like that of a time: `ext4_seconds`, `xfs (ms)`.
 fn is_column_of_times(name: &str) -> bool {
     let last = name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
     !is_rate(name) && last.chars().count() > 1 && is_less_better(last, "")
 }
 
-/// Whether a name is of a rate and not of a time: `MB/s`, `ops_per_sec`.
+/// True if a name is of a rate and not of a time: `MB/s`, `ops_per_sec`.
 fn is_rate(name: &str) -> bool {
     let name = name.to_lowercase();
     name.contains('/') || name.split(|c: char| !c.is_alphanumeric()).any(|word| RATES.contains(&word))
@@ -446,7 +450,7 @@ fn read_wide(
                 empty += 1;
                 continue;
             }
-            let asked = Quantity {
+            let requested = Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
@@ -454,8 +458,9 @@ fn read_wide(
             };
             let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
             column.push(value);
-            let found = RawValue { arm, asked, is_main: true, round: Some(name.clone()), order: None, value };
-            builder.add(found, &place)?;
+            let result =
+                RawValue { arm, requested, is_main: true, round: Some(name.clone()), order: None, value };
+            builder.add(result, &place)?;
         }
     }
     check_alike(rows, &arms, columns)?;
@@ -469,7 +474,7 @@ fn read_wide(
     Ok(())
 }
 
-/// Refuses a column of keys, whose numbers come again and again and are of another size than the others.
+/// Refuses a column of keys, whose numbers repeat and are of another size than the others.
 fn check_alike(rows: &Rows<'_>, arms: &[usize], mut columns: Vec<Vec<f64>>) -> Result<(), ExpectedError> {
     columns.iter_mut().for_each(|values| values.sort_unstable_by(f64::total_cmp));
     let middles =

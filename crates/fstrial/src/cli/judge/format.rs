@@ -1,4 +1,4 @@
-//! What files of measurements look like.
+//! Formats of measurement files.
 
 use clap::ValueEnum;
 
@@ -7,15 +7,15 @@ use clap::ValueEnum;
 pub(super) enum Format {
     /// A table with a line of names: columns arm and value, or a column for each arm; exports of fstrial.
     Csv,
-    /// What `hyperfine --export-json` writes.
+    /// Output of `hyperfine --export-json`.
     Hyperfine,
-    /// What `go test -bench` prints.
+    /// Output of `go test -bench`.
     Go,
-    /// What pgbench prints.
+    /// Output of pgbench.
     Pgbench,
-    /// What sysbench prints.
+    /// Output of sysbench.
     Sysbench,
-    /// What fio prints with `--output-format=json`.
+    /// Output of fio with `--output-format=json`.
     Fio,
 }
 
@@ -32,7 +32,7 @@ impl Format {
         }
     }
 
-    /// What it is, in a sentence.
+    /// Its name, in a sentence.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Csv => "CSV",
@@ -44,12 +44,12 @@ impl Format {
         }
     }
 
-    /// What a text looks like. What looks like nothing else is a table.
+    /// The format of a text. Anything unrecognised is a table.
     pub(super) fn of(text: &str) -> Self {
         let begins = |words: &[&str]| {
             text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)))
         };
-        // fio may say something before its JSON.
+        // fio may print notes before its JSON.
         if text.contains("\"fio version\"") {
             Self::Fio
         } else if text.trim_start().starts_with('{') {

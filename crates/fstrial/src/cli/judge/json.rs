@@ -31,7 +31,8 @@ pub(super) fn hyperfine(
     name: &str,
     arm: Option<&str>,
 ) -> Result<(), ExpectedError> {
-    let hint = "hyperfine --export-json FILE writes what is read here; fstrial's own exports are read as CSV";
+    let hint =
+        "hyperfine --export-json FILE writes the format expected here; fstrial's own exports are read as CSV";
     let read: Hyperfine = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         ExpectedError::usage(format!("{name} is not {}: {error}", Format::Hyperfine.words()), hint)
     })?;
@@ -71,7 +72,7 @@ impl Command {
         }
     }
 
-    /// Adds its times, and says how many are of runs that failed.
+    /// Adds its times, and returns the number of failed runs.
     fn add(&self, builder: &mut Builder<'_>, arm: &str, name: &str) -> Result<usize, ExpectedError> {
         let place = format!("{name}, `{}`", self.command);
         let Some(times) = &self.times else {
@@ -83,21 +84,21 @@ impl Command {
         builder.name_arm(arm, &place)?;
         let has_failed = |run: usize| self.exit_codes.get(run).is_some_and(|code| *code != Some(0));
         for (_, time) in times.iter().enumerate().filter(|(run, _)| !has_failed(*run)) {
-            let asked = Quantity {
+            let requested = Quantity {
                 workload: String::new(),
                 metric: "time".into(),
                 unit: "s".into(),
                 less_is_better: true,
             };
-            let found = RawValue {
+            let result = RawValue {
                 arm: arm.to_owned(),
-                asked,
+                requested,
                 is_main: true,
                 round: None,
                 order: None,
                 value: *time,
             };
-            builder.add(found, &place)?;
+            builder.add(result, &place)?;
         }
         Ok((0..times.len()).filter(|run| has_failed(*run)).count())
     }
@@ -121,9 +122,9 @@ pub(super) fn fio(builder: &mut Builder<'_>, text: &str, name: &str, arm: &str) 
         for (metric, number) in job.values {
             let is_main = metric.ends_with(".iops");
             let (unit, less_is_better) = (number.unit.name().to_owned(), !number.unit.more_is_better());
-            let asked = Quantity { workload: job.name.clone(), metric, unit, less_is_better };
+            let requested = Quantity { workload: job.name.clone(), metric, unit, less_is_better };
             let (arm, value) = (arm.to_owned(), number.value);
-            builder.add(RawValue { arm, asked, is_main, round: None, order: None, value }, name)?;
+            builder.add(RawValue { arm, requested, is_main, round: None, order: None, value }, name)?;
         }
     }
     Ok(())

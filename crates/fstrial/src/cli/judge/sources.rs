@@ -1,4 +1,4 @@
-//! Which files were named, for which arms, and their reading: each by its own reader into one table.
+//! The named files and their arms, and their reading: each by its own reader into one table.
 
 use super::{JudgeArgs, builder::Builder, csv_table, format::Format, go_bench, json, tools};
 use crate::cli::in_file;
@@ -13,25 +13,25 @@ const MAX_FILES: usize = 4096;
 
 /// The files of an arm.
 #[derive(Debug, PartialEq)]
-pub(super) struct Side {
+pub(super) struct NamedInput {
     pub(super) arm: String,
     pub(super) files: Vec<PathBuf>,
 }
 
-/// What the operands name.
+/// The operands' input.
 #[derive(Debug, PartialEq)]
 pub(super) enum Sources {
     /// A file that names its arms itself.
     Whole(PathBuf),
     /// Files for each arm.
-    Sides(Vec<Side>),
+    Sides(Vec<NamedInput>),
 }
 
-/// What was read.
+/// The content of the files.
 pub(super) struct Read {
     pub(super) table: Table,
     pub(super) format: Format,
-    /// The files, in words.
+    /// The files, as text.
     pub(super) files: String,
     pub(super) notes: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl Sources {
         {
             return Ok(Self::Whole(only.into()));
         }
-        let mut sides: Vec<Side> = Vec::new();
+        let mut sides: Vec<NamedInput> = Vec::new();
         for operand in operands {
             let side = named(operand).unwrap_or_else(|| unnamed(operand));
             if side.arm.is_empty() || side.files.iter().any(|file| file.as_os_str().is_empty()) {
@@ -76,18 +76,18 @@ impl Sources {
 }
 
 /// `NAME=FILE,…`, unless there is a file of that name.
-fn named(operand: &OsString) -> Option<Side> {
+fn named(operand: &OsString) -> Option<NamedInput> {
     let (arm, files) = operand.to_str()?.split_once('=')?;
     if arm.contains('/') || Path::new(operand).exists() {
         return None;
     }
-    Some(Side { arm: arm.to_owned(), files: files.split(',').map(PathBuf::from).collect() })
+    Some(NamedInput { arm: arm.to_owned(), files: files.split(',').map(PathBuf::from).collect() })
 }
 
-fn unnamed(operand: &OsString) -> Side {
+fn unnamed(operand: &OsString) -> NamedInput {
     let path = PathBuf::from(operand);
     let arm = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Side { arm, files: vec![path] }
+    NamedInput { arm, files: vec![path] }
 }
 
 /// Reads everything.
@@ -119,8 +119,8 @@ fn shown(path: &Path) -> String {
 }
 
 /// `old=a.txt, new=b.txt`, or how many there are.
-fn in_words(sides: &[Side]) -> String {
-    let side = |side: &Side| match side.files.as_slice() {
+fn in_words(sides: &[NamedInput]) -> String {
+    let side = |side: &NamedInput| match side.files.as_slice() {
         [only] => format!("{}={}", side.arm, shown(only)),
         several => format!("{}={} files", side.arm, several.len()),
     };
@@ -155,7 +155,7 @@ fn hint_of(name: &str) -> String {
 /// Files that hold an arm each.
 fn read_sides(
     builder: &mut Builder<'_>,
-    sides: &[Side],
+    sides: &[NamedInput],
     first: String,
     is_told: bool,
     format: Format,
@@ -172,7 +172,7 @@ fn read_sides(
                         looks.words(),
                         format.words()
                     ),
-                    "judge files of one kind, or say what they are with --format",
+                    "judge files of one kind, or set the kind with --format",
                 ));
             }
             builder.name_arm(&side.arm, &name)?;
@@ -200,7 +200,7 @@ fn check_direction(args: &JudgeArgs, format: Format, files: &str) -> Result<(), 
         return Ok(());
     }
     Err(ExpectedError::usage(
-        format!("--less-is-better: {files}: {} already says which way is better", format.words()),
+        format!("--less-is-better: {files}: {} already defines the direction", format.words()),
         "leave it out",
     ))
 }
@@ -214,8 +214,8 @@ mod tests {
         Sources::of(&operands).map_err(|error| error.to_string())
     }
 
-    fn side(arm: &str, files: &[&str]) -> Side {
-        Side { arm: arm.into(), files: files.iter().map(PathBuf::from).collect() }
+    fn side(arm: &str, files: &[&str]) -> NamedInput {
+        NamedInput { arm: arm.into(), files: files.iter().map(PathBuf::from).collect() }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What pgbench and sysbench print. A file may hold several runs, one after the other; what is repeated is a value more.
+//! Output of pgbench and sysbench. A file may hold several runs, one after the other; each repetition is a further
+//! value.
 
 use super::{
     builder::{Builder, RawValue},
@@ -7,7 +8,7 @@ use super::{
 use fstrial_run::{elsewhere::Quantity, error::ExpectedError};
 
 /// A number in a line: its name and unit, and whether it is judged if none is named.
-struct Line {
+struct OutputLine {
     metric: &'static str,
     unit: &'static str,
     is_main: bool,
@@ -21,16 +22,16 @@ const fn rate(
     unit: &'static str,
     is_main: bool,
     find: fn(&str) -> Option<f64>,
-) -> Line {
-    Line { metric, unit, is_main, less_is_better: false, find }
+) -> OutputLine {
+    OutputLine { metric, unit, is_main, less_is_better: false, find }
 }
 
 /// A latency in milliseconds.
-const fn latency(metric: &'static str, find: fn(&str) -> Option<f64>) -> Line {
-    Line { metric, unit: "ms", is_main: false, less_is_better: true, find }
+const fn latency(metric: &'static str, find: fn(&str) -> Option<f64>) -> OutputLine {
+    OutputLine { metric, unit: "ms", is_main: false, less_is_better: true, find }
 }
 
-const PGBENCH: [Line; 3] = [
+const PGBENCH: [OutputLine; 3] = [
     // Before PostgreSQL 14 there was a second line that counted the time to connect.
     rate("tps", "transactions/s", true, |line| {
         after(line, "tps = ").filter(|_| !line.contains("(including connections"))
@@ -39,7 +40,7 @@ const PGBENCH: [Line; 3] = [
     latency("latency stddev", |line| after(line, "latency stddev = ")),
 ];
 
-const SYSBENCH: [Line; 12] = [
+const SYSBENCH: [OutputLine; 12] = [
     rate("transactions", "transactions/s", true, |line| per_second(line, "transactions:")),
     rate("queries", "queries/s", false, |line| per_second(line, "queries:")),
     rate("events per second", "events/s", true, |line| after(line, "events per second:")),
@@ -54,7 +55,7 @@ const SYSBENCH: [Line; 12] = [
     latency("latency 99th percentile", |line| after(line, "99th percentile:")),
 ];
 
-/// Reads what pgbench printed.
+/// Reads the output of pgbench.
 pub(super) fn pgbench(
     builder: &mut Builder<'_>,
     text: &str,
@@ -69,7 +70,7 @@ pub(super) fn pgbench(
     lines(builder, text, name, arm, &PGBENCH, Format::Pgbench)
 }
 
-/// Reads what sysbench printed.
+/// Reads the output of sysbench.
 pub(super) fn sysbench(
     builder: &mut Builder<'_>,
     text: &str,
@@ -84,7 +85,7 @@ fn lines(
     text: &str,
     name: &str,
     arm: &str,
-    known: &[Line],
+    known: &[OutputLine],
     format: Format,
 ) -> Result<(), ExpectedError> {
     let mut has_main = false;
@@ -93,15 +94,15 @@ fn lines(
             continue;
         };
         has_main |= of.is_main;
-        let asked = Quantity {
+        let requested = Quantity {
             workload: String::new(),
             metric: of.metric.into(),
             unit: of.unit.into(),
             less_is_better: of.less_is_better,
         };
-        let found =
-            RawValue { arm: arm.to_owned(), asked, is_main: of.is_main, round: None, order: None, value };
-        builder.add(found, &format!("{name}, line {}", index + 1))?;
+        let result =
+            RawValue { arm: arm.to_owned(), requested, is_main: of.is_main, round: None, order: None, value };
+        builder.add(result, &format!("{name}, line {}", index + 1))?;
     }
     if has_main {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a stored trial is about, for a list: its workloads, its device, and the answer in short.
+//! Subject of a stored trial, for a list: its workloads, its device, and the short answer.
 
 use super::judge_again;
 use fstrial_model::{
@@ -10,12 +10,12 @@ use fstrial_report::{document::Document, summary};
 use fstrial_run::numbers;
 use fstrial_store::{Store, StoredTrial, TrialId};
 
-/// What a trial is about. What cannot be read of it is left empty: a list does not end there.
+/// Subject of a trial. Unreadable parts are left empty: a list does not end there.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) workloads: Vec<String>,
     pub(crate) device: String,
-    /// The answer in short; none before a first ratio, or if it was not asked for.
+    /// The short answer; none before a first ratio, or if it was not requested.
     pub(crate) answer: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn kind_or_model(device: &Device) -> String {
         Some(model) => match device_model::shipped(&model.name) {
             Some(shipped) if shipped == model => model.name,
             Some(_) => format!("{} of an earlier version", model.name),
-            None => "a model of its own".into(),
+            None => "custom model".into(),
         },
     }
 }

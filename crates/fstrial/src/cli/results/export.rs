@@ -1,4 +1,4 @@
-//! `fstrial results export`: stored trials in the formats of other programs, or as a store of their own.
+//! `fstrial results export`: stored trials in the formats of other programs, or as a separate store.
 
 use super::{fio, judge_again};
 use crate::cli::{
@@ -95,7 +95,7 @@ pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError
         (_, None) => {
             let unwritten = |source| ExpectedError::Unwritten { source, again: None };
             match write(store, trials, format, Pieces, &unwritten) {
-                // Remembered where it happened, as with every other answer.
+                // Remembered at its origin, like every other answer.
                 Err(ExpectedError::Unwritten { .. }) => Ok(()),
                 other => other,
             }
@@ -104,7 +104,7 @@ pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError
 }
 
 fn homeless(what: &str) -> ExpectedError {
-    ExpectedError::usage(format!("this format is {what}"), "say where it goes: --out")
+    ExpectedError::usage(format!("this format is {what}"), "name the output file: --out")
 }
 
 /// The trials that are meant, oldest first.
@@ -224,7 +224,7 @@ fn export_store(
     force: bool,
 ) -> Result<(), ExpectedError> {
     let file = OutFile::new(path, force)?;
-    // Without a name: nobody can put anything in its way, and it goes with this process.
+    // Without a name: nothing can be put in its way, and it ends with this process.
     let (mut copy, mut made) = Store::nameless()?;
     let mut copied = 0_usize;
     for trial in trials {

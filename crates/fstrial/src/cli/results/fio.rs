@@ -11,7 +11,7 @@ use fstrial_run::{error::ExpectedError, numbers::counted};
 use fstrial_store::{Store, StoredRun, StoredTrial};
 use std::{collections::BTreeMap, path::Path};
 
-/// Writes `OUT/round-R/ARM/WORKLOAD-THREADS.json` for every run that was measured, and returns a line for people.
+/// Writes `OUT/round-R/ARM/WORKLOAD-THREADS.json` for every measured run, and returns a line for display.
 ///
 /// # Errors
 /// A file cannot be made, or is there already; the store is damaged.
@@ -47,7 +47,8 @@ pub(super) fn export(
         (failed, "failed"),
         (
             bare,
-            "have neither a load of our own nor a whole answer of fio's (another program's numbers, or a rate that was found)",
+            "have neither a built-in load nor a complete result of fio (another program's numbers, or \
+                 a rate that was found)",
         ),
         (strange, "were made for another protocol"),
     ];
@@ -65,7 +66,7 @@ enum FioOutcome {
     Whole,
     /// None of its results is a load, and the program was not fio.
     NoLoad,
-    /// Its job is not one of today's, so what it did is not known.
+    /// Its job cannot be parsed today, so its work is unknown.
     Unknown,
 }
 
@@ -103,7 +104,7 @@ fn write(
     Ok(FioOutcome::Whole)
 }
 
-/// The loads of a run, each with what was asked of it. One without a name is called like the workload.
+/// The loads of a run, each with its request. One without a name is named like the workload.
 fn loads<'a>(task: &'a Task, measurement: &'a Measurement, workload: &str) -> Vec<LoadMetadata<'a>> {
     let groups = || task.phases.iter().flat_map(|phase| &phase.groups);
     let of = |name: &str| groups().find(|group| group.result.as_deref() == Some(name));

@@ -1,7 +1,7 @@
-//! `fstrial results list` and `results tag`: which trials there are, and the words they are found by.
+//! `fstrial results list` and `results tag`: the stored trials, and their tags.
 
 use super::{about::About, open, open_to_change};
-use crate::cli::{self, Home, filter::FilterArgs, standing::Standing};
+use crate::cli::{self, Home, filter::FilterArgs, statuses::TrialStatuses};
 use clap::Args;
 use comfy_table::{Table, presets};
 use fstrial_report::{USUAL_COLUMNS, json_lines, plain, stdout, wrapped};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Characters of a text in the table.
 const MAX_CELL: usize = 200;
-/// Lines of what a trial is about.
+/// Lines for a trial's subject.
 const MAX_LINES: usize = 2;
 /// The latest trials that are judged again for the list: more would take too long.
 const ANSWERED: usize = 40;
@@ -60,18 +60,18 @@ pub(crate) struct TagArgs {
 pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> {
     let search = args.filter.search();
     let filter = &search.filter;
-    let standing = Standing::of(store)?;
+    let statuses = TrialStatuses::of(store)?;
     let mut trials = search.find(store)?;
     let all = trials.len();
     if !(args.all || args.json || filter.status.is_some()) {
-        trials.retain(|trial| standing.has_begun(trial));
+        trials.retain(|trial| statuses.has_begun(trial));
     }
     let (found, hidden) = (trials.len(), all - trials.len());
     if let Some(limit) = args.limit {
         trials.drain(..found.saturating_sub(limit));
     }
     if args.json {
-        trials.iter().for_each(|trial| json_lines::print(&json(store, &standing, trial)));
+        trials.iter().for_each(|trial| json_lines::print(&json(store, &statuses, trial)));
         return Ok(());
     }
     if trials.is_empty() && hidden == 0 && !filter.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
     }
     let unanswered = trials.len().saturating_sub(ANSWERED);
     let about = trials.iter().enumerate().map(|(at, trial)| About::of(store, trial.id, at >= unanswered));
-    cli::print(&rendered(&trials, &about.collect::<Vec<_>>(), &standing, filter));
+    cli::print(&rendered(&trials, &about.collect::<Vec<_>>(), &statuses, filter));
     if trials.len() < found {
         cli::say(&format!("the last {} of {found}\n", trials.len()));
     }
@@ -90,7 +90,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
     Ok(())
 }
 
-/// How many trials are left out because they never ran a round; nothing if none is.
+/// Number of trials left out because they never ran a round, as text; nothing if there are none.
 pub(crate) fn hidden_in_words(hidden: usize) -> Option<String> {
     match hidden {
         0 => None,
@@ -100,10 +100,10 @@ pub(crate) fn hidden_in_words(hidden: usize) -> Option<String> {
 }
 
 /// A trial of a list for programs.
-pub(crate) fn json(store: &Store, standing: &Standing, trial: &TrialSummary) -> serde_json::Value {
+pub(crate) fn json(store: &Store, statuses: &TrialStatuses, trial: &TrialSummary) -> serde_json::Value {
     let about = About::of(store, trial.id, false);
     serde_json::json!({
-        "id": trial.id, "name": trial.name, "status": standing.word(trial), "started_at": trial.started_at,
+        "id": trial.id, "name": trial.name, "status": statuses.word(trial), "started_at": trial.started_at,
         "workloads": about.workloads, "device": about.device,
         "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,
         "arms": trial.arms, "seed": format!("{:#x}", trial.seed), "host": trial.host, "kernel": trial.kernel,
@@ -111,9 +111,9 @@ pub(crate) fn json(store: &Store, standing: &Standing, trial: &TrialSummary) -> 
     })
 }
 
-/// The table, with what each trial is about below its line.
-fn rendered(trials: &[TrialSummary], about: &[About], standing: &Standing, filter: &Filter) -> String {
-    let table = table(trials, standing, filter).to_string();
+/// The table, with each trial's subject below its line.
+fn rendered(trials: &[TrialSummary], about: &[About], statuses: &TrialStatuses, filter: &Filter) -> String {
+    let table = table(trials, statuses, filter).to_string();
     let columns = stdout::columns().unwrap_or(USUAL_COLUMNS);
     let mut lines = table.lines();
     let mut out = format!("{}\n", lines.next().unwrap_or_default().trim_end());
@@ -124,11 +124,11 @@ fn rendered(trials: &[TrialSummary], about: &[About], standing: &Standing, filte
     out
 }
 
-/// What a trial is about, in lines that fit a terminal.
+/// Subject of a trial, in lines that fit a terminal.
 fn below(about: &About, columns: usize) -> Vec<String> {
     let parts = [Some(about.workloads_in_short()), Some(about.device.clone()), about.answer.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    // A column is left for the sign that says that it goes on.
+    // A column is left for the continuation sign.
     let text = wrapped(&cell(&parts.join(" · ")), columns - 1, 5, 5);
     let all = text.lines().count();
     let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(str::to_owned).collect();
@@ -138,7 +138,7 @@ fn below(about: &About, columns: usize) -> Vec<String> {
     lines
 }
 
-fn table(trials: &[TrialSummary], standing: &Standing, filter: &Filter) -> Table {
+fn table(trials: &[TrialSummary], statuses: &TrialStatuses, filter: &Filter) -> Table {
     let differ =
         |of: fn(&TrialSummary) -> &Option<String>| trials.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
     let host = filter.host.is_some() || differ(|trial| &trial.host);
@@ -155,7 +155,7 @@ fn table(trials: &[TrialSummary], standing: &Standing, filter: &Filter) -> Table
         let mut row = vec![
             trial.id.to_string(),
             trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " "),
-            standing.word(trial).to_owned(),
+            statuses.word(trial).to_owned(),
             trial.rounds.to_string(),
             trial.runs.to_string(),
             trial.failed_runs.to_string(),
@@ -173,7 +173,7 @@ fn table(trials: &[TrialSummary], standing: &Standing, filter: &Filter) -> Table
     table
 }
 
-/// A text in a table: a line of it, not the whole of what a file from elsewhere may hold.
+/// A text in a table: a line of it, not all of a foreign file's content.
 fn cell(text: &str) -> String {
     match text.char_indices().nth(MAX_CELL) {
         Some((end, _)) => plain(&text[..end]) + "…",

@@ -55,8 +55,8 @@ pub(crate) struct RmArgs {
     dry_run: bool,
 }
 
-/// Copies the trials that a search finds from each store. All of them are read first: a name that was mistyped, or a trial that
-/// cannot be shown, is told before anything is copied.
+/// Copies the matching trials from each store. All of them are read first: a mistyped name, or a trial that cannot be
+/// shown, is reported before anything is copied.
 pub(super) fn import(home: &Home, args: &ImportArgs) -> Result<(), ExpectedError> {
     let search = args.filter.search();
     let mut others = Vec::new();
@@ -113,13 +113,13 @@ fn other_store(file: &Path) -> Result<Store, ExpectedError> {
     Store::open_copy(file).map_err(|error| blame(&other, error))
 }
 
-/// An error while a named store is read: what is wrong with that file is wrong with the command line, and not with the
-/// results that are kept here.
+/// An error while a named store is read: a problem of that file is one of the command line, and not of the results
+/// stored here.
 fn blame(other: &Path, error: StoreError) -> ExpectedError {
     let is_theirs = error.path() == other;
     let hint = match &error {
         StoreError::NotAStore { .. } => Some(
-            "only stores are imported: a results.db, or what `fstrial results export --format store` wrote"
+            "only stores are imported: a results.db, or a file written by `fstrial results export --format store`"
                 .into(),
         ),
         StoreError::Io { .. } => Some("check the path".into()),
@@ -136,13 +136,13 @@ fn refuse_itself(path: &Path, file: &Path) -> Result<(), ExpectedError> {
     match (path.canonicalize(), file.canonicalize()) {
         (Ok(here), Ok(there)) if here == there => Err(ExpectedError::usage(
             format!("{} is the store that would be imported into", file.display()),
-            "name another one, or say which results are yours: --home FOLDER",
+            "name another one, or your folder of results: --home FOLDER",
         )),
         _ => Ok(()),
     }
 }
 
-/// Says what became of a trial.
+/// Reports the outcome for a trial.
 fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: bool) {
     let from = other.path().display();
     if json {
@@ -189,12 +189,12 @@ pub(super) fn remove(home: &Home, args: &RmArgs) -> Result<(), ExpectedError> {
         }
         return Ok(());
     }
-    // Nothing else waits while somebody thinks about it.
-    let asked = if args.yes { None } else { Some(named(&open(home)?, &args.ids)?) };
-    asked.as_deref().map_or(Ok(()), ask)?;
+    // Nothing else waits during the prompt.
+    let requested = if args.yes { None } else { Some(named(&open(home)?, &args.ids)?) };
+    requested.as_deref().map_or(Ok(()), ask)?;
     let (_lock, mut store) = open_to_change(home)?;
     let trials = named(&store, &args.ids)?;
-    if asked.is_some_and(|asked| asked != trials) {
+    if requested.is_some_and(|requested| requested != trials) {
         let hint = "look again with --dry-run";
         return Err(ExpectedError::usage("the trials have changed meanwhile, and nothing was removed", hint));
     }
@@ -227,7 +227,7 @@ fn ask(trials: &[StoredTrial]) -> Result<(), ExpectedError> {
     if !std::io::stdin().is_terminal() {
         return Err(ExpectedError::usage(
             "there is no terminal to ask on, and nothing was removed",
-            "look with --dry-run, then say --yes",
+            "check with --dry-run, then pass --yes",
         ));
     }
     trials.iter().for_each(|trial| cli::say(&format!("{}\n", describe(trial))));
@@ -237,6 +237,6 @@ fn ask(trials: &[StoredTrial]) -> Result<(), ExpectedError> {
     let read = std::io::stdin().read_line(&mut answer);
     match read.is_ok() && ["y", "yes"].contains(&answer.trim()) {
         true => Ok(()),
-        false => Err(ExpectedError::usage("nothing was removed", "answer y, or say --yes")),
+        false => Err(ExpectedError::usage("nothing was removed", "answer y, or pass --yes")),
     }
 }

@@ -1,4 +1,4 @@
-//! From what is asked to what is answered: the routes, each a function of the store.
+//! From a request to its answer: the routes, each a function of the store.
 
 use super::{
     guard::PageRequest,
@@ -9,7 +9,7 @@ use crate::cli::{
     filter::{self, Search},
     report,
     results::{self, about::About},
-    standing::Standing,
+    statuses::TrialStatuses,
 };
 use clap::ValueEnum;
 use fstrial_model::metric::Metric;
@@ -64,7 +64,7 @@ impl Answer {
         Self::new(StatusCode::OK, HTML, page.into_string())
     }
 
-    /// A report is a file of its own, with scripts of its own.
+    /// A report is a complete file, with its own scripts.
     fn report(page: String) -> Self {
         let policy = format!("{}; frame-ancestors 'none'", page::policy());
         Self { policy, ..Self::new(StatusCode::OK, HTML, page) }
@@ -80,7 +80,7 @@ impl Answer {
 /// Why there is no answer.
 enum Trouble {
     NotFound,
-    /// It is known what is wrong.
+    /// A known error.
     Expected(ExpectedError),
 }
 
@@ -90,39 +90,39 @@ impl<E: Into<ExpectedError>> From<E> for Trouble {
     }
 }
 
-/// Answers a request that was let in.
-pub(super) fn answer(store: &Path, asked: &PageRequest) -> Answer {
-    let found = route(store, asked).unwrap_or_else(|trouble| in_words(&trouble, asked));
-    debug_assert!(!found.body.is_empty());
-    found
+/// Answers an accepted request.
+pub(super) fn answer(store: &Path, requested: &PageRequest) -> Answer {
+    let result = route(store, requested).unwrap_or_else(|trouble| in_words(&trouble, requested));
+    debug_assert!(!result.body.is_empty());
+    result
 }
 
-fn route(path: &Path, asked: &PageRequest) -> Result<Answer, Trouble> {
-    let parts: Vec<&str> = asked.path.split('/').skip(1).collect();
+fn route(path: &Path, requested: &PageRequest) -> Result<Answer, Trouble> {
+    let parts: Vec<&str> = requested.path.split('/').skip(1).collect();
     // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
     let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
     match parts.as_slice() {
         ["style.css"] => Ok(Answer::new(StatusCode::OK, CSS, STYLE)),
         ["pictures.css"] => Ok(Answer::new(StatusCode::OK, CSS, page::PICTURES)),
-        [""] => list(&open()?, asked),
+        [""] => list(&open()?, requested),
         ["trial", id] => {
             let (store, id) = (open()?, number(id)?);
             Ok(Answer::report(report::page_of(&store, &[store.trial(id)?])?))
         }
         ["trial", id, "text"] => text(&open()?, number(id)?),
-        ["compare"] => side_by_side(&open()?, asked),
-        ["trend"] => trends(&open()?, asked),
+        ["compare"] => side_by_side(&open()?, requested),
+        ["trend"] => trends(&open()?, requested),
         ["api", "trials"] => {
             let store = open()?;
-            let (trials, standing) = (search_of(asked)?.find(&store)?, Standing::of(&store)?);
-            let told = trials.iter().map(|trial| results::list::json(&store, &standing, trial));
-            Ok(Answer::json(&told.collect::<Vec<_>>()))
+            let (trials, statuses) = (search_of(requested)?.find(&store)?, TrialStatuses::of(&store)?);
+            let reported = trials.iter().map(|trial| results::list::json(&store, &statuses, trial));
+            Ok(Answer::json(&reported.collect::<Vec<_>>()))
         }
         ["api", "trials", id] => {
             let (store, id) = (open()?, number(id)?);
             Ok(Answer::json(&results::judge_again(&store, &store.trial(id)?)?))
         }
-        ["api", "trend"] => match trend_of(&open()?, asked)? {
+        ["api", "trend"] => match trend_of(&open()?, requested)? {
             Some(document) => Ok(Answer::json(&document)),
             None => Err(ExpectedError::usage("no arm is named", "add ?arm=xfs&against=ext4").into()),
         },
@@ -143,25 +143,25 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 
-fn list(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
-    let search = search_of(asked)?;
-    let standing = Standing::of(store)?;
+fn list(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
+    let search = search_of(requested)?;
+    let statuses = TrialStatuses::of(store)?;
     let mut trials = search.find(store)?;
     let all = trials.len();
-    if asked.get("all").is_none() && search.filter.status.is_none() {
-        trials.retain(|trial| standing.has_begun(trial));
+    if requested.get("all").is_none() && search.filter.status.is_none() {
+        trials.retain(|trial| statuses.has_begun(trial));
     }
     let hidden = all - trials.len();
-    let order = pages::Sort::of(asked.get("sort").unwrap_or_default());
+    let order = pages::Sort::of(requested.get("sort").unwrap_or_default());
     order.apply(&mut trials);
-    let page = asked.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
+    let page = requested.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
     let sheet = pages::Sheet::of(&trials, page);
-    let row = |trial| (trial, standing.word(trial), About::of(store, trial.id, true));
+    let row = |trial| (trial, statuses.word(trial), About::of(store, trial.id, true));
     let rows: Vec<_> = sheet.shown(&trials).iter().map(row).collect();
-    Ok(Answer::page(pages::list(&rows, &offers(store)?, &sheet, hidden, asked, order)))
+    Ok(Answer::page(pages::list(&rows, &offers(store)?, &sheet, hidden, requested, order)))
 }
 
-/// What the fields of a search can offer.
+/// Suggestions for the fields of a search.
 fn offers(store: &Store) -> Result<Offers, Trouble> {
     let trials = store.trials()?;
     let texts = |of: &dyn Fn(&TrialSummary) -> Vec<String>| -> BTreeSet<String> {
@@ -181,8 +181,8 @@ fn offers(store: &Store) -> Result<Offers, Trouble> {
 }
 
 /// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
-fn side_by_side(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
-    let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
+fn side_by_side(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
+    let wanted = requested.all("a").chain(requested.all("b")).chain(requested.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
     if !(2..=MAX_COMPARED).contains(&ids.len()) {
         let hint = "tick them in the list, or write /compare?a=1&b=2";
@@ -192,43 +192,43 @@ fn side_by_side(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     Ok(Answer::report(report::page_of(store, &trials)?))
 }
 
-fn trends(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
-    let document = trend_of(store, asked)?;
-    Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, asked)))
+fn trends(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
+    let document = trend_of(store, requested)?;
+    Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, requested)))
 }
 
-/// The trend that is asked for; none before an arm is named.
-fn trend_of(store: &Store, asked: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
-    let Some(arm) = asked.get("arm") else { return Ok(None) };
-    let mut search = search_of(asked)?;
+/// The requested trend; none before an arm is named.
+fn trend_of(store: &Store, requested: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
+    let Some(arm) = requested.get("arm") else { return Ok(None) };
+    let mut search = search_of(requested)?;
     search.filter.arms.clear();
     let bad =
         |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
-    let threads = asked.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
+    let threads = requested.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
     let wanted = history::SeriesQuery {
         arm: arm.to_owned(),
-        against: asked.get("against").map(str::to_owned),
+        against: requested.get("against").map(str::to_owned),
         workloads: search.filter.workloads.clone(),
         threads: threads.map_err(|error| bad(format!("threads: {error}")))?,
-        metric: asked.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
-        by: asked.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
+        metric: requested.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
+        by: requested.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
     };
     let trials: Vec<TrialId> = search.find(store)?.into_iter().map(|trial| trial.id).collect();
-    let found = history::collect(store, &trials, &wanted)?;
-    Ok(Some(trend::document(&wanted, found, Limits::default())))
+    let result = history::collect(store, &trials, &wanted)?;
+    Ok(Some(trend::document(&wanted, result, Limits::default())))
 }
 
 /// The search that an address asks for, in the words of the command line.
-fn search_of(asked: &PageRequest) -> Result<Search, Trouble> {
-    let one = |name| asked.get(name).map(str::to_owned);
-    let many = |name: &str| asked.all(name).map(str::to_owned).collect();
+fn search_of(requested: &PageRequest) -> Result<Search, Trouble> {
+    let one = |name| requested.get(name).map(str::to_owned);
+    let many = |name: &str| requested.all(name).map(str::to_owned).collect();
     let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
-        let found = asked.get(name).map(parse).transpose();
-        found.map_err(|problem| {
+        let result = requested.get(name).map(parse).transpose();
+        result.map_err(|problem| {
             ExpectedError::usage(format!("{name}: {problem}"), "correct it and search again")
         })
     };
-    let status = asked.get("status").map(filter::status).transpose();
+    let status = requested.get("status").map(filter::status).transpose();
     let status = status.map_err(|problem| {
         ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
     })?;
@@ -246,26 +246,26 @@ fn search_of(asked: &PageRequest) -> Result<Search, Trouble> {
     Ok(Search::new(filter, status))
 }
 
-/// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
-/// are: what has a path in it goes to the one who serves.
-fn in_words(trouble: &Trouble, asked: &PageRequest) -> Answer {
+/// An error for the client: as JSON if JSON was requested. Visitors do not learn the path of the results: messages with
+/// a path go to the server's user.
+fn in_words(trouble: &Trouble, requested: &PageRequest) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
         Trouble::Expected(error) => {
             let (status, message, hint) = for_visitors(error);
             if status == StatusCode::INTERNAL_SERVER_ERROR {
-                cli::say(&format!("{}: {}\n", plain(&asked.path), plain(&error.in_full())));
+                cli::say(&format!("{}: {}\n", plain(&requested.path), plain(&error.in_full())));
             }
             (status, message, hint)
         }
     };
-    if asked.path.starts_with("/api/") {
+    if requested.path.starts_with("/api/") {
         return Answer { status, ..Answer::json(&serde_json::json!({ "error": message, "hint": hint })) };
     }
     Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }
 }
 
-/// What a visitor is told about an error: its status, what is wrong, and what to try.
+/// A visitor's view of an error: its status, the problem, and the remedy.
 fn for_visitors(error: &ExpectedError) -> (StatusCode, String, Option<String>) {
     let failed = |what: &str| {
         let hint = "the one who serves them sees why on the terminal of `fstrial serve`";

@@ -1,12 +1,12 @@
-//! What is let in: GET and HEAD of plain paths, asked of this server by its own name.
+//! Accepted requests: GET and HEAD of plain paths, with this server's own name.
 //!
-//! A page on the internet can make a browser ask `http://evil.example/`, have that name point to 127.0.0.1 meanwhile
-//! (DNS rebinding), and read the answer as its own. The browser then says `Host: evil.example`, so a name that is not
-//! ours is refused. Addresses cannot be rebound.
+//! A page on the internet can make a browser request `http://evil.example/`, have that name point to 127.0.0.1
+//! meanwhile (DNS rebinding), and read the answer as its own. The browser then sends `Host: evil.example`, so foreign
+//! names are refused. Addresses cannot be rebound.
 //!
-//! A page of another site can also ask this server by its own name. It cannot read the answer, but it can make us work,
-//! and see whether and how soon something comes. Browsers say so (`Sec-Fetch-Site`), and only a visitor who follows a
-//! link from there is let in (`Sec-Fetch-Mode: navigate`, to a page of its own and not into a frame).
+//! A page of another site can also use this server's own name. It cannot read the answer, but it can cause work, and
+//! observe whether and how soon an answer comes. Browsers mark such requests (`Sec-Fetch-Site`), and only a visitor who
+//! follows a link from there is accepted (`Sec-Fetch-Mode: navigate`, to a full page and not into a frame).
 
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
@@ -22,13 +22,13 @@ const MAX_PARAMETERS: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(super) struct Names {
-    /// Whether it can only be reached from this machine.
+    /// True if it can only be reached from this machine.
     pub(super) is_loopback: bool,
     /// Names in addition to `localhost` and addresses.
     pub(super) others: Vec<String>,
 }
 
-/// A request that is let in.
+/// An accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageRequest {
     /// The path, as it was sent.
@@ -50,7 +50,7 @@ impl PageRequest {
     }
 }
 
-/// A request that is not let in.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -61,14 +61,14 @@ fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Refusal> {
     Err(Refusal { status, why })
 }
 
-/// Lets a request in, or says why not.
+/// Accepts a request, or returns the refusal.
 pub(super) fn check(
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     names: &Names,
 ) -> Result<PageRequest, Refusal> {
-    // First of all: anyone who came by a foreign name is told nothing else.
+    // First of all: a request under a foreign name learns nothing else.
     check_host(uri, headers, names)?;
     check_site(headers)?;
     if method != Method::GET && method != Method::HEAD {
@@ -90,7 +90,7 @@ pub(super) fn check(
     Ok(PageRequest { path: uri.path().to_owned(), query })
 }
 
-/// Refuses what a page of another site asks for. What is not a browser does not say where it comes from, and is let in.
+/// Refuses requests by pages of another site. Clients other than browsers do not send their origin, and are accepted.
 fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let says = |name: &str, words: &[&str]| {
         headers.get_all(name).iter().any(|value| words.iter().any(|word| value.as_bytes() == word.as_bytes()))
@@ -107,7 +107,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
 fn check_host(uri: &Uri, headers: &HeaderMap, names: &Names) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return refuse(StatusCode::BAD_REQUEST, "a request says which host it is meant for, once");
+        return refuse(StatusCode::BAD_REQUEST, "missing or duplicate Host header");
     };
     let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
     // The address line may name a host as well, and then that is the one.
@@ -141,7 +141,7 @@ mod tests {
         Names { is_loopback, others: vec!["lab1".into()] }
     }
 
-    fn asked(
+    fn requested(
         method: &str,
         target: &str,
         headers: &[(&str, &str)],
@@ -175,13 +175,13 @@ mod tests {
             ("a b", false, false),
         ] {
             for (is_loopback, expected) in [(true, on_loopback), (false, on_network)] {
-                let found = asked("GET", "/", &[("host", host)], is_loopback);
-                assert_eq!(found.is_ok(), expected, "{host}, loopback: {is_loopback}");
+                let result = requested("GET", "/", &[("host", host)], is_loopback);
+                assert_eq!(result.is_ok(), expected, "{host}, loopback: {is_loopback}");
             }
         }
-        assert_eq!(asked("GET", "/", &[], true), Err(400));
-        assert_eq!(asked("GET", "/", &[("host", "localhost"), ("host", "localhost")], true), Err(400));
-        let both = |target| asked("GET", target, &[("host", "localhost")], true);
+        assert_eq!(requested("GET", "/", &[], true), Err(400));
+        assert_eq!(requested("GET", "/", &[("host", "localhost"), ("host", "localhost")], true), Err(400));
+        let both = |target| requested("GET", target, &[("host", "localhost")], true);
         assert_eq!(both("http://evil.example/"), Err(421));
         assert!(both("http://localhost:7070/trial/1").is_ok());
     }
@@ -190,13 +190,13 @@ mod tests {
     fn only_reading_without_content() {
         let own = ("host", "localhost");
         for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
-            assert_eq!(asked(method, "/", &[own], true), Err(405), "{method}");
+            assert_eq!(requested(method, "/", &[own], true), Err(405), "{method}");
         }
-        assert!(asked("HEAD", "/", &[own], true).is_ok());
-        assert_eq!(asked("GET", "/", &[own, ("content-length", "3")], true), Err(413));
-        assert_eq!(asked("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
-        assert_eq!(asked("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
-        assert_eq!(asked("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
+        assert!(requested("HEAD", "/", &[own], true).is_ok());
+        assert_eq!(requested("GET", "/", &[own, ("content-length", "3")], true), Err(413));
+        assert_eq!(requested("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
+        assert_eq!(requested("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
+        assert_eq!(requested("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
     }
 
     #[test]
@@ -216,17 +216,18 @@ mod tests {
             ("cross-site", "websocket", "websocket", Err(403)),
         ] {
             let headers = [own, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
-            assert_eq!(asked("GET", "/", &headers, true).map(|_| ()), expected, "{site}, {mode}, {dest}");
+            assert_eq!(requested("GET", "/", &headers, true).map(|_| ()), expected, "{site}, {mode}, {dest}");
         }
-        assert_eq!(asked("GET", "/", &[own, ("sec-fetch-site", "cross-site")], true), Err(403));
+        assert_eq!(requested("GET", "/", &[own, ("sec-fetch-site", "cross-site")], true), Err(403));
     }
 
     #[test]
     fn parameters_are_decoded_and_empty_ones_are_none() {
-        let found = asked("GET", "/?name=a%20b+c&tag=&tag=x&tag=y", &[("host", "localhost")], true).unwrap();
-        assert_eq!(found.get("name"), Some("a b c"));
-        assert_eq!(found.all("tag").collect::<Vec<_>>(), ["x", "y"]);
-        assert_eq!(found.get("other"), None);
+        let result =
+            requested("GET", "/?name=a%20b+c&tag=&tag=x&tag=y", &[("host", "localhost")], true).unwrap();
+        assert_eq!(result.get("name"), Some("a b c"));
+        assert_eq!(result.all("tag").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(result.get("other"), None);
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The pages that are not reports: the list with its search, trends, and what is wrong. No script; every text is escaped
-//! by the templates.
+//! The pages that are not reports: the list with its search, trends, and errors. No script; every text is escaped by
+//! the templates.
 
 use super::guard::PageRequest;
 use crate::cli::{
@@ -60,7 +60,7 @@ const COLUMNS: [(&str, &str, Compare); 8] = [
 ];
 
 impl Sort {
-    /// From an address: `name`, or `-name` for falling. The latest first if it says nothing that is known.
+    /// From an address: `name`, or `-name` for falling. The latest first for an unknown value.
     pub(super) fn of(text: &str) -> Self {
         let (falling, name) = text.strip_prefix('-').map_or((false, text), |name| (true, name));
         let column = COLUMNS.iter().position(|(known, ..)| *known == name);
@@ -103,7 +103,7 @@ fn frame(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// What is wrong, and what to try.
+/// The problem, and the remedy.
 pub(super) fn trouble(message: &str, hint: Option<&str>) -> Markup {
     frame(
         "That did not work",
@@ -115,10 +115,10 @@ pub(super) fn trouble(message: &str, hint: Option<&str>) -> Markup {
     )
 }
 
-/// What the fields of a search offer, by their names.
+/// Suggestions for the fields of a search, by their names.
 pub(super) type Offers = BTreeMap<&'static str, BTreeSet<String>>;
 
-/// Which part of the list is shown.
+/// The shown part of the list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sheet {
     /// Trials in all.
@@ -140,7 +140,7 @@ impl Sheet {
     }
 }
 
-/// A trial with its status in a word and what it is about.
+/// A trial with its status as a word and its subject.
 pub(super) type ListRow<'a> = (&'a TrialSummary, &'static str, About);
 
 /// The list with its search. `shown` are those on this page, in order; `hidden` never ran a round.
@@ -149,15 +149,15 @@ pub(super) fn list(
     offers: &Offers,
     sheet: &Sheet,
     hidden: usize,
-    asked: &PageRequest,
+    requested: &PageRequest,
     sort: Sort,
 ) -> Markup {
     let Sheet { all, page, pages } = *sheet;
-    let link = |page: usize| address(asked, &[("sort", &sort.name()), ("page", &page.to_string())]);
+    let link = |page: usize| address(requested, &[("sort", &sort.name()), ("page", &page.to_string())]);
     let body = html! {
-        (search(asked, offers, "/", &html! {}))
+        (search(requested, offers, "/", &html! {}))
         @if let Some(line) = hidden_in_words(hidden) {
-            p.quiet { (line) ". " a href=(address(asked, &[("all", "1"), ("page", "")])) { "Show all" } }
+            p.quiet { (line) ". " a href=(address(requested, &[("all", "1"), ("page", "")])) { "Show all" } }
         }
         @if shown.is_empty() {
             p { "No trial matches. " a href="/" { "All trials" } }
@@ -172,7 +172,7 @@ pub(super) fn list(
                         thead { tr {
                             th scope="col" { span.unseen { "compare" } }
                             @for (index, (name, heading, _)) in COLUMNS.iter().enumerate() {
-                                (column_head(asked, sort, index, name, heading))
+                                (column_head(requested, sort, index, name, heading))
                             }
                             th scope="col" { "workloads, device" }
                             th scope="col" { "arms" }
@@ -194,7 +194,7 @@ pub(super) fn list(
     frame("Trials", &body)
 }
 
-fn column_head(asked: &PageRequest, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
+fn column_head(requested: &PageRequest, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
     let is_current = sort.column == index;
     let order = match (is_current, sort.falling) {
         (true, true) => Some("descending"),
@@ -204,7 +204,7 @@ fn column_head(asked: &PageRequest, sort: Sort, index: usize, name: &str, headin
     let next = if is_current && !sort.falling { format!("-{name}") } else { name.to_owned() };
     html! {
         th scope="col" aria-sort=[order] {
-            a href=(address(asked, &[("sort", &next), ("page", "")])) { (heading) }
+            a href=(address(requested, &[("sort", &next), ("page", "")])) { (heading) }
             @if is_current { span aria-hidden="true" { @if sort.falling { " ↓" } @else { " ↑" } } }
         }
     }
@@ -234,14 +234,14 @@ fn row((trial, status, about): &ListRow<'_>) -> Markup {
     }
 }
 
-/// A field that offers what there is.
-fn field(asked: &PageRequest, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
+/// A field with suggestions.
+fn field(requested: &PageRequest, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
     let offered = offers.get(name).filter(|texts| !texts.is_empty());
     let list = offered.map(|_| format!("there-is-{name}"));
     html! {
         label {
             (words)
-            input type="search" name=(name) value=(asked.get(name).unwrap_or_default()) placeholder=(hint_of(example)) list=[list.as_deref()];
+            input type="search" name=(name) value=(requested.get(name).unwrap_or_default()) placeholder=(hint_of(example)) list=[list.as_deref()];
         }
         @if let (Some(texts), Some(list)) = (offered, &list) {
             datalist id=(list) { @for text in texts.iter().take(MOST_OFFERED) { option value=(text) {} } }
@@ -249,8 +249,8 @@ fn field(asked: &PageRequest, offers: &Offers, name: &str, words: &str, example:
     }
 }
 
-/// The search form, with what was asked for in it.
-fn search(asked: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> Markup {
+/// The search form, with the current query.
+fn search(requested: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> Markup {
     let is_trend = action != "/";
     html! {
         form.search action=(action) method="get" role="search" {
@@ -262,12 +262,12 @@ fn search(asked: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> 
                         select name=(name) {
                             option value="" { "any" }
                             @for status in filter::statuses() {
-                                option value=(status) selected[asked.get(name) == Some(status)] { (status) }
+                                option value=(status) selected[requested.get(name) == Some(status)] { (status) }
                             }
                         }
                     }
                 } @else {
-                    (field(asked, offers, name, words, example))
+                    (field(requested, offers, name, words, example))
                 }
             }
             button type="submit" { "search" }
@@ -275,26 +275,26 @@ fn search(asked: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> 
     }
 }
 
-/// An example in an empty field, which must not pass for what was asked for.
+/// An example in an empty field, which must not look like a query.
 fn hint_of(example: &str) -> String {
     format!("e.g. {example}")
 }
 
 /// The address of this page with some parameters changed; empty ones are left out.
-fn address(asked: &PageRequest, changed: &[(&str, &str)]) -> String {
+fn address(requested: &PageRequest, changed: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    let kept = asked.query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    let kept = requested.query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
     let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
     query.extend_pairs(kept.chain(changed.iter().copied()).filter(|(_, value)| !value.is_empty()));
     let query = query.finish();
-    if query.is_empty() { asked.path.clone() } else { format!("{}?{query}", asked.path) }
+    if query.is_empty() { requested.path.clone() } else { format!("{}?{query}", requested.path) }
 }
 
-/// The form for a trend, and the trend if one was asked for.
-pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, asked: &PageRequest) -> Markup {
-    let metric = asked.get("metric").unwrap_or(Metric::Throughput.name());
-    let by = asked.get("by").unwrap_or("time");
-    let text = |name, words, example| field(asked, offers, name, words, example);
+/// The form for a trend, and the trend if one was requested.
+pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, requested: &PageRequest) -> Markup {
+    let metric = requested.get("metric").unwrap_or(Metric::Throughput.name());
+    let by = requested.get("by").unwrap_or("time");
+    let text = |name, words, example| field(requested, offers, name, words, example);
     let choice = |name: &'static str, words: &str, current: &str, all: &[&str]| {
         html! {
             label { (words) select name=(name) {
@@ -310,7 +310,7 @@ pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, asked: &P
         (text("threads", "threads", "4"))
     };
     let body = html! {
-        (search(asked, offers, "/trend", &more))
+        (search(requested, offers, "/trend", &more))
         @match document {
             None => { p { "Name an arm, and one of the same trials to measure it against." } }
             Some(document) if document.series.is_empty() => {
@@ -382,7 +382,7 @@ fn changes(document: &TrendDocument, series: &SeriesReport) -> Markup {
     };
     html! {
         div.wide { table {
-            caption { "What changed" }
+            caption { "Changes" }
             thead { tr {
                 th scope="col" { "by" } th scope="col" { "how sure" } th scope="col" { "from → to" }
                 th scope="col" { "where" } th scope="col" { "changed meanwhile" }
@@ -434,7 +434,7 @@ mod tests {
     use super::*;
     use fstrial_store::{TrialId, TrialStatus};
 
-    fn asked(query: &[(&str, &str)]) -> PageRequest {
+    fn requested(query: &[(&str, &str)]) -> PageRequest {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         PageRequest { path: "/".into(), query: query.collect() }
     }
@@ -457,12 +457,12 @@ mod tests {
         }
     }
 
-    fn listed(trials: &[TrialSummary], asked: &PageRequest, page: usize) -> String {
+    fn listed(trials: &[TrialSummary], requested: &PageRequest, page: usize) -> String {
         let sheet = Sheet::of(trials, page);
         let shown: Vec<_> =
             sheet.shown(trials).iter().map(|trial| (trial, "decided", About::default())).collect();
         let offers = Offers::from([("arm", BTreeSet::from(["<script>".to_owned()]))]);
-        list(&shown, &offers, &sheet, 0, asked, Sort::of("")).into_string()
+        list(&shown, &offers, &sheet, 0, requested, Sort::of("")).into_string()
     }
 
     #[test]
@@ -487,12 +487,12 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept_in_links_and_escaped() {
         let hostile = "\"><script>alert(1)</script>&x=y";
-        let asked = asked(&[("name", hostile), ("page", "3"), ("tag", "a"), ("tag", "b")]);
-        let link = address(&asked, &[("page", "2")]);
+        let requested = requested(&[("name", hostile), ("page", "3"), ("tag", "a"), ("tag", "b")]);
+        let link = address(&requested, &[("page", "2")]);
         let query: Vec<_> = form_urlencoded::parse(&link.as_bytes()[2..]).into_owned().collect();
         let expected = [("name", hostile), ("tag", "a"), ("tag", "b"), ("page", "2")];
         assert_eq!(query, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let page = listed(&[trial(1, hostile, 1)], &asked, 1);
+        let page = listed(&[trial(1, hostile, 1)], &requested, 1);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     }
@@ -500,9 +500,9 @@ mod tests {
     #[test]
     fn long_lists_come_in_pages() {
         let trials: Vec<_> = (0..250).map(|n| trial(n % 28 + 1, "x", 1)).collect();
-        let rows = |page| listed(&trials, &asked(&[]), page).matches("<tr>").count() - 1;
+        let rows = |page| listed(&trials, &requested(&[]), page).matches("<tr>").count() - 1;
         assert_eq!([rows(1), rows(2), rows(7), rows(99), rows(0)], [40, 40, 10, 10, 40]);
-        let second = listed(&trials, &asked(&[]), 2);
+        let second = listed(&trials, &requested(&[]), 2);
         assert!(second.contains("page=1") && second.contains("page=3"), "{second}");
     }
 }

@@ -1,12 +1,12 @@
-//! The store as pages for a browser: read-only, for this machine unless the user says otherwise.
+//! The store as pages for a browser: read-only, for this machine unless the user decides otherwise.
 //!
 //! ```text
 //! connection ─► guard: host, method, size ─► route ─► (blocking) open the store, make the page ─► answer
 //! ```
 //!
-//! Every request reopens the store and only to read, so a trial can be written meanwhile. What comes from a trial
-//! file or from a tool's output reaches a page only through templates that escape it; no page but a report has a
-//! script, and a report only its own, by hash. One thread answers; a few others make pages.
+//! Every request reopens the store and only to read, so a trial can be written meanwhile. Text from a trial file or a
+//! tool's output reaches a page only through templates that escape it; no page but a report has a script, and a report
+//! only its own, by hash. One thread answers; a few others make pages.
 
 use super::{
     answer::{self, Answer},
@@ -33,17 +33,17 @@ use tokio::{
     time::timeout,
 };
 
-/// Connections at once; more wait to be accepted.
+/// Limit of concurrent connections; more wait to be accepted.
 const CONNECTIONS: usize = 64;
-/// Pages that are made at once; more wait.
+/// Limit of pages made concurrently; more wait.
 const MAKERS: usize = 2;
 /// A request that waits longer than this to be worked on is turned away.
 const MAX_WAITING: Duration = Duration::from_secs(30);
-/// A request whose head takes longer is given up.
+/// Time limit of a request's head.
 const HEAD: Duration = Duration::from_secs(10);
 /// No connection lasts longer, so that one that reads slowly ends as well.
 const LIFE: Duration = Duration::from_secs(120);
-/// What is being answered at the end may take this long.
+/// Time limit of pending answers at the end.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -59,7 +59,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What is served, and to whom.
+/// The served results, and the clients.
 #[derive(Debug)]
 pub(super) struct SiteState {
     /// The file of the results.
@@ -87,10 +87,10 @@ impl Server {
         Ok(Self { runtime, listener })
     }
 
-    /// Where it listens.
+    /// Its address.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report it.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -98,11 +98,11 @@ impl Server {
     /// Answers until the process is asked to end.
     ///
     /// # Errors
-    /// Signals cannot be heard.
+    /// Signals cannot be received.
     pub(super) fn serve(self, site: SiteState) -> io::Result<()> {
         let Self { runtime, listener } = self;
         let ended = runtime.block_on(accept_all(listener, Arc::new(Service::new(site))));
-        // A page that is being made for nobody need not be waited for.
+        // A page without a waiting client need not be awaited.
         runtime.shutdown_background();
         ended
     }
@@ -137,7 +137,7 @@ async fn accept_all(listener: TcpListener, service: Arc<Service>) -> io::Result<
         });
         let connection = graceful.watch(limited().serve_connection(TokioIo::new(stream), answer));
         tokio::spawn(async move {
-            // What goes wrong on a connection is the peer's to see.
+            // Errors of a connection are visible to the peer.
             let _ = timeout(LIFE, connection).await;
             drop(place);
         });
@@ -158,7 +158,7 @@ fn limited() -> http1::Builder {
     builder
 }
 
-/// What every connection shares.
+/// State shared by all connections.
 struct Service {
     site: SiteState,
     makers: Arc<Semaphore>,
@@ -172,22 +172,22 @@ impl Service {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let answer = match guard::check(request.method(), request.uri(), request.headers(), &self.site.names)
         {
-            Ok(asked) => self.make(asked).await,
+            Ok(requested) => self.make(requested).await,
             Err(refusal) => refused(refusal),
         };
         respond(answer, request.method() == Method::HEAD)
     }
 
-    /// Makes the answer where it may block.
-    async fn make(&self, asked: guard::PageRequest) -> Answer {
+    /// Makes the answer on a thread that may block.
+    async fn make(&self, requested: guard::PageRequest) -> Answer {
         let Ok(Ok(place)) = timeout(MAX_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
-            return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again");
+            return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too many concurrent requests; try again");
         };
         let store = self.site.store.clone();
-        // It keeps its place to the end, though the one who asked may be gone before: nobody can queue up work.
+        // It keeps its slot to the end, though the client may leave before: nobody can queue up work.
         let made = tokio::task::spawn_blocking(move || {
             let _place = place;
-            answer::answer(&store, &asked)
+            answer::answer(&store, &requested)
         })
         .await;
         made.unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! `fstrial workloads show JOB.fio`: each section and key of a job file with what becomes of it, all problems at once.
+//! `fstrial workloads show JOB.fio`: each section and key of a job file with its treatment, all problems together.
 
 use super::{results, stem, summary};
 use fstrial_model::{
@@ -32,12 +32,12 @@ pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) 
         Ok(_) => Ok(()),
         Err(_) => Err(ExpectedError::usage(
             format!("{} is refused: {}", file.display(), problems(faults)),
-            "each is listed above with what to do",
+            "each is listed above with a remedy",
         )),
     }
 }
 
-/// What the job becomes on this host.
+/// The resulting workload of the job on this host.
 fn workload(file: &Path, understanding: &Understanding) -> Option<Workload> {
     understanding.entry(&stem(file)).resolve(environment::cpus()).ok()
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 const OWN_JOBS: &str = "
 A job file of your own is a workload, too: --workload JOB.fio
-`fstrial workloads show JOB.fio` says what fio gets of it
+`fstrial workloads show JOB.fio` prints the job as fio receives it
 ";
 
 /// Lists the presets, or those that fit a word.
@@ -56,7 +56,7 @@ fn as_json(presets: &[&str]) {
     }
 }
 
-/// What there is to say for a word: the set, if it names one, and each preset.
+/// Description of a word: the set, if it names one, and each preset.
 fn of_word(word: &str, fitting: &[&str]) -> String {
     let Some(application) = Application::named(word) else { return families(fitting) };
     let (name, about) = (application.name(), application.about);
@@ -94,7 +94,7 @@ fn line(name: &str) -> String {
     format!("  {name:22} {about}\n")
 }
 
-/// The applications, with what their presets model together.
+/// The applications, with the scope of their presets.
 fn applications() -> String {
     let lines = APPLICATIONS.iter().map(|application| {
         let presets = application.presets().join(", ");
