@@ -1,5 +1,5 @@
-//! The notices of everything that is linked into the program or embedded in it, as their licences ask for: `cargo xtask notices`
-//! writes them from the metadata of the crates, and a test holds the file to that.
+//! The notices of everything that is linked into the program or embedded in it, as their licences ask for:
+//! `cargo xtask notices` writes them from the metadata of the crates, and a test holds the file to that.
 
 use crate::{cargo, command, root};
 use serde_json::Value;
@@ -82,11 +82,11 @@ fn notices() -> Result<String, String> {
 fn metadata() -> Result<Value, String> {
     let words =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
-    let message = command(&cargo()).args(words).current_dir(root()).output().map_err(|e| e.to_string())?;
-    if !message.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&message.stderr)));
+    let output = command(&cargo()).args(words).current_dir(root()).output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    serde_json::from_slice(&message.stdout).map_err(|error| format!("cargo metadata: {error}"))
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
 /// The foreign packages that are linked into the program, by name: neither macros, nor packages for builds and tests

@@ -202,15 +202,15 @@ fn runs_alone(binary: &Path, empty: &Path) -> Result<(), String> {
     copy(binary, &empty.join("fstrial"))?;
     let inside = text(&empty)?;
     for words in ALONE {
-        let message = output("chroot", &[&[inside, "/fstrial"], words].concat())?;
-        println!("alone: fstrial {}: {}", words.join(" "), message.lines().next().unwrap_or_default());
+        let printed = output("chroot", &[&[inside, "/fstrial"], words].concat())?;
+        println!("alone: fstrial {}: {}", words.join(" "), printed.lines().next().unwrap_or_default());
     }
     // In a private mount namespace, which takes the mounts with it.
     let script = "cd \"$1\" && mkdir proc dev sys home && mount -t proc none proc && mount --rbind /dev dev && mount --rbind /sys sys \
                   && exec chroot . /fstrial doctor --home /home --no-noise";
-    let message =
+    let printed =
         output("unshare", &["--mount", "--propagation", "private", "sh", "-c", script, "sh", inside])?;
-    println!("alone, with /proc, /dev and /sys: fstrial doctor: {} lines", message.lines().count());
+    println!("alone, with /proc, /dev and /sys: fstrial doctor: {} lines", printed.lines().count());
     emptied(empty).map(|_| ())
 }
 
@@ -230,7 +230,7 @@ fn unpacks(package: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `cargo install` works, from the compiled tests.
+/// `cargo install` works; it reuses the build folder of the tests.
 fn installs(folder: &Path) -> Result<(), String> {
     let words = [
         "install",
@@ -257,8 +257,8 @@ fn output(program: &str, words: &[&str]) -> Result<String, String> {
     if done.status.success() {
         return Ok(printed);
     }
-    let message = String::from_utf8_lossy(&done.stderr);
-    Err(format!("{program} {} failed ({})\n{printed}{message}", words.join(" "), done.status))
+    let errors = String::from_utf8_lossy(&done.stderr);
+    Err(format!("{program} {} failed ({})\n{printed}{errors}", words.join(" "), done.status))
 }
 
 /// The build folder.

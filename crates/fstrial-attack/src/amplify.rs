@@ -17,11 +17,11 @@ use std::{
 
 /// Memory that a command may take.
 const MEMORY: &str = "--as=1073741824";
-/// Bytes that a command may print for each of the store, and at least.
+/// Output limit: bytes for each byte of the store, and the minimum.
 const TIMES: u64 = 64;
 const AT_LEAST: u64 = 4 << 20;
-/// Time that a command may take: without optimisation, and next to other areas on two processors, the largest takes about ten
-/// seconds.
+/// Time that a command may take: without optimisation, and next to other areas on two processors, the largest takes
+/// about ten seconds.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// Commands that read the store.
@@ -122,7 +122,7 @@ fn many_cells(workloads: u32, levels: u32) -> String {
     toml
 }
 
-/// Reads stores that are made to be printed forever.
+/// Runs every reader on stores built to inflate its output.
 pub(crate) fn attack(subject: &Subject) -> Area {
     let mut area = Area::of("amplifiers", subject);
     let lab = Lab::new(subject);
@@ -155,7 +155,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
             area.tried(case, Err(format!("the attack itself failed: {problem}")), "");
             continue;
         }
-        let size = fs::metadata(&path).map_or(0, |matched| matched.len());
+        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         let limit = AT_LEAST.max(size * TIMES);
         let again = format!("cargo xtask attack amplifiers --only {case}");
         for words in READERS {

@@ -149,13 +149,13 @@ fn is_mounted_anywhere(device: &str) -> bool {
 
 /// The store is sound, and has at least this many runs.
 fn whole(path: &Path, runs: u64) -> Result<(), String> {
-    if runs == 0 && !fs::metadata(path).is_ok_and(|matched| matched.len() > 0) {
+    if runs == 0 && !fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
         return Ok(());
     }
     let store = Store::open(path).map_err(|error| format!("the store does not open: {error}"))?;
-    let matched = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
-    if !matched.is_empty() {
-        return Err(format!("the store is damaged: {matched:?}"));
+    let problems = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
+    if !problems.is_empty() {
+        return Err(format!("the store is damaged: {problems:?}"));
     }
     let trials = store.trials().map_err(|error| error.to_string())?;
     let has: u64 = trials.iter().map(|trial| trial.runs).sum();

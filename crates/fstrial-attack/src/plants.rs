@@ -103,17 +103,17 @@ fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
         only: Some(plant.only.into()),
         small: true,
     };
-    let matched = (plant.area)(&subject(plant.fault), findings);
-    if matched.attempts == 0 {
-        let why = matched.skipped.first().map_or("interrupted", String::as_str);
+    let area = (plant.area)(&subject(plant.fault), findings);
+    if area.attempts == 0 {
+        let why = area.skipped.first().map_or("interrupted", String::as_str);
         return Err(skipped(why));
     }
     // Findings without the fault do not count.
     let without = (plant.area)(&subject("nothing"), findings).findings;
     let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
     let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
-    let Some(finding) = matched.findings.iter().find(is_new) else {
-        return Err(format!("was not found in {} attempts", matched.attempts));
+    let Some(finding) = area.findings.iter().find(is_new) else {
+        return Err(format!("was not found in {} attempts", area.attempts));
     };
     println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
     Ok(())

@@ -49,7 +49,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
 }
 
 /// It refused, with a message, and promptly.
-fn said_no(ended: &Ended) -> Result<(), String> {
+fn has_refused(ended: &Ended) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
     }

@@ -1,6 +1,6 @@
 //! The open loop: due times of a thread's requests. A due time depends on the rate alone, never on when earlier
 //! requests complete, and latency counts from it: a stall affects every request that fell due while it lasted, and not
-//! only the one in flight (its omission is what Gil Tene calls coordinated omission).
+//! only the one in flight (omitting the others is what Gil Tene calls coordinated omission).
 //!
 //! Constant arrivals of a load's threads interleave: thread t of n makes requests t, t + n, t + 2n, ... of an evenly
 //! spaced sequence. Poisson arrivals are drawn for each thread; together they are Poisson again.

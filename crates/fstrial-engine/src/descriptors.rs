@@ -19,7 +19,8 @@ use std::{
 const STANDARD_STREAMS: u32 = 3;
 
 /// While this lives, the calling thread has its own table, with copies of the descriptors that it is lent: files it
-/// opens are invisible to others, and vice versa. To be dropped after everything that has descriptors.
+/// opens are invisible to others, whose opens and closes do not affect it. To be dropped after everything that has
+/// descriptors.
 #[derive(Debug)]
 pub(crate) struct OwnTable {
     /// Not to be sent to another thread.

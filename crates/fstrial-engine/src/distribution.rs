@@ -62,7 +62,7 @@ pub(crate) struct Zones(Box<[Column]>);
 /// As likely as any other column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// A draw from here on takes the second zone, which is the first where the column has one only.
+    /// A draw from here on takes the second zone, which equals the first if the column has only one.
     second_from: u64,
     /// First block, and number of blocks.
     zones: [(u64, u64); 2],
@@ -115,7 +115,7 @@ impl Zipf {
         (1.0 - libm::pow(2.0 / first, 1.0 - self.theta)) / (1.0 - self.zeta_2 / self.zeta)
     }
 
-    /// There are more ranks now; with fewer nothing changes. As YCSB's `ZipfianGenerator::nextLong` does it.
+    /// Grows to this many ranks; a smaller number changes nothing. As YCSB's `ZipfianGenerator::nextLong` does it.
     pub(crate) fn grow(&mut self, n: u64) {
         if n > self.n {
             self.zeta += (self.n + 1..=n).map(|i| libm::pow(i as f64, -self.theta)).sum::<f64>();

@@ -55,7 +55,7 @@ struct Owed {
     call: SyncCall,
     counts: FsyncCounts,
     all_files: bool,
-    /// Count of [`Owed::counts`] since the last sync came due.
+    /// Requests counted (see [`Owed::counts`]) since the last sync came due.
     count: u32,
     /// Files written since they were last synced; both have room for all files from the start.
     dirty: Vec<u32>,
@@ -68,7 +68,7 @@ struct Owed {
 struct Due {
     /// The slot of the write that owes it, until that completes; none if a sync belongs to no request.
     slot: Option<usize>,
-    /// When that write started, and whether it went well.
+    /// Start of that write, in ticks.
     start: u64,
     /// Bytes moved by the operation: none before the write is complete.
     bytes: Option<u64>,
@@ -90,7 +90,7 @@ impl Owed {
         }
     }
 
-    /// A request goes out.
+    /// Counts a submitted request; a sync is due after every [`Owed::every`] of them.
     #[inline]
     fn request(&mut self, slot: usize, start: u64, request: &Request) {
         let all = self.counts == FsyncCounts::Requests;
@@ -167,7 +167,7 @@ pub(crate) fn lanes(io: &Io, until: Until) -> Vec<Lane> {
 }
 
 impl<'a, E: Engine> Drive<'a, E> {
-    /// Everything the loop needs is allocated here.
+    /// Allocates everything that the loop needs.
     pub(crate) fn new(engine: E, io: &Io, source: Source, files: &'a Files, time: Timekeeper) -> Self {
         let depth = usize::from(io.depth);
         Self {
@@ -209,14 +209,14 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.time.recorder
     }
 
-    /// True if there are only requests: none is due at a time, owes a sync, is an update or the last.
+    /// True for a load of requests alone: without a rate, syncs, updates, a last request or a shared source.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
         own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
     }
 
     /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
-    /// without the questions that it need not ask.
+    /// without the checks that it does not need.
     fn turn<const PLAIN: bool>(&mut self) {
         while !self.time.recorder.is_over() {
             self.fill::<PLAIN>();
@@ -259,7 +259,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.time.arrivals.as_ref().is_none_or(|arrivals| arrivals.is_due(self.time.now))
     }
 
-    /// Nothing to do before the next request is due.
+    /// Waits until the next request is due.
     fn rest(&mut self) {
         if let Some(arrivals) = &self.time.arrivals {
             self.time.now = arrivals.rest();
@@ -353,7 +353,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         true
     }
 
-    /// Waits for completions and records them; not beyond the time at which a request is due that has a slot.
+    /// Waits for completions and records them: at most until the next request is due, if a slot is free.
     #[inline]
     fn complete<const PLAIN: bool>(&mut self) {
         let waited = match &self.time.arrivals {
@@ -402,8 +402,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         });
     }
 
-    /// Pays the sync that is due: every file that this thread has written since its last one, or simply every file,
-    /// one call after the other.
+    /// Makes the sync that is due: of every file that this thread has written since its last one, or of all files, one
+    /// call after the other.
     fn sync(&mut self) {
         let mut ok = true;
         if self.owed.all_files {
@@ -424,7 +424,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// Syncs one file and records it; returns whether that went well.
+    /// Syncs one file and records it; returns true on success.
     fn sync_file(&mut self, file: usize) -> bool {
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
@@ -435,8 +435,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         result.is_ok()
     }
 
-    /// Syncs every file after the time is over. That is in no latency any more, but data written in the measured time
-    /// that cannot be made durable are an error of the run.
+    /// Syncs every file after the time is over. No latency includes this sync, but data written in the measured time
+    /// that cannot be made durable is an error of the run.
     fn sync_all(&mut self) {
         for (file, fd) in self.files.fds.iter().enumerate() {
             let (name, result) = self.engine.sync(file, fd, self.owed.call);

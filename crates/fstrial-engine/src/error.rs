@@ -63,7 +63,7 @@ pub enum EngineError {
     /// A limit of the process or the machine is in the way: open files, threads.
     #[error("{what}")]
     Limit {
-        /// The missing feature.
+        /// The problem, in lower case.
         what: String,
         /// The kernel's answer.
         source: io::Error,

@@ -62,7 +62,7 @@ pub(crate) struct Extent {
 ///
 /// # Errors
 /// The filesystem does not support it (`OPNOTSUPP`).
-pub(crate) fn for_each_extent(file: BorrowedFd<'_>, matched: &mut dyn FnMut(Extent)) -> Result<bool, Errno> {
+pub(crate) fn for_each_extent(file: BorrowedFd<'_>, visit: &mut dyn FnMut(Extent)) -> Result<bool, Errno> {
     let mut start = 0;
     let mut is_plain = true;
     loop {
@@ -75,8 +75,8 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, matched: &mut dyn FnMut(Exte
             reserved: 0,
             extents: [RawExtent::default(); BATCH],
         };
-        // SAFETY: the descriptor is open; `request` has the kernel's layout (a test checks its size), states its true
-        // number of extents, and lives across the call.
+        // SAFETY: the descriptor is open; `request` has the kernel's layout (a test checks its size), states truthfully
+        // how many extents it has room for, and lives across the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut request) };
         if result != 0 {
             return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
@@ -85,7 +85,7 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, matched: &mut dyn FnMut(Exte
         for raw in mapped {
             is_plain &= raw.flags & ENCODED == 0;
             if raw.flags & NOWHERE == 0 {
-                matched(Extent { logical: raw.logical, physical: raw.physical, length: raw.length });
+                visit(Extent { logical: raw.logical, physical: raw.physical, length: raw.length });
             }
         }
         match mapped.last() {

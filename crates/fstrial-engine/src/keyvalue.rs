@@ -31,8 +31,8 @@ pub trait KeyValueEngines: Debug + Sync {
 
 /// A store that threads share.
 pub trait KeyValueStore: Debug + Send + Sync {
-    /// Inserts records before any clock runs, as fast as it can. `next` replaces a key and the fields of its record with
-    /// those of the next one, until no record is left. They are durable once the filesystem has been synced.
+    /// Inserts records before any clock runs, as fast as it can. `next` replaces a key and the fields of its record
+    /// with those of the next one, until no record is left. They are durable once the filesystem has been synced.
     ///
     /// # Errors
     /// The engine's message.
@@ -82,8 +82,8 @@ impl OpenStores {
     }
 }
 
-/// Gives a record: its key, and its fields one after the other, each of [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES).
-/// True if there was one.
+/// Gives a record: its key, and its fields one after the other, each of
+/// [`FIELD_BYTES`](fstrial_model::workload::FIELD_BYTES). Returns true if there was one.
 pub type NextRecord<'a> = dyn FnMut(&mut String, &mut Vec<u8>) -> bool + 'a;
 
 /// Result of a scan.

@@ -1,7 +1,8 @@
 //! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
 //!
 //! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated
-//! extents are written in place and uncompressed, so a preallocated file would not be the file the arm's options ask for.
+//! extents are written in place and uncompressed, so a preallocated file would not be the file the arm's options ask
+//! for.
 
 use crate::{
     EngineError, Seat, Target, Usage,
@@ -51,16 +52,16 @@ impl<'a> Site<'a> {
         Self { target, sets, trees, as_it_is: None, engines: &NoEngines, seat: Seat::ALONE }
     }
 
-    /// The same where several processes work. Of loads on requests and on sets of files that have no other order than `own` or
-    /// `shuffled`; their amounts are those of all.
+    /// The same where several processes work. Of loads on requests and on sets of files that have no other order than
+    /// `own` or `shuffled`; their amounts are those of all.
     #[must_use]
     pub fn among(mut self, seat: Seat) -> Self {
         self.trees.are_made_elsewhere = seat.rank > 0;
         Self { seat, ..self }
     }
 
-    /// The same if sets of files left here are complete: they are not listed, which would fetch the metadata to be
-    /// measured.
+    /// The same if sets of files left here are complete: they are not listed, because listing would cache the metadata
+    /// to be measured.
     #[must_use]
     pub fn left_whole(mut self) -> Self {
         self.trees.are_whole = true;

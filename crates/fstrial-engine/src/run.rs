@@ -115,14 +115,14 @@ impl PreparedPhase {
     /// order.
     ///
     /// # Errors
-    /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
-    /// they are in the results.
+    /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an
+    /// error: they are in the results.
     pub fn run_all(mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
         self.run_once(begin)
     }
 
-    /// Runs the loads for this time, one of them at this rate or in a closed loop, on the files as the last run has left
-    /// them: for loads without a time limit. Otherwise as [`PreparedPhase::run_all`].
+    /// Runs the loads for this time, one of them at this rate or in a closed loop, on the files as the last run has
+    /// left them: for loads that can continue for any time. Otherwise as [`PreparedPhase::run_all`].
     ///
     /// # Errors
     /// See [`PreparedPhase::run_all`].

@@ -21,7 +21,7 @@ pub enum Usage {
 }
 
 /// Position of this process among those that work in one place together, each with the same loads: their threads are
-/// numbered through, and share the shared files.
+/// numbered consecutively, and use the shared files together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// From 0 on. The first lays out the shared files, before the others prepare anything.

@@ -45,7 +45,7 @@ impl KeyValueEngines for Engines {
     fn version(&self, engine: KeyValueEngine) -> String {
         match engine {
             KeyValueEngine::Sqlite | KeyValueEngine::SqliteJournal => rusqlite::version().into(),
-            // It reports no version of its engine; that of this program stands for it.
+            // fjall reports no version; that of this program identifies it.
             KeyValueEngine::Fjall => concat!("of fstrial ", env!("CARGO_PKG_VERSION")).into(),
             KeyValueEngine::Rocksdb | KeyValueEngine::Wiredtiger | KeyValueEngine::WiredtigerJ => {
                 String::new()

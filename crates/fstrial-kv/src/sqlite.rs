@@ -1,7 +1,8 @@
 //! SQLite: the table of YCSB's binding for SQL databases, one connection for each thread.
 //!
-//! SQLite has one writer at a time, and one that finds another at work sleeps and tries again, each time longer, up to seconds. Here
-//! writers wait for a lock of ours, in no promised order; with a rollback journal readers and writers wait for each other.
+//! SQLite has one writer at a time, and one that finds another at work sleeps and tries again, each time longer, up to
+//! seconds. Here writers wait for a lock of ours, in no promised order; with a rollback journal readers and writers
+//! wait for each other.
 
 use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
 use fstrial_model::workload::{FIELD_BYTES, FIELDS, Ycsb};
@@ -81,7 +82,7 @@ impl Database {
         self.lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With a write-ahead log readers do not block.
+    /// No lock with a write-ahead log: readers block no writer.
     fn read(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let is_in_the_way = self.journal == Journal::Rollback;
         is_in_the_way.then(|| self.lock.read().unwrap_or_else(PoisonError::into_inner))
@@ -180,9 +181,9 @@ impl SqliteSession {
                 let value = row.get_ref(column).map_err(message)?;
                 value.as_bytes().map_err(|error| error.to_string())
             };
-            let result = bytes(0)?;
+            let record_key = bytes(0)?;
             for field in 0..usize::from(FIELDS) {
-                see(result, bytes(1 + field)?);
+                see(record_key, bytes(1 + field)?);
             }
         }
         Ok(())

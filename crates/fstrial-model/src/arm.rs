@@ -81,8 +81,8 @@ pub struct Arm {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowed: Option<Percent>,
-    /// The arm that it is a control of: the same configuration with a planted slowdown, run to see whether a difference of
-    /// this size can be seen at all. It is compared with that arm only.
+    /// The arm that it is a control of: the same configuration with a planted slowdown, run to see whether a difference
+    /// of this size can be seen at all. It is compared with that arm only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_of: Option<String>,
     /// Content of the filesystem when the load begins; default: the trial's setting, or empty.
@@ -263,8 +263,8 @@ impl Arm {
         given.chain(self.mount.iter().cloned()).collect()
     }
 
-    /// The arm as mkfs and mount take it. They take no name: one that is called by its short form keeps it when its device is
-    /// described with it ([`built`](crate::trial::Trial::built)).
+    /// The arm as mkfs and mount take it. They take no name: one that is called by its short form keeps it when its
+    /// device is described with it ([`built`](crate::trial::Trial::built)).
     ///
     /// # Errors
     /// Its [`problem`](Self::problem), but for its name.
@@ -393,7 +393,7 @@ impl Arm {
         }
         if let Some((layer, profile)) = self.layer.zip(self.profile) {
             return Some((
-                format!("`{layer}` has one device, and `profile={profile}` needs several"),
+                format!("`{layer}` takes one device, and `profile={profile}` needs several"),
                 "leave one of them out".into(),
             ));
         }
@@ -438,8 +438,8 @@ impl Arm {
     }
 }
 
-/// An arm without a [`problem`](Arm::problem), the only one that mkfs and mount are given: none of its options names
-/// a file, a device or a program.
+/// An arm without a [`problem`](Arm::problem), the only one that mkfs and mount are given: none of its options names a
+/// file, a device or a program.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedArm<'a>(&'a Arm);
 
@@ -842,7 +842,7 @@ mod tests {
             let problem = refused(&format!("ext4:{word}")).problem;
             assert!(problem.contains(&format!("did you mean the layer `{layer}`?")), "{problem}");
         }
-        assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` has one device"));
+        assert!(refused("btrfs:profile=raid1,lvm").problem.contains("`lvm` takes one device"));
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
         assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
         assert!(refused("xfs:nr_request=64").problem.contains("did you mean `nr_requests=`?"));

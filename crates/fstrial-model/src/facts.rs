@@ -22,13 +22,13 @@ words! {
         "mount point" MountPoint,
         /// Requested content of the filesystem when the load begins.
         "state" State,
-        /// True if a sync call flushes the device's cache.
+        /// Flushes of the device's cache by sync calls.
         "barriers" Barriers,
         /// The device's cache mode as the kernel sees it.
         "cache mode" CacheMode,
         /// Scope of journalling.
         "journal" Journal,
-        /// True unless data is overwritten in place.
+        /// Copy-on-write of data, or the reason against it.
         "copy-on-write" CopyOnWrite,
         /// Scope of checksums.
         "checksums" Checksums,
@@ -40,9 +40,9 @@ words! {
         "members" Members,
         /// The stripe that the filesystem aligns to.
         "stripe" Stripe,
-        /// True if freed space is discarded while mounted.
+        /// Discards of freed space while mounted.
         "discard" Discard,
-        /// True if the device accepts discards.
+        /// Discard support of the device.
         "device discards" DeviceDiscards,
         /// The filesystem's allocation unit.
         "block size" BlockSize,
@@ -52,7 +52,7 @@ words! {
         "access times" Atime,
         /// The I/O scheduler.
         "scheduler" Scheduler,
-        /// True if the device reports that it rotates.
+        /// Rotation, as the device reports it.
         "rotational" Rotational,
         /// Its logical and physical blocks.
         "sectors" Sectors,
@@ -66,7 +66,7 @@ words! {
         "lazy initialisation" LazyInitialisation,
         /// The limit for the memory of the load and its page cache together, and the mechanism.
         "memory" Memory,
-        /// True if the page cache was dropped before the load.
+        /// Page cache dropped before the load.
         "caches dropped" CachesDropped,
         /// Mount options in effect.
         "mount options" MountOptions,

@@ -121,8 +121,8 @@ pub enum StateStep {
         seed: u64,
         /// Content of the files.
         data: Data,
-        /// Space that every arm has when it is fresh (see [`Space::room`]): shares are of this, so that all arms get the
-        /// same files.
+        /// Space that every arm has when it is fresh (see [`Space::room`]): shares are of this, so that all arms get
+        /// the same files.
         room: Bytes,
     },
     /// Put the device's content back; nothing is made.
@@ -333,7 +333,7 @@ pub struct Load {
 pub enum WorkerMessage {
     /// A stage begins; the coordinator's watchdog starts over.
     Stage {
-        /// Which.
+        /// The stage.
         stage: Stage,
         /// The longest this stage may take; after that the worker counts as hung.
         deadline: Nanos,
@@ -350,7 +350,7 @@ pub enum WorkerMessage {
     },
     /// Bytes of a lengthy stage that are done; the watchdog starts over.
     Progress {
-        /// Which.
+        /// The stage.
         stage: Stage,
         /// Done so far.
         done: Bytes,

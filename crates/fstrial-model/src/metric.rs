@@ -180,7 +180,7 @@ impl Metric {
         }
     }
 
-    /// Inside which differences do not matter, as a fraction; `practical` is the trial's.
+    /// Band of negligible differences, as a fraction; `practical` is the trial's.
     pub fn band(self, practical: f64) -> f64 {
         self.row().band.unwrap_or(practical)
     }

@@ -1,5 +1,5 @@
-//! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, on other devices, or in
-//! other boots of this host.
+//! Places: where arms are built in addition to the device of the trial: on other hosts, under other kernels, on other
+//! devices, or in other boots of this host.
 //!
 //! A trial does not hold the command that reaches another host: the file may come from elsewhere, and the command would
 //! run as root. The command line supplies it.
@@ -36,15 +36,15 @@ pub struct Place {
     /// It is a guest under this kernel, one of `fstrial kernels`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The guest runs on the host's own processors, by KVM. Otherwise one is emulated: in virtual time if the device is in the guest's
-    /// memory (a ramdisk, a model); if not, only counts are compared.
+    /// The guest runs on the host's own processors, by KVM. Otherwise one is emulated: in virtual time if the device is
+    /// in the guest's memory (a ramdisk, a model); if not, only counts are compared.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub kvm: bool,
     /// Its device is made by an agent, on another host. A place without a device is always reached so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub agent: bool,
-    /// This host, booted for it: under another kernel, or with other parameters. Then all places are boots; `--as-arm
-    /// NAME` names the current one.
+    /// This host, booted for it: under another kernel, or with other parameters. Then all places are boots;
+    /// `--as-arm NAME` names the current one.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub boot: bool,
 }
@@ -112,7 +112,7 @@ impl Place {
         let device = self.device.as_ref().filter(|device| !device.kind.is_made())?;
         Some((
             "device",
-            format!("{} of a place cannot be set separately", device.kind.name()),
+            format!("a place cannot have a separate {}", device.kind.name()),
             "use an image, a ramdisk or a modelled device, or make it the device of the trial",
         ))
     }

@@ -64,7 +64,7 @@ impl QueueAttribute {
 /// A setting with the value that an arm asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSetting {
-    /// Which.
+    /// The attribute.
     pub attribute: QueueAttribute,
     /// The value to write.
     pub value: String,

@@ -1,8 +1,8 @@
 //! The state a filesystem is in when a load begins: fresh, filled, aged, populated or loaded; and the figures of it.
 //!
 //! In flags, arms and trial files a state is one word with its parameters, most important first: `aged`, `filled:80%`,
-//! `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file may use a table instead: `{
-//! kind = "aged", utilisation = "70%", turnovers = 8 }`. Both parse back.
+//! `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file may use a table instead:
+//! `{ kind = "aged", utilisation = "70%", turnovers = 8 }`. Both parse back.
 
 use crate::rows::words;
 use crate::units::{Bytes, Percent, UnitError};
@@ -38,18 +38,18 @@ pub struct Filled {
     pub file_size: Bytes,
 }
 
-/// A filesystem that has been in use for long.
+/// A filesystem aged by long use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aged {
     /// Share of the space in use, as `df` shows it.
     pub utilisation: Percent,
-    /// Age it until its layout score is no more than this; none: for all its turnovers.
+    /// Layout score at which ageing stops; none: after all turnovers.
     pub layout_score: Option<f64>,
     /// Number of complete rewrites after the first fill; with a layout score the maximum.
     pub turnovers: u32,
     /// Median of the lognormal sizes of files.
     pub file_size: Bytes,
-    /// Files that grow together, each by a piece in turn.
+    /// Number of files that grow concurrently, a piece of each in turn.
     pub together: u32,
 }
 
@@ -104,7 +104,7 @@ impl Default for Populated {
     }
 }
 
-/// Turnovers of an aged filesystem that names no number: after this many its files have no order left.
+/// Default number of turnovers: after these the layout of files has no order left.
 const TURNOVERS: u32 = 4;
 /// The same with a requested layout score, which ends it earlier.
 const TURNOVERS_FOR_SCORE: u32 = 16;
@@ -118,7 +118,7 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Restoring {
-        /// Written over the whole device: every run finds a device with the same writes behind it.
+        /// Overwrites the whole device: every run follows the same writes.
         #[default]
         "copy" Copy,
         /// The image's file shares the blocks of the saved one (FICLONE): quick, and every overwrite of a run is then a
@@ -183,10 +183,10 @@ impl State {
         scaled(Bytes(room(needed) + room(tree)), |room| room / free.max(0.01))
     }
 
-    /// The problem with it, and the remedy.
+    /// Checks that every parameter is in its range.
     ///
     /// # Errors
-    /// A parameter out of its range.
+    /// The parameter out of its range, with that range.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Fresh => Ok(()),
@@ -263,7 +263,7 @@ impl Populated {
     }
 }
 
-/// A parameter of a state as a trial file has it.
+/// The parameters of a state, as a table in a trial file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -514,7 +514,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// The base of a share such that, with the space in use already, this much of all is in use.
+    /// The size whose share, with the space in use already, is this utilisation; without one, the available space.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

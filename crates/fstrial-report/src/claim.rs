@@ -293,7 +293,7 @@ fn of_question(state: &ContrastState) -> PartReport {
 fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState], index: usize) -> PartReport {
     let claimed = &plan.parts[index];
     // With several contrasts that are not of one figure there is no one ratio to show.
-    let is_one = !matches!(claimed.part.requested, ClaimQuestion::NoSingleWinner(_));
+    let is_one = !matches!(claimed.part.question, ClaimQuestion::NoSingleWinner(_));
     let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
     // A figure on the other side of 1, or at it, was decided by the question about the direction: its figures count.
     let decided_by = usize::from(matches!(verdict, ClaimVerdict::Reversed | ClaimVerdict::NoDifference));
@@ -330,7 +330,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
 /// The unbeaten arms, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
 fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String> {
     let claimed = &plan.parts[index];
-    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.requested else { return None };
+    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.question else { return None };
     let mut pairs = claimed.contrasts.iter();
     let mut said = Vec::new();
     for group in groups {
@@ -396,7 +396,7 @@ fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
 
 /// Kind of a part's figure.
 fn figure(plan: &Plan, part: &Part) -> Option<String> {
-    match &part.requested {
+    match &part.question {
         ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. } => Some("ratio".into()),
         ClaimQuestion::Slope { .. } => Some("factor for each doubling".into()),
         ClaimQuestion::Amount { cell, .. } => {
@@ -408,11 +408,11 @@ fn figure(plan: &Plan, part: &Part) -> Option<String> {
 
 /// The expectation of a part, as text.
 fn expected(plan: &Plan, part: &Part) -> Option<String> {
-    let number = |value: f64| match (&part.requested, figure(plan, part)) {
+    let number = |value: f64| match (&part.question, figure(plan, part)) {
         (ClaimQuestion::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
         _ => numbers::plain(value),
     };
-    let (bound, of) = match &part.requested {
+    let (bound, of) = match &part.question {
         ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Amount { bound, .. } => (bound, ""),
         ClaimQuestion::Slope { bound, .. } => (bound, " for each doubling"),
         ClaimQuestion::Better { .. } => return Some("better".into()),

@@ -20,7 +20,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// Caveat of every comparison of two trials.
 const NOTE: &str = "two trials were not interleaved: changes between them (machine, load, device) are in these figures, \
-     so this is not a verdict; one trial with both arms decides";
+     so this is not a verdict; one trial with both sides decides";
 
 /// Two trials side by side.
 #[derive(Debug, Clone, Serialize)]

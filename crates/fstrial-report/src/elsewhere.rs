@@ -51,16 +51,16 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
     }
     let mut last: Option<&Quantity> = None;
     for found in found {
-        let heading = heading(&found.requested);
-        if !heading.is_empty() && last != Some(&found.requested) {
+        let heading = heading(&found.quantity);
+        if !heading.is_empty() && last != Some(&found.quantity) {
             text += &format!("\n{}\n", plain(&heading));
         } else if last.is_none() {
-            text += match found.requested.less_is_better {
+            text += match found.quantity.less_is_better {
                 true => "\nless is better\n",
                 false => "\nmore is better; of times and costs: --less-is-better\n",
             };
         }
-        last = Some(&found.requested);
+        last = Some(&found.quantity);
         let indent = if heading.is_empty() { "" } else { "  " };
         text += &format!("{indent}{}\n", plain(&line(found, practical)));
     }
@@ -77,15 +77,15 @@ fn how(facts: &Facts) -> String {
 }
 
 /// The quantity: `random-write, threads 4: throughput (op/s, more is better)`.
-fn heading(requested: &Quantity) -> String {
-    let parts = [&requested.workload, &requested.metric].into_iter().filter(|part| !part.is_empty());
+fn heading(quantity: &Quantity) -> String {
+    let parts = [&quantity.workload, &quantity.metric].into_iter().filter(|part| !part.is_empty());
     let name = parts.map(String::as_str).collect::<Vec<_>>().join(": ");
     if name.is_empty() {
         return name;
     }
-    let way = if requested.less_is_better { "less is better" } else { "more is better" };
-    let is_named = !requested.unit.is_empty() && requested.unit != requested.metric;
-    if is_named { format!("{name} ({}, {way})", requested.unit) } else { format!("{name} ({way})") }
+    let way = if quantity.less_is_better { "less is better" } else { "more is better" };
+    let is_named = !quantity.unit.is_empty() && quantity.unit != quantity.metric;
+    if is_named { format!("{name} ({}, {way})", quantity.unit) } else { format!("{name} ({way})") }
 }
 
 /// Consequences of the values' order, each kind once: with the first pair of arms that has it.
@@ -149,8 +149,8 @@ fn line(found: &Finding, practical: f64) -> String {
     };
     let interval = interval(found.interval, found.interval_level);
     let ratio = numbers::ratio(ratio);
-    let comparison = match found.requested.less_is_better {
-        true if is_time(&found.requested) => {
+    let comparison = match found.quantity.less_is_better {
+        true if is_time(&found.quantity) => {
             format!("{} takes {ratio} as much as {}{interval}", found.a, found.b)
         }
         true => format!("{} has {ratio} that of {}{interval}", found.a, found.b),
@@ -175,14 +175,14 @@ fn interval(ends: Option<(f64, f64)>, level: f64) -> String {
 }
 
 /// True if less is less time, as far as the file shows.
-fn is_time(requested: &Quantity) -> bool {
-    let unit = requested.unit.as_str();
+fn is_time(quantity: &Quantity) -> bool {
+    let unit = quantity.unit.as_str();
     unit.is_empty() || ["s", "ms", "us", "µs", "ns", "seconds"].contains(&unit) || unit.ends_with("ns/op")
 }
 
 /// The word for a verdict, and why there is none.
 fn judgement(found: &Finding, practical: f64) -> String {
-    let word = in_a_word(found.verdict, found.requested.less_is_better, practical);
+    let word = in_a_word(found.verdict, found.quantity.less_is_better, practical);
     if found.verdict != Outcome::Undecided {
         return word;
     }
@@ -252,7 +252,7 @@ fn outlook(found: &Finding) -> String {
 fn over_all(found: &Finding, practical: f64) -> String {
     if let Some(all) = found.over_all {
         let ratio = all.ratio.map(numbers::ratio).unwrap_or_default();
-        let word = in_a_word(all.verdict, found.requested.less_is_better, practical);
+        let word = in_a_word(all.verdict, found.quantity.less_is_better, practical);
         let disagree = if all.verdict == found.verdict { "" } else { ", THE ROUNDS DISAGREE" };
         return format!(
             "; over all {} it is {ratio}{}: {word}{disagree}",
@@ -272,7 +272,7 @@ mod tests {
         Finding {
             a: "new".into(),
             b: "old".into(),
-            requested: Quantity {
+            quantity: Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn lines_read_as_sentences() {
-        let times = Quantity { unit: "s".into(), less_is_better: true, ..found().requested };
+        let times = Quantity { unit: "s".into(), less_is_better: true, ..found().quantity };
         let undecided = Finding {
             verdict: Outcome::Undecided,
             ratio: Some(1.04),
@@ -327,13 +327,13 @@ mod tests {
             Finding { order: ArmOrder::Unknown, ..found() },
             Finding { order: ArmOrder::BFirst, ..found() },
             Finding {
-                requested: times.clone(),
+                quantity: times.clone(),
                 verdict: Outcome::Faster,
                 ratio: Some(0.9),
                 ..unpaired.clone()
             },
             Finding {
-                requested: Quantity { unit: "B/op".into(), ..times },
+                quantity: Quantity { unit: "B/op".into(), ..times },
                 verdict: Outcome::Slower,
                 ..unpaired.clone()
             },

@@ -57,21 +57,21 @@ pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
     arms
 }
 
-/// The operations of a run, on the arms that had few: the rate of n in a given time has its neighbours 1/n away, which the intervals of
-/// runs that are all alike do not show.
+/// The operations of a run, on the arms that had few: the rate of n in a given time has its neighbours 1/n away, which
+/// the intervals of runs that are all alike do not show.
 fn few(arms: &[Vec<&CellReport>], seconds: f64) -> Option<String> {
     let of = |cells: &Vec<&CellReport>| {
         let counts = || cells.iter().filter_map(|cell| cell.operations);
         let least = counts().reduce(f64::min).filter(|least| *least < OPERATIONS)?;
-        let message = range(counts(), |count| format!("{count:.0}"))?;
-        Some((least, format!("{message} on {}", cells[0].arm)))
+        let shown = range(counts(), |count| format!("{count:.0}"))?;
+        Some((least, format!("{shown} on {}", cells[0].arm)))
     };
-    let (counts, message): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
+    let (counts, parts): (Vec<f64>, Vec<String>) = arms.iter().filter_map(of).unzip();
     let least = counts.into_iter().reduce(f64::min)?.max(1.0);
     Some(format!(
         "a run has too few operations for an exact ratio ({}): one more or less is {:.0} %; runs of about {:.0} s would \
          have enough",
-        message.join(", "),
+        parts.join(", "),
         100.0 / least,
         (seconds * ENOUGH / least).ceil(),
     ))
@@ -91,16 +91,16 @@ fn laps(arms: &[Vec<&CellReport>], seconds: Option<f64>) -> Option<String> {
     });
     // For levels in their first lap, or past it; with the levels, if an arm has both.
     let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
-        let message = arms.iter().filter_map(|cells| {
-            let result = || cells.iter().filter(|cell| is_first(cell) == Some(first));
-            let size = Bytes(result().next()?.log_bytes?).human();
-            let laps = range(result().filter_map(|cell| cell.log_laps), in_words)?;
+        let parts = arms.iter().filter_map(|cells| {
+            let of_lap = || cells.iter().filter(|cell| is_first(cell) == Some(first));
+            let size = Bytes(of_lap().next()?.log_bytes?).human();
+            let laps = range(of_lap().filter_map(|cell| cell.log_laps), in_words)?;
             let is_split = cells.iter().any(|cell| is_first(cell) == Some(!first));
-            let levels: Vec<String> = result().map(|cell| threads_in_words(cell.threads)).collect();
+            let levels: Vec<String> = of_lap().map(|cell| threads_in_words(cell.threads)).collect();
             let at = if is_split { format!(" at {}", levels.join(", ")) } else { String::new() };
             Some(format!("{laps} on {}{at} ({size})", cells[0].arm))
         });
-        message.collect()
+        parts.collect()
     };
     let first = of(true, |within| format!("{:.0} %", within * 100.0));
     let past = of(false, |within| format!("{} times", count(within)));
@@ -127,12 +127,12 @@ fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
         Some((least, format!("{} on {}", range(counts(), count)?, cells[0].arm)))
     };
     let few = arms.iter().filter_map(of).filter(|(least, _)| *least < 0.5);
-    let message: Vec<String> = few.map(|(_, message)| message).collect();
-    (!message.is_empty()).then(|| {
+    let parts: Vec<String> = few.map(|(_, part)| part).collect();
+    (!parts.is_empty()).then(|| {
         format!(
             "runs are too short for the filesystem's own commits, and work deferred to a commit is \
-                 not in their figures (a longer --duration includes it): a run has {}",
-            message.join(", ")
+                 not in their figures (a longer --duration includes it): commits in a run: {}",
+            parts.join(", ")
         )
     })
 }

@@ -187,18 +187,18 @@ pub struct Collection {
 
 impl Collection {
     /// Adds the answers of a trial, under its name: `lab.db #3`.
-    pub fn add(&mut self, trial: &str, result: Answers, is_wanted: impl Fn(&Answer) -> bool) {
-        let host = self.host_of(&result);
+    pub fn add(&mut self, trial: &str, answers: Answers, is_wanted: impl Fn(&Answer) -> bool) {
+        let host = self.host_of(&answers);
         let mut has_few = true;
-        for metric in &result.decides {
-            if !result.answers.iter().any(|answer| answer.metric == *metric) {
+        for metric in &answers.decides {
+            if !answers.answers.iter().any(|answer| answer.metric == *metric) {
                 self.leave_out(
                     trial,
                     &format!("it has no ratio of {}: too few operations or rounds", metric.name()),
                 );
             }
         }
-        for answer in result.answers.iter().filter(|answer| is_wanted(answer)) {
+        for answer in answers.answers.iter().filter(|answer| is_wanted(answer)) {
             let is_sound = answer.ratio.value > 0.0
                 && answer.ratio.value.is_finite()
                 && answer.standard_error.is_finite();
@@ -206,8 +206,8 @@ impl Collection {
                 continue;
             }
             has_few = false;
-            let practical = answer.metric.band(result.practical);
-            let requested = result.questions.get(answer.question).cloned().unwrap_or_default();
+            let practical = answer.metric.band(answers.practical);
+            let requested = answers.questions.get(answer.question).cloned().unwrap_or_default();
             let (question, is_inverse) = self.question_of(answer, requested, practical);
             // A limit of one host is a limit of all.
             if let (Some(known), Some(expected)) = (&mut self.questions[question].expected, &answer.expected)
@@ -240,15 +240,15 @@ impl Collection {
         self.left_out.entry(reason.to_owned()).or_default().push(what.to_owned());
     }
 
-    fn host_of(&mut self, result: &Answers) -> usize {
-        *self.by_host.entry(result.host.clone()).or_insert_with(|| {
+    fn host_of(&mut self, answers: &Answers) -> usize {
+        *self.by_host.entry(answers.host.clone()).or_insert_with(|| {
             self.hosts.push(Known {
-                host: result.host.clone(),
-                kernel: result.kernel.clone(),
-                processor: result.processor.clone(),
-                cpus: result.cpus,
-                memory: result.memory,
-                is_virtual: result.virtual_machine,
+                host: answers.host.clone(),
+                kernel: answers.kernel.clone(),
+                processor: answers.processor.clone(),
+                cpus: answers.cpus,
+                memory: answers.memory,
+                is_virtual: answers.virtual_machine,
             });
             self.hosts.len() - 1
         })

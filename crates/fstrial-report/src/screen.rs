@@ -21,8 +21,9 @@ pub(super) const HEADING: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 
-/// The whole answer for a terminal of that width; none: it goes somewhere else, and no sentence is folded. Colours are escape codes, to
-/// be stripped by anyone who prints to something else than a terminal. Commands are never folded: they are copied.
+/// The whole answer for a terminal of that width; none: it goes somewhere else, and no sentence is folded. Colours are
+/// escape codes, to be stripped by anyone who prints to something else than a terminal. Commands are never folded: they
+/// are copied.
 pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -> String {
     let mut out = String::new();
     let fold = |text: &str| columns.map_or_else(|| text.to_owned(), |columns| folded(text, columns));
@@ -30,8 +31,8 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &format!("\n{}", fold(&claim::render(report)));
     }
     out += &figures::render(document, columns.unwrap_or(USUAL_COLUMNS));
-    let mut message = BTreeSet::new();
-    for line in document.workloads.iter().flat_map(served::notes).filter(|line| message.insert(line.clone()))
+    let mut printed = BTreeSet::new();
+    for line in document.workloads.iter().flat_map(served::notes).filter(|line| printed.insert(line.clone()))
     {
         out += &fold(&format!("{}\n", plain(&line)));
     }

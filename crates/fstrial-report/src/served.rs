@@ -25,7 +25,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let of_level = |threads: u16| {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let written = |cell: &CellReport| cell.device_bytes_per_operation.map(numbers::bytes);
-        let message = [
+        let parts = [
             of_arms("written to the device while the clients ran, for each operation", cells(), written),
             match cells().all(|cell| cell.checkpoints == Some(0.0)) {
                 true => Some("no run held a checkpoint".into()),
@@ -34,12 +34,12 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
             of_arms("compactions in a run", cells(), |cell| cell.compactions.map(count)),
         ];
         let kinds = of_kinds(cells());
-        let message = message.into_iter().flatten().chain(kinds).collect::<Vec<_>>().join("; ");
+        let parts = parts.into_iter().flatten().chain(kinds).collect::<Vec<_>>().join("; ");
         let level = (levels.len() > 1).then(|| threads_in_words(threads));
         let phase = served.data.as_ref().map(|_| workload.phase.clone()).filter(|phase| !phase.is_empty());
         let of: Vec<String> = phase.into_iter().chain(level).collect();
         let level = if of.is_empty() { String::new() } else { format!("{}: ", of.join(", ")) };
-        let lines = [Some(message).filter(|message| !message.is_empty()), by_load(cells())];
+        let lines = [Some(parts).filter(|parts| !parts.is_empty()), by_load(cells())];
         lines.into_iter().flatten().map(|line| format!("{level}{line}")).collect::<Vec<_>>()
     };
     kept.into_iter().chain(levels.iter().copied().flat_map(of_level)).collect()
@@ -51,7 +51,7 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
         let cells = || workload.cells.iter().filter(move |cell| cell.threads == threads);
         let known = || cells().filter_map(|cell| cell.together.as_ref());
         let doubt = known().map(|together| together.start_doubt_ns).fold(0.0, f64::max);
-        let reported = |figure: &dyn Fn(&Together) -> String| {
+        let by_arm = |figure: &dyn Fn(&Together) -> String| {
             let of = |cell: &CellReport| Some(format!("{} {}", cell.arm, figure(cell.together.as_ref()?)));
             cells().filter_map(of).collect::<Vec<_>>().join(", ")
         };
@@ -69,9 +69,9 @@ fn of_clients(workload: &WorkloadReport) -> Vec<String> {
             known().next()?.clients,
             hosts_of(known()),
             threads_in_words(threads),
-            reported(&|together| numbers::nanos(together.start_spread_ns)),
+            by_arm(&|together| numbers::nanos(together.start_spread_ns)),
             numbers::nanos(doubt),
-            reported(&|together| format!("{:.0} %", 100.0 * together.slowest_share)),
+            by_arm(&|together| format!("{:.0} %", 100.0 * together.slowest_share)),
         ))
     };
     workload.levels().into_iter().filter_map(of_level).collect()
@@ -89,8 +89,8 @@ fn hosts_of<'a>(known: impl Iterator<Item = &'a Together>) -> String {
     }
 }
 
-/// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first arm that has any;
-/// none with fewer than two loads.
+/// `throughput on each load: xfs / ext4 1.18, 1.21, 0.97 (not on one side)`: typical figures over those of the first
+/// arm that has any; none with fewer than two loads.
 fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String> {
     let has_any = |cell: &&CellReport| cell.rate_by_load.iter().any(Option::is_some);
     let base = cells.find(has_any).filter(|cell| cell.rate_by_load.len() > 1)?;
@@ -99,26 +99,26 @@ fn by_load<'a>(mut cells: impl Iterator<Item = &'a CellReport>) -> Option<String
         let ratios: Vec<Option<f64>> = two.map(|(a, b)| Some((*a)? / (*b)?)).collect();
         let known = || ratios.iter().copied().flatten();
         known().next()?;
-        let reported = ratios.iter().map(|ratio| ratio.map_or("–".into(), |ratio| format!("{ratio:.2}")));
+        let parts = ratios.iter().map(|ratio| ratio.map_or("–".into(), |ratio| format!("{ratio:.2}")));
         let is_split = known().any(|ratio| ratio < 1.0) && known().any(|ratio| ratio > 1.0);
         let split = if is_split { " (not on one side)" } else { "" };
-        Some(format!("{} / {} {}{split}", cell.arm, base.arm, reported.collect::<Vec<_>>().join(", ")))
+        Some(format!("{} / {} {}{split}", cell.arm, base.arm, parts.collect::<Vec<_>>().join(", ")))
     };
-    let reported: Vec<String> = cells.filter_map(over_base).collect();
-    (!reported.is_empty()).then(|| format!("throughput on each load: {}", reported.join("; ")))
+    let parts: Vec<String> = cells.filter_map(over_base).collect();
+    (!parts.is_empty()).then(|| format!("throughput on each load: {}", parts.join("; ")))
 }
 
 /// `p50 and p99 of read: ext4 3.1 µs, 9.2 µs · xfs …`, for each kind of operation; none of a workload that has only one.
 fn of_kinds<'a>(cells: impl Iterator<Item = &'a CellReport> + Clone) -> Vec<String> {
     let kinds: BTreeSet<&String> = cells.clone().flat_map(|cell| cell.latency_of_kinds_ns.keys()).collect();
     let of = |kind: &String| {
-        let reported = |cell: &CellReport| {
+        let parts = |cell: &CellReport| {
             let [p50, p99, _] = *cell.latency_of_kinds_ns.get(kind)?;
             let known = |ns: Option<f64>| ns.map_or("–".into(), numbers::nanos);
             Some(format!("{} {}, {}", cell.arm, known(p50), known(p99)))
         };
-        let reported: Vec<String> = cells.clone().filter_map(reported).collect();
-        format!("p50 and p99 of {kind}: {}", reported.join(" · "))
+        let parts: Vec<String> = cells.clone().filter_map(parts).collect();
+        format!("p50 and p99 of {kind}: {}", parts.join(" · "))
     };
     kinds.iter().filter(|_| kinds.len() > 1).map(|kind| of(kind)).collect()
 }
@@ -128,9 +128,9 @@ fn of_arms<'a>(
     cells: impl Iterator<Item = &'a CellReport>,
     figure: impl Fn(&CellReport) -> Option<String>,
 ) -> Option<String> {
-    let reported = cells.filter_map(|cell| Some(format!("{} {}", cell.arm, figure(cell)?)));
-    let reported: Vec<String> = reported.collect();
-    (!reported.is_empty()).then(|| format!("{what}: {}", reported.join(", ")))
+    let parts = cells.filter_map(|cell| Some(format!("{} {}", cell.arm, figure(cell)?)));
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| format!("{what}: {}", parts.join(", ")))
 }
 
 #[cfg(test)]

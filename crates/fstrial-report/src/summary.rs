@@ -55,8 +55,8 @@ pub enum Among {
     Equivalent,
     /// The same, and they all ran at the limit of the modelled device.
     AtLimit,
-    /// Every two are the same or so near to each other that either will do: within this many percent. Whether they all ran at
-    /// the limit of the modelled device.
+    /// Every two are the same or so near to each other that either will do: within this many percent. Whether they all
+    /// ran at the limit of the modelled device.
     Near(f64, bool),
     /// Some pair is not decided.
     Open,
@@ -85,7 +85,7 @@ pub struct Open<'a> {
     pub why: Why,
 }
 
-/// Why two arms are indistinguishable.
+/// Reason why two arms are undecided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Why {
     /// There is no interval after these rounds.
@@ -120,11 +120,11 @@ pub fn lines(document: &Document) -> Vec<String> {
 
 /// Verdicts on metrics requested in addition to throughput.
 fn requested(document: &Document) -> Vec<String> {
-    let is_told = |report: &&VerdictReport| {
+    let is_shown = |report: &&VerdictReport| {
         let state = &report.contrast;
         state.holds_open && state.metric != Metric::Throughput && state.verdict.is_decided()
     };
-    in_full(document, |workload| workload.verdicts.iter().filter(is_told).collect())
+    in_full(document, |workload| workload.verdicts.iter().filter(is_shown).collect())
 }
 
 /// Verdicts in full, each with the workload that it is of.
@@ -254,8 +254,8 @@ pub fn rankings_of(workload: &WorkloadReport) -> Vec<Ranking<'_>> {
     workload.levels().into_iter().flat_map(|threads| of_level(workload, threads)).collect()
 }
 
-/// One; with leads one for each place, as arms at different places are not compared; with a baseline one for each arm against
-/// it.
+/// One; with leads one for each place, as arms at different places are not compared; with a baseline one for each arm
+/// against it.
 fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Ranking<'_>> {
     workload.places().into_iter().flat_map(|place| of_level_at(workload, threads, place)).collect()
 }
@@ -372,14 +372,14 @@ fn open<'a>(
         matches!(state.verdict, Outcome::Undecided | Outcome::Insensitive)
             && (leading.contains(&state.a.as_str()) || leading.contains(&state.b.as_str()))
     };
-    let reported = |state: &&'a ContrastState| Open {
+    let open = |state: &&'a ContrastState| Open {
         a: &state.a,
         b: &state.b,
         ratio: state.ratio.map(|ratio| (ratio, state.interval)),
         less_is_better: state.less_is_better,
         why: why(state, is_at_limit(&state.a) && is_at_limit(&state.b)),
     };
-    verdicts.iter().filter(is_open).map(reported).collect()
+    verdicts.iter().filter(is_open).map(open).collect()
 }
 
 fn why(state: &ContrastState, at_limit: bool) -> Why {
@@ -565,8 +565,8 @@ impl<'a> Ranking<'a> {
         format!("{}{unequal}", parts.join("; "))
     }
 
-    /// For a rate search, each arm's highest rate that keeps the promise: `ext4 keeps p99<5ms up to 1461 op/s, xfs up
-    /// to 1359`.
+    /// For a rate search, each arm's highest rate that keeps the promise:
+    /// `ext4 keeps p99<5ms up to 1461 op/s, xfs up to 1359`.
     fn kept(&self) -> Option<String> {
         let promise = self.workload.promise.as_ref()?;
         let is_here =
@@ -639,7 +639,7 @@ impl<'a> Ranking<'a> {
         if self.workload.less_is_better { "takes" } else { "has" }
     }
 
-    /// Object of a ratio.
+    /// Reference of a ratio, as text: `as much as ext4`.
     pub fn of_whom(&self, arm: &str) -> String {
         match self.workload.less_is_better {
             true => format!("as much as {arm}"),

@@ -50,24 +50,24 @@ pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
     document.workloads.iter().map(once).collect()
 }
 
-/// Effects that a run was too short for, arms without the operation, and the tools of the others: `ext4 by e4defrag
-/// 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
+/// Effects that a run was too short for, arms without the operation, and the tools of the others:
+/// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let mut lines = cannot(workload);
     let durable = workload.served.as_ref().filter(|served| served.data.is_none());
     let durable = durable.and_then(|served| served.durable.as_ref());
     lines.extend(durable.map(|message| format!("durable: {message}")));
-    let mut message: Vec<(Vec<&str>, &str)> = Vec::new();
+    let mut by_tool: Vec<(Vec<&str>, &str)> = Vec::new();
     for cell in &workload.cells {
         let Some(tool) = cell.tool.as_deref() else { continue };
-        match message.iter_mut().find(|(_, known)| *known == tool) {
+        match by_tool.iter_mut().find(|(_, known)| *known == tool) {
             Some((arms, _)) if arms.contains(&cell.arm.as_str()) => {}
             Some((arms, _)) => arms.push(&cell.arm),
-            None => message.push((vec![&cell.arm], tool)),
+            None => by_tool.push((vec![&cell.arm], tool)),
         }
     }
     let words: Vec<String> =
-        message.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
+        by_tool.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
     lines.extend(served::notes(workload));
     lines.extend(at_device::note(workload));

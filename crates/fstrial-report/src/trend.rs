@@ -140,35 +140,33 @@ pub struct Limits {
 }
 
 /// Searches the series for changes.
-pub fn document(requested: &SeriesQuery, result: SeriesSet, limits: Limits) -> TrendDocument {
-    let band = limits.practical.unwrap_or_else(|| requested.metric.band(0.03)).ln_1p();
-    let differing = differing(&result.series);
-    let unjudged = limits.worse.and_then(|_| unjudged(&result));
-    let series = result.series.into_iter().zip(differing);
+pub fn document(query: &SeriesQuery, set: SeriesSet, limits: Limits) -> TrendDocument {
+    let band = limits.practical.unwrap_or_else(|| query.metric.band(0.03)).ln_1p();
+    let differing = differing(&set.series);
+    let unjudged = limits.worse.and_then(|_| unjudged(&set));
+    let series = set.series.into_iter().zip(differing);
     TrendDocument {
         schema_version: SCHEMA_VERSION,
-        arm: requested.arm.clone(),
-        against: requested.against.clone(),
-        metric: requested.metric,
-        by: requested.by,
+        arm: query.arm.clone(),
+        against: query.against.clone(),
+        metric: query.metric,
+        by: query.by,
         practical_percent: 100.0 * band.exp_m1(),
         fail_if_worse_percent: limits.worse.map(|fraction| 100.0 * fraction),
-        series: series
-            .map(|(series, differs)| report(requested, series, differs, band, limits.worse))
-            .collect(),
-        left_out: result.left_out,
+        series: series.map(|(series, differs)| report(query, series, differs, band, limits.worse)).collect(),
+        left_out: set.left_out,
         unjudged,
     }
 }
 
 /// Reason if the newest trial lacks a point, or is in a series in which no loss could be certain yet.
-fn unjudged(result: &SeriesSet) -> Option<Unjudged> {
-    let all = &result.series;
+fn unjudged(set: &SeriesSet) -> Option<Unjudged> {
+    let all = &set.series;
     let began = |point: &Point| (point.started_at.parse::<jiff::Timestamp>().ok(), point.trial);
     let newest = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point));
     let newest = newest.map(|point| point.trial);
     let is_no_good = |left: &&LeftOut| left.reason != NOT_ASKED && Some(left.trial) >= newest;
-    if let Some(left) = result.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
+    if let Some(left) = set.left_out.iter().filter(is_no_good).max_by_key(|left| left.trial) {
         return Some(Unjudged { trial: left.trial, series: Vec::new(), needed: SURE_POINTS });
     }
     let trial = newest?;
@@ -194,8 +192,8 @@ fn differing(all: &[Series]) -> Vec<Vec<String>> {
         let differs =
             |name: &&&String| others().any(|o| o.settings.get(**name) != series.settings.get(**name));
         let is_other_device = names.iter().any(|name| name.as_str() == "device" && differs(&name));
-        let is_told = |name: &&&String| !is_other_device || !name.starts_with("device.");
-        names.iter().filter(differs).filter(is_told).map(|name| (*name).clone()).collect()
+        let is_shown = |name: &&&String| !is_other_device || !name.starts_with("device.");
+        names.iter().filter(differs).filter(is_shown).map(|name| (*name).clone()).collect()
     };
     all.iter().map(of).collect()
 }
@@ -545,7 +543,10 @@ fn change_in_words(
 fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
     let limit = numbers::plain(limit);
     let Some(worse) = &series.worse else {
-        paragraph(text, &format!("not confirmed worse than any earlier segment by more than {limit} %"));
+        paragraph(
+            text,
+            &format!("not confirmed to be worse than any earlier segment by more than {limit} %"),
+        );
         return;
     };
     let segment = |index: usize| {

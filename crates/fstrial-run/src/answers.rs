@@ -232,7 +232,7 @@ impl Read {
     pub(crate) fn of(store: &Store, stored: &StoredTrial) -> Result<Self, String> {
         match stored.summary.status {
             TrialStatus::Running => return Err("it still runs, or was killed".into()),
-            TrialStatus::Failed => return Err("it could not continue".into()),
+            TrialStatus::Failed => return Err("the trial failed".into()),
             TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
         }
         let sessions = stored.sessions.iter().map(|session| serde_json::from_str(&session.environment));
@@ -419,7 +419,8 @@ impl Read {
         })
     }
 
-    /// The expectation of a contrast in the trial's claim; `None` for an answer that no other contrast has.
+    /// The claim's expectation of a contrast, `Some(None)` without a claim. `None` if the ratio of this contrast alone
+    /// does not answer a part, or other programs may have decided it.
     fn expected(&self, judge: &Judge<'_>, index: usize) -> Option<Option<Expected>> {
         let Some(claim) = self.plan.trial.claim.as_ref().filter(|claim| !claim.question) else {
             return Some(None);
@@ -427,7 +428,7 @@ impl Read {
         let all = &self.plan.parts;
         let part = all.iter().position(|part| part.contrasts.contains(&index))?;
         let contrast = &self.plan.contrasts[index];
-        let bound = match all[part].part.requested {
+        let bound = match all[part].part.question {
             // Of a bound and the direction the ratio is the same.
             ClaimQuestion::Ratio { bound, .. } if all[part].contrasts[0] == index => bound,
             ClaimQuestion::Better { .. } if contrast::less_is_better(&self.plan, contrast) => {

@@ -10,8 +10,8 @@ use fstrial_model::{
 };
 use std::collections::BTreeSet;
 
-/// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`. Tools can differ where arms are
-/// built at several places.
+/// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`. Tools can differ where arms
+/// are built at several places.
 pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     let slowed = arms.iter().filter_map(|arm| {
         let how = match (arm.handicap, arm.slowed) {
@@ -43,7 +43,7 @@ fn first_on_it<'a>(facts: &'a [ArmFacts], known: &'a ArmFacts) -> &'a ArmFacts {
     facts.iter().find(|other| of(known).is_some() && of(other) == of(known)).unwrap_or(known)
 }
 
-/// Reports existing directories on one filesystem: comparing them shows no difference.
+/// Reports existing directories on one filesystem: a comparison of them measures noise.
 pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     let lies_on = |known: &ArmFacts| known.facts.get(&Fact::LiesOn).cloned();
     let (place, names) = facts.iter().find_map(|known| {

@@ -1,5 +1,5 @@
-//! Boots of this host as places. A round takes one boot for each place, in random order, and each boot is a session: variation between
-//! boots, such as the kernel's address layout, is part of the spread between rounds.
+//! Boots of this host as places. A round takes one boot for each place, in random order, and each boot is a session:
+//! variation between boots, such as the kernel's address layout, is part of the spread between rounds.
 
 use super::{
     course,
@@ -63,12 +63,8 @@ pub fn here(name: &str) -> Environment {
 ///
 /// # Errors
 /// Its name is missing or unknown, there are no boots, or it has run as another one.
-pub fn booted(
-    plan: &Plan,
-    message: Option<&str>,
-    earlier: &Earlier,
-) -> Result<Option<Booted>, ExpectedError> {
-    let Some(place) = named(plan, message)? else { return Ok(None) };
+pub fn booted(plan: &Plan, as_arm: Option<&str>, earlier: &Earlier) -> Result<Option<Booted>, ExpectedError> {
+    let Some(place) = named(plan, as_arm)? else { return Ok(None) };
     let name = plan.places[place].as_deref().unwrap_or_default();
     let id = BootFacts::of_this_boot().id;
     let is_this_boot = |stored: &str| {
@@ -88,9 +84,9 @@ pub fn booted(
 }
 
 /// The place of the plan that this host is booted as.
-fn named(plan: &Plan, message: Option<&str>) -> Result<Option<usize>, ExpectedError> {
+fn named(plan: &Plan, as_arm: Option<&str>) -> Result<Option<usize>, ExpectedError> {
     let all: Vec<&str> = plan.trial.boots().collect();
-    match message {
+    match as_arm {
         None if all.is_empty() => Ok(None),
         None => Err(ExpectedError::usage(
             "the arms are on different boots of this host, and the current one is not named",

@@ -114,9 +114,9 @@ fn taken(shares: &[f64]) -> Option<f64> {
     spread::median(shares).map(|median| median.max(mean))
 }
 
-/// The verdict on a claim from those on its parts: undecided until all are known, except *partly confirmed*, which no further
-/// verdict can change; *no difference* and *reversed* only if all known parts agree; *smaller* also with parts without a
-/// difference. None without parts.
+/// The verdict on a claim from those on its parts: undecided until all are known, except *partly confirmed*, which no
+/// further verdict can change; *no difference* and *reversed* only if all known parts agree; *smaller* also with parts
+/// without a difference. None without parts.
 pub fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let denies = |verdict: &&ClaimVerdict| {
         matches!(verdict, ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
@@ -144,7 +144,7 @@ pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &
 }
 
 impl Judge<'_> {
-    /// The verdict on a part of the claim so far. No difference is accepted only if one would have been detected.
+    /// The verdict on a part of the claim so far. *No difference* only if a difference would have been detected.
     pub fn part(&self, index: usize) -> ClaimVerdict {
         let verdict = self.part_by_rounds(index);
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
@@ -187,15 +187,16 @@ impl Judge<'_> {
         self.has_too_few_processors(index, self.part_by_rounds(index))
     }
 
-    /// True if a part that depends on controls depends on that of this contrast: a winner only on those without a
-    /// loser.
+    /// True if a part that depends on controls depends on that of this contrast: of a question about a winner only
+    /// those of equivalent contrasts do.
     pub(super) fn is_resting(&self, part: usize, contrast: usize) -> bool {
-        let is_of_winners = matches!(self.plan.parts[part].part.requested, ClaimQuestion::NoSingleWinner(_));
+        let is_of_winners = matches!(self.plan.parts[part].part.question, ClaimQuestion::NoSingleWinner(_));
         !is_of_winners || self.decision(contrast).0 == Decision::Equivalent
     }
 
-    /// The share of the processors that others took from a part which they may have decided: one that compares levels, as a
-    /// neighbour on one of two processors takes nothing from one thread and half of two, or one about an amount or about the machine's processor time.
+    /// The share of the processors that others took from a part which they may have decided: one that compares levels,
+    /// as a neighbour on one of two processors takes nothing from one thread and half of two, or one about an amount or
+    /// about the machine's processor time.
     pub fn lost_to_others(&self, index: usize) -> Option<f64> {
         let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
         let is_uneven = |contrast: &&Contrast| {
@@ -218,7 +219,7 @@ impl Judge<'_> {
         if part.metric == Metric::CpuTime {
             return false;
         }
-        let bound = match part.requested {
+        let bound = match part.question {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => bound,
             ClaimQuestion::Better { .. } => Bound::Above(1.0),
             ClaimQuestion::Amount { bound, .. } => {
@@ -227,8 +228,8 @@ impl Judge<'_> {
             _ => return false,
         };
         // The opposite is covered by the question about the direction.
-        let requested = if verdict == ClaimVerdict::Reversed { contrasts.last() } else { contrasts.first() };
-        let Some((low, high)) = requested.and_then(|contrast| self.widened(*contrast)) else { return false };
+        let contrast = if verdict == ClaimVerdict::Reversed { contrasts.last() } else { contrasts.first() };
+        let Some((low, high)) = contrast.and_then(|contrast| self.widened(*contrast)) else { return false };
         match (verdict, bound) {
             (ClaimVerdict::Confirmed, Bound::Above(bound)) | (ClaimVerdict::Smaller, Bound::Below(bound)) => {
                 low > bound
@@ -249,7 +250,7 @@ impl Judge<'_> {
     /// The same of an amount, of which others can only have taken: it may have been more, and a time less.
     fn is_amount_without_others(&self, contrast: usize, bound: Bound, verdict: ClaimVerdict) -> bool {
         let Contrast { a, result_a, .. } = self.plan.contrasts[contrast];
-        let Some((low, high)) = self.ready_arm(contrast).1 else { return false };
+        let Some((low, high)) = self.ratio_and_interval(contrast).1 else { return false };
         let kept = 1.0 - self.most_taken(a, result_a);
         let (low, high) = if less_is_better(self.plan, &self.plan.contrasts[contrast]) {
             (low * kept, high)
@@ -267,7 +268,7 @@ impl Judge<'_> {
 
     /// The interval of a contrast, with all that others took given back to the one side, or to the other.
     fn widened(&self, contrast: usize) -> Option<(f64, f64)> {
-        let (low, high) = self.ready_arm(contrast).1?;
+        let (low, high) = self.ratio_and_interval(contrast).1?;
         let Contrast { a, b, result_a, result_b, .. } = self.plan.contrasts[contrast];
         let kept = |cell, result| 1.0 - self.most_taken(cell, result);
         let (a, b) = (kept(a, result_a), kept(b, result_b));
@@ -284,8 +285,8 @@ impl Judge<'_> {
         phase.map_or(threads, |phase| phase.groups.iter().map(|group| group.workers(threads)).sum())
     }
 
-    /// The share of its speed that others took from a cell at most: theirs of all processors, if it was all on those that the cell
-    /// has threads for.
+    /// The share of its speed that others took from a cell at most: theirs of all processors, if it was all on those
+    /// that the cell has threads for.
     fn most_taken(&self, cell: usize, result: usize) -> f64 {
         let samples = self.samples(cell, result);
         let share = taken(&samples.iter().filter_map(Sample::taken_by_others).collect::<Vec<_>>());
@@ -295,7 +296,7 @@ impl Judge<'_> {
 
     fn rests_on_a_control(&self, index: usize, verdict: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
-        if let (ClaimQuestion::NoSingleWinner(_), ClaimVerdict::Reversed) = (&part.requested, verdict) {
+        if let (ClaimQuestion::NoSingleWinner(_), ClaimVerdict::Reversed) = (&part.question, verdict) {
             // An unbeaten arm may merely equal another.
             return contrasts.iter().any(|index| self.decision(*index).0 == Decision::Equivalent);
         }
@@ -303,8 +304,8 @@ impl Judge<'_> {
         let is_less_of_nothing = verdict == ClaimVerdict::Smaller
             && contrasts.get(1).is_some_and(|direction| self.side(*direction) == BoundSide::Unknown);
         is_less_of_nothing
-            || bound_of(&part.requested).is_some_and(|bound| saw_no_effect(bound, verdict))
-                && !self.is_plain(&part.requested, verdict, contrasts)
+            || bound_of(&part.question).is_some_and(|bound| saw_no_effect(bound, verdict))
+                && !self.is_plain(&part.question, verdict, contrasts)
     }
 
     /// True if the machine has fewer processors than a claim requires to show its effect, and a part was decided by its
@@ -314,7 +315,7 @@ impl Judge<'_> {
         let part = &self.plan.parts[index].part;
         claim.and_then(|claim| claim.cpus).is_some_and(|cpus| self.plan.cpus < cpus)
             && !part.planted
-            && needs_processors(bound_of(&part.requested).unwrap_or(Bound::Above(1.0)), verdict)
+            && needs_processors(bound_of(&part.question).unwrap_or(Bound::Above(1.0)), verdict)
     }
 
     /// True if a ratio allowed to be a little beyond 1 is on the good side of 1: that is a detected effect, and needs
@@ -323,7 +324,7 @@ impl Judge<'_> {
         let (ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. }) = requested else {
             return false;
         };
-        let ends = self.ready_arm(contrasts[0]).1.filter(|_| verdict == ClaimVerdict::Confirmed);
+        let ends = self.ratio_and_interval(contrasts[0]).1.filter(|_| verdict == ClaimVerdict::Confirmed);
         ends.is_some_and(|(low, high)| match bound {
             Bound::Above(least) => *least < 1.0 && low > 1.0,
             Bound::Below(most) => *most > 1.0 && high < 1.0,
@@ -337,7 +338,7 @@ impl Judge<'_> {
         if cells.into_iter().any(|cell| self.unsupported(cell).is_some()) {
             return ClaimVerdict::NotTestable;
         }
-        match &part.requested {
+        match &part.question {
             ClaimQuestion::Ratio { bound, .. }
             | ClaimQuestion::Slope { bound, .. }
             | ClaimQuestion::Amount { bound, .. } => self.bounded(*bound, contrasts),
@@ -436,7 +437,7 @@ impl Judge<'_> {
         let mut arms: Vec<usize> = groups.iter().flatten().map(|spot| spot.arm).collect();
         arms.sort_unstable();
         arms.dedup();
-        // By arm: whether it is beaten somewhere, and whether it is certain to stay unbeaten.
+        // By arm: whether it is beaten somewhere, and whether it may still be beaten.
         let stands = arms.iter().map(|arm| {
             let mut is_beaten = false;
             let mut is_open = false;
@@ -492,7 +493,7 @@ impl Judge<'_> {
         part.is_some_and(|part| self.part(part) != ClaimVerdict::Undecided)
     }
 
-    /// True if a cell is run to check that it works, and has too few runs yet.
+    /// True if a cell is run to check that it works, and has too few runs so far.
     pub(super) fn is_watched(&self, cell: usize) -> bool {
         let parts = self.plan.parts.iter().enumerate();
         parts

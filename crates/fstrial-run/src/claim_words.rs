@@ -14,7 +14,7 @@ pub fn subject(plan: &Plan, part: &Part) -> String {
         Metric::Throughput => String::new(),
         metric => format!("{} of ", metric.name()),
     };
-    match &part.requested {
+    match &part.question {
         ClaimQuestion::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
         ClaimQuestion::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
         ClaimQuestion::Slope { cells, .. } => {

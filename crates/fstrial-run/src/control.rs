@@ -103,7 +103,7 @@ impl Judge<'_> {
         self.plan.is_control(self.plan.contrasts[index].a)
     }
 
-    /// True if any contrast depends on a control without a result yet.
+    /// True if a contrast depends on this control, which has no result yet.
     pub(super) fn is_wanted(&self, control: usize) -> bool {
         let first = self.other_lever(control, Lever::Load).filter(|_| self.is_second(control));
         let is_its_turn =

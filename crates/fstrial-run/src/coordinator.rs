@@ -248,7 +248,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         })
     }
 
-    /// Builds every local arm once without load: unbuildable ones are detected before the first round.
+    /// Builds every arm at an available place once without load: unbuildable ones are detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<Option<ArmFacts>>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
@@ -259,10 +259,10 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             let job = self.job(index, None)?;
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
-            let (ended, text) = self.send_until_not_lost(index, &job)?;
+            let (ended, reports) = self.send_until_not_lost(index, &job)?;
             let took = Nanos(self.context.clock.now().0 - began.0);
             self.overhead[index] = self.overhead[index].max(took);
-            match (ended, text.facts) {
+            match (ended, reports.facts) {
                 (JobOutcome::Interrupted, _) => return Ok(None),
                 (JobOutcome::Failed(failure), _) => {
                     return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
@@ -393,8 +393,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
     }
 
-    /// Upper limit of the time left after `done` rounds that take `each`: the rest of the budget or, if the number of rounds is limited, the
-    /// remaining rounds and a quarter, whichever is shorter.
+    /// Upper limit of the time left after `done` rounds that take `each`: the rest of the budget or, if the number of
+    /// rounds is limited, the remaining rounds and a quarter, whichever is shorter.
     fn left_at_most(&self, done: u32, each: Nanos) -> Nanos {
         let most = self.plan.trial.trial.rounds.map(|most| most.saturating_sub(done));
         // A boot runs a part of one.
@@ -488,7 +488,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         })
     }
 
-    /// Raises a default budget, if rounds like the first are too long for a verdict in it, and one comes soon.
+    /// Raises a default budget, if rounds like the first are too long for a verdict in it, but not for one within the upper limit.
     fn extend(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
         let Some(longest) = self.context.longest.filter(|_| self.plan.trial.trial.rounds.is_none()) else {
             return Ok(());

@@ -28,7 +28,7 @@ impl Course {
     pub fn points(judge: &Judge<'_>, round: u32) -> Vec<CoursePoint> {
         (0..judge.contrasts())
             .map(|index| {
-                let (estimate, interval) = judge.ready_arm(index);
+                let (estimate, interval) = judge.ratio_and_interval(index);
                 CoursePoint { round, ratio: judge.latest_ratio(index), estimate, interval }
             })
             .collect()

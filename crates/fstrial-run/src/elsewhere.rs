@@ -47,7 +47,7 @@ pub struct Value {
     /// The index of the arm.
     pub arm: usize,
     /// The index of the quantity.
-    pub requested: usize,
+    pub quantity: usize,
     /// The round that holds it together with those of other arms, ascending; none of unpaired data.
     pub round: Option<usize>,
     /// When it was measured: its place in the round, or in all.
@@ -62,7 +62,7 @@ pub struct Table {
     /// Names, in the order of the file.
     pub arms: Vec<String>,
     /// The quantities.
-    pub requested: Vec<Quantity>,
+    pub quantities: Vec<Quantity>,
     /// The numbers. All have rounds or none has.
     pub values: Vec<Value>,
     /// Number of rounds; none for unpaired data.
@@ -118,7 +118,7 @@ pub struct Finding {
     pub b: String,
     /// Its quantity.
     #[serde(flatten)]
-    pub requested: Quantity,
+    pub quantity: Quantity,
     /// The answer.
     pub verdict: Outcome,
     /// None without a round, or if one side has no value.
@@ -160,9 +160,9 @@ pub struct Finding {
 /// Number of comparisons of a table, and of values in all of them: the cost of judging.
 pub fn size(table: &Table, settings: &Settings) -> (usize, usize) {
     let arms = table.arms.len();
-    let mut values = vec![0_usize; table.requested.len() * arms];
+    let mut values = vec![0_usize; table.quantities.len() * arms];
     for value in &table.values {
-        values[value.requested * arms + value.arm] += 1;
+        values[value.quantity * arms + value.arm] += 1;
     }
     let of_asked = |values: &[usize]| {
         let there = values.iter().filter(|count| **count > 0).count();
@@ -203,8 +203,8 @@ fn over_all(found: &Finding, all: &Finding) -> Option<OverAll> {
     (found.rounds < rounds).then_some(all)
 }
 
-/// The table as a trial that was run: a number of an arm is a cell. A judge asks of an arm its name and whether it is a control, of a
-/// workload its name and whether it is a program; nothing else of them is known here.
+/// The table as a trial that was run: a number of an arm is a cell. A judge asks of an arm its name and whether it is a
+/// control, of a workload its name and whether it is a program; nothing else of them is known here.
 fn plan(table: &Table, settings: &Settings) -> Plan {
     let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("dir") };
     let settings_of_trial = trial::Settings {
@@ -216,24 +216,24 @@ fn plan(table: &Table, settings: &Settings) -> Plan {
     };
     let trial =
         Trial { trial: settings_of_trial, arms: table.arms.iter().map(arm).collect(), ..Trial::default() };
-    let workload = |requested: &Quantity| Workload {
-        name: requested.workload.clone(),
+    let workload = |quantity: &Quantity| Workload {
+        name: quantity.workload.clone(),
         work: Work::Load(Vec::new()),
         threads: vec![1],
         period: None,
     };
-    let result = |requested: &Quantity| ResultKind {
-        name: requested.metric.clone(),
-        unit: requested.unit.clone(),
-        less_is_better: requested.less_is_better,
+    let result = |quantity: &Quantity| ResultKind {
+        name: quantity.metric.clone(),
+        unit: quantity.unit.clone(),
+        less_is_better: quantity.less_is_better,
         has_latencies: false,
         offered_rate: None,
     };
-    let cells = (0..table.requested.len())
+    let cells = (0..table.quantities.len())
         .flat_map(|workload| (0..table.arms.len()).map(move |arm| Cell { workload, threads: 1, arm }));
     Plan {
-        workloads: table.requested.iter().map(workload).collect(),
-        results: table.requested.iter().map(|requested| vec![result(requested)]).collect(),
+        workloads: table.quantities.iter().map(workload).collect(),
+        results: table.quantities.iter().map(|quantity| vec![result(quantity)]).collect(),
         cells: cells.collect(),
         contrasts: contrasts(table, settings),
         parts: Vec::new(),
@@ -247,20 +247,20 @@ fn plan(table: &Table, settings: &Settings) -> Plan {
 }
 
 /// The cell of a value in such a plan.
-const fn cell_of(table: &Table, requested: usize, arm: usize) -> usize {
-    requested * table.arms.len() + arm
+const fn cell_of(table: &Table, quantity: usize, arm: usize) -> usize {
+    quantity * table.arms.len() + arm
 }
 
 /// Every pair of arms that have the number, the one named earlier as `b`; or every arm against the base.
 fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
-    let mut has = vec![false; table.requested.len() * table.arms.len()];
+    let mut has = vec![false; table.quantities.len() * table.arms.len()];
     for value in &table.values {
-        has[cell_of(table, value.requested, value.arm)] = true;
+        has[cell_of(table, value.quantity, value.arm)] = true;
     }
     let mut contrasts = Vec::new();
-    for requested in 0..table.requested.len() {
+    for quantity in 0..table.quantities.len() {
         let arms: Vec<usize> =
-            (0..table.arms.len()).filter(|arm| has[cell_of(table, requested, *arm)]).collect();
+            (0..table.arms.len()).filter(|arm| has[cell_of(table, quantity, *arm)]).collect();
         for (index, b) in arms.iter().enumerate() {
             let others: &[usize] = match settings.base {
                 Some(base) if base == *b => &arms,
@@ -268,8 +268,8 @@ fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
                 None => &arms[index + 1..],
             };
             let of = |a: &usize| Contrast {
-                a: cell_of(table, requested, *a),
-                b: cell_of(table, requested, *b),
+                a: cell_of(table, quantity, *a),
+                b: cell_of(table, quantity, *b),
                 result_a: 0,
                 result_b: 0,
                 metric: Metric::Throughput,
@@ -295,11 +295,11 @@ struct PlacedValue {
 
 /// The values of every cell, in the order of rounds.
 fn by_cell(table: &Table) -> Vec<Vec<PlacedValue>> {
-    let mut cells = vec![Vec::new(); table.requested.len() * table.arms.len()];
+    let mut cells = vec![Vec::new(); table.quantities.len() * table.arms.len()];
     for (row, value) in table.values.iter().enumerate() {
         let placed =
             PlacedValue { row, round: value.round.unwrap_or(row), order: value.order, value: value.value };
-        cells[cell_of(table, value.requested, value.arm)].push(placed);
+        cells[cell_of(table, value.quantity, value.arm)].push(placed);
     }
     cells.iter_mut().for_each(|cell: &mut Vec<PlacedValue>| cell.sort_by_key(|placed| placed.round));
     cells
@@ -310,7 +310,7 @@ fn rounds(table: &Table) -> impl Iterator<Item = Round> {
     let mut values: Vec<&Value> = table.values.iter().collect();
     values.sort_by_key(|value| value.round);
     let run = |number: u32, value: &Value| {
-        (cell_of(table, value.requested, value.arm), Ok(vec![Sample::of_value(number, 0, value.value)]))
+        (cell_of(table, value.quantity, value.arm), Ok(vec![Sample::of_value(number, 0, value.value)]))
     };
     let rounds: Vec<Vec<&Value>> =
         values.chunk_by(|one, other| one.round == other.round).map(<[&Value]>::to_vec).collect();
@@ -348,7 +348,7 @@ fn finding(
     method: Method,
 ) -> Finding {
     Finding {
-        requested: table.requested[contrast.a / table.arms.len()].clone(),
+        quantity: table.quantities[contrast.a / table.arms.len()].clone(),
         order: order::of_rounds(&matched(sides), sides, table.is_list),
         rounds: Some(state.rounds),
         values: sides.map(<[PlacedValue]>::len),
@@ -373,9 +373,9 @@ fn finding(
 /// Values that no round holds together: by ranks over both groups.
 fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Finding> {
     let band = plan.trial.trial.practical.fraction().ln_1p();
-    let requested = |contrast: &Contrast| &table.requested[plan.cells[contrast.a].workload];
+    let quantity = |contrast: &Contrast| &table.quantities[plan.cells[contrast.a].workload];
     let groups = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
-        let sign = if requested(contrast).less_is_better { -1.0 } else { 1.0 };
+        let sign = if quantity(contrast).less_is_better { -1.0 } else { 1.0 };
         let [a, b] = sides.map(|side| side.iter().map(|placed| sign * placed.value.ln()).collect());
         Groups { a, b, band }
     };
@@ -383,12 +383,12 @@ fn unpaired(table: &Table, plan: &Plan, sides: &[[&[PlacedValue]; 2]]) -> Vec<Fi
     let found = plan.contrasts.iter().zip(sides).zip(groups::compare(&groups, ALPHA));
     found
         .map(|((contrast, sides), compared)| {
-            let less = requested(contrast).less_is_better;
+            let less = quantity(contrast).less_is_better;
             let (a, b) = plan.names(contrast);
             Finding {
                 a,
                 b,
-                requested: requested(contrast).clone(),
+                quantity: quantity(contrast).clone(),
                 verdict: compared.decision.into(),
                 ratio: compared.estimate.map(|log| ratio(log, less)),
                 interval: compared.interval.map(|logs| ratio_interval(logs, less)),

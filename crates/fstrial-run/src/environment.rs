@@ -48,7 +48,7 @@ pub struct Environment {
     /// The kernel's clock.
     #[serde(deserialize_with = "bounded::text")]
     pub clocksource: String,
-    /// Ticks of the kernel in a second (`CONFIG_HZ`): the resolution of sleeps in ticks.
+    /// Kernel ticks in a second (`CONFIG_HZ`); a sleep counted in ticks lasts at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_hz: Option<u32>,
     /// True if idle time, and with it the CPU time of the machine, is counted by ticks only.

@@ -37,7 +37,7 @@ pub enum ExpectedError {
     Stack(#[from] StackError),
     #[error(transparent)]
     Home(StackError),
-    /// Something on the host could not be restored.
+    /// A change on the host could not be undone.
     #[error("could not clean up: {0}")]
     CleanUp(#[source] StackError),
     /// A run failed in a way that ends the trial.
@@ -47,7 +47,7 @@ pub enum ExpectedError {
         context: String,
         failure: RunFailure,
     },
-    /// Another place cannot be used, or cannot be restored.
+    /// Another place cannot be used, or a change there cannot be undone.
     #[error("at the place {name}: {what}")]
     Place {
         name: String,

@@ -69,9 +69,9 @@ pub enum Event<'a> {
     Noted {
         lines: &'a [String],
     },
-    /// The first round is over, and its time predicts their number.
+    /// The first round is over, and its time predicts the number of rounds.
     FirstRoundTimed {
-        /// At most the user's own number.
+        /// Rounds that the user requested, if any.
         requested: Option<u32>,
         /// Rounds like the first that fit into the budget, that one included.
         fit: u32,

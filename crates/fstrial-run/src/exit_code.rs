@@ -16,7 +16,7 @@ pub const UNJUDGED: u8 = 5;
 pub const HOST_LACKS: u8 = 10;
 /// A device, a filesystem or a load could not be set up, or an arm failed under load.
 pub const SETUP_FAILED: u8 = 11;
-/// A change on the host could not be restored; `fstrial clean` tries again.
+/// A change on the host could not be undone; `fstrial clean` tries again.
 pub const CLEAN_UP_INCOMPLETE: u8 = 12;
 /// `clean` left entries of the ledger alone: they belong to a command that runs, or could not be read or judged.
 pub const LEFT_ALONE: u8 = 13;
@@ -40,7 +40,7 @@ pub const ALL: &[(u8, &str)] = &[
         SETUP_FAILED,
         "a device, filesystem or load could not be set up, an arm failed, or all runs of one were lost",
     ),
-    (CLEAN_UP_INCOMPLETE, "something on the host could not be restored; run `fstrial clean`"),
+    (CLEAN_UP_INCOMPLETE, "a change on the host could not be undone; run `fstrial clean`"),
     (LEFT_ALONE, "`clean` left something alone that is not provably a dead command's"),
     (STORE_UNUSABLE, "the results cannot be stored or read: their store is full, locked, damaged or gone"),
     (UNWRITTEN, "the answer could not be written out: standard output is closed or full"),

@@ -177,8 +177,8 @@ pub fn least_seconds(plan: &Plan) -> f64 {
     round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1)) + loading_time(plan).as_secs_f64()
 }
 
-/// About how long loading the data of all workloads takes, once on each filesystem for each load: the device is written with zeros before, and
-/// read after.
+/// About how long loading the data of all workloads takes, once on each filesystem for each load: the device is written
+/// with zeros before, and read after.
 fn loading_time(plan: &Plan) -> Nanos {
     let device = 2 * guess(plan.device_size).0;
     let loads = shared(plan).into_iter().filter_map(|shared| shared.load);
@@ -221,7 +221,7 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
     let at = &plan.cells[cell];
     let workload = &plan.workloads[at.workload];
     let is_loaded = plan.trial.loads(&plan.trial.arms[at.arm]).is_some();
-    // Loaded data already come with the whole device.
+    // Data that is loaded already comes with a copy of the whole device.
     let bytes = if is_loaded { plan.device_size } else { workload.space_needed(at.threads) };
     let clients = u64::from(plan.trial.trial.clients);
     let layout = guess(Bytes(bytes.0.saturating_mul(clients))).0;
@@ -266,7 +266,7 @@ impl Rule {
             |contrast: &Contrast| question(contrast, settings, less_is_better(plan, contrast)).equivalence;
         let equivalence = holding.any(can_be_equivalent);
         Some(Rule {
-            questions: panels::requested(plan).max(1),
+            questions: panels::questions(plan).max(1),
             equivalence,
             least: panels::least_rounds(settings),
         })

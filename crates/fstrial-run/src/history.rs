@@ -263,8 +263,8 @@ impl SeriesQuery {
         pairs
     }
 
-    /// The judge's estimate of a pair. A pair that the trial does not compare is judged alone, so that the two do not
-    /// affect each other.
+    /// The judge's estimate of a pair. A pair that the trial does not compare is judged alone: it neither affects the
+    /// trial's own contrasts nor depends on them.
     fn estimate(
         &self,
         judge: &Judge<'_>,

@@ -1,6 +1,6 @@
 //! From rounds to verdicts: pairs the runs of every round, hands them to the statistics, and gives the state of every
-//! contrast. It owns every rule about runs that failed, and is a function of the rounds alone, so that stored trials can be
-//! judged again years later.
+//! contrast. It owns every rule about runs that failed, and is a function of the rounds alone, so that stored trials
+//! can be judged again years later.
 
 use super::{
     cell::{Cell, Contrast, Of},
@@ -448,7 +448,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The ratio of a contrast over all rounds so far and its interval, as in [`ContrastState`].
-    pub fn ready_arm(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
+    pub fn ratio_and_interval(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
         self.figures(index, &self.panels.verdict(index))
     }
 
@@ -529,7 +529,7 @@ impl<'a> Judge<'a> {
         let band = contrast.metric.band(self.plan.trial.trial.practical.fraction());
         let near = within.is_some_and(|within| is_near(within, band))
             && interval.is_none_or(|(low, high)| low <= 1.0 && high >= 1.0);
-        // Equivalence is shown by the interval of its level.
+        // That a difference is within a band is shown by the interval at the level of *equivalent*.
         let interval_within = verdict.interval_within.filter(|_| near).map(|logs| ratio_interval(logs, less));
         ContrastState {
             a,

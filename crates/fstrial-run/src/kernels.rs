@@ -169,7 +169,7 @@ impl Kernels {
     /// The one of this name.
     ///
     /// # Errors
-    /// It is not installed; the hint gets it.
+    /// It is not installed; the hint names the command that gets it.
     pub fn required(&self, name: &str) -> Result<Kernel, ExpectedError> {
         self.find(name).ok_or_else(|| {
             let hint = match suite_of(name).is_some() {
@@ -489,8 +489,8 @@ impl Apt {
     }
 
     fn depends(&self, package: &str) -> Result<Vec<String>, ExpectedError> {
-        let message = Program::new("apt-cache").args(self.options()).args(["depends", package]).run()?.stdout;
-        let names = message.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        let output = Program::new("apt-cache").args(self.options()).args(["depends", package]).run()?.stdout;
+        let names = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
         Ok(names.map(|name| name.trim_matches(['<', '>']).to_owned()).collect())
     }
 
@@ -544,8 +544,8 @@ fn parts_of(tree: &Path) -> Result<(PathBuf, PathBuf), ExpectedError> {
     parts.ok_or_else(|| unable("the packages hold no kernel with modules", BY_HAND))
 }
 
-/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output. `how`: a [`Boot`]
-/// as JSON.
+/// Becomes the guest of a kernel, in which this very program is an agent on this process's standard input and output.
+/// `how`: a [`Boot`] as JSON.
 ///
 /// # Errors
 /// The kernel lacks a requirement of guests, QEMU cannot be started, or the device cannot be served.
@@ -606,7 +606,7 @@ fn inherited(descriptor: &impl AsFd) -> Result<(), ExpectedError> {
         .map_err(|error| StackError::io("keep", "an open file", error).into())
 }
 
-/// A file that ends with the last process that has it open, and that QEMU inherits.
+/// A file that disappears with the last process that has it open, and that QEMU inherits.
 fn nameless(folder: &Path) -> Result<File, ExpectedError> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
@@ -656,13 +656,13 @@ fn first_files(kernel: &Kernel, is_served: bool, out: &File) -> Result<(), Expec
 /// The libraries that a program is linked with, and their loader; none for a static one.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let path = program.display().to_string();
-    let message =
+    let output =
         Program::new("ldd").args([path.as_str()]).finish().map(|ended| ended.stdout).unwrap_or_default();
     let named = |line: &str| {
         let word = line.split("=>").last()?.split_whitespace().next()?;
         word.starts_with('/').then(|| PathBuf::from(word))
     };
-    message.lines().filter_map(named).collect()
+    output.lines().filter_map(named).collect()
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or("it is shorter than its header")?;
     let length = u32::from_be_bytes(header[4..8].try_into().expect("four bytes"));
     if usize::try_from(length) != Ok(rest.len()) {
-        return Err(format!("it has a length of {length} bytes of counts, and contains {}", rest.len()));
+        return Err(format!("it declares {length} bytes of counts, and has {}", rest.len()));
     }
     let mut most = u64::MAX / 4;
     while !rest.is_empty() {

@@ -123,6 +123,6 @@ pub(super) fn least_rounds(settings: &Settings) -> usize {
 }
 
 /// Number of contrasts that share their error with throughput.
-pub(super) fn requested(plan: &Plan) -> usize {
+pub(super) fn questions(plan: &Plan) -> usize {
     plan.contrasts.iter().filter(|contrast| matches!(family(plan, contrast), Family::Asked)).count()
 }

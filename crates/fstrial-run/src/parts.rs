@@ -1,8 +1,8 @@
 //! The parts of a claim in a plan: the contrasts that its expectations ask for.
 //!
-//! Every question of a claim is one of the m questions of its trial. A bound other than 1 asks two: whether the ratio is beyond
-//! the bound, and whether there is a difference in the direction that is claimed at all, so that "1.2 where 1.5 was claimed" is
-//! not called the reverse.
+//! Every question of a claim is one of the m questions of its trial. A bound other than 1 asks two: whether the ratio
+//! is beyond the bound, and whether there is a difference in the direction that is claimed at all, so that "1.2 where
+//! 1.5 was claimed" is not called the reverse.
 
 use super::cell::{Ask, Cell, Contrast, Of};
 use fstrial_model::{
@@ -20,8 +20,8 @@ pub struct ClaimPart {
     pub watched: Vec<usize>,
 }
 
-/// The contrasts of a claim's parts; of the cells only those are left that they need, and those of a control and of its arm
-/// wherever another is needed.
+/// The contrasts of a claim's parts; of the cells only those are left that they need, and those of a control and of its
+/// arm wherever another is needed.
 pub(super) fn claimed(
     cells: &mut Vec<Cell>,
     parts: Vec<Part>,
@@ -29,13 +29,13 @@ pub(super) fn claimed(
     practical: f64,
 ) -> (Vec<Contrast>, Vec<ClaimPart>) {
     let is_used =
-        |cell: &Cell| parts.iter().any(|part| spots(&part.requested).iter().any(|spot| is_at(cell, spot)));
+        |cell: &Cell| parts.iter().any(|part| spots(&part.question).iter().any(|spot| is_at(cell, spot)));
     let used: Vec<Cell> = cells.iter().copied().filter(is_used).collect();
     // A control where anything rests on its dose, and its arm with it.
     let is_of_use = |cell: &Cell| {
         let here = |spot: &Spot| (spot.workload, spot.threads) == (cell.workload, cell.threads);
         let rests = |part: &Part| {
-            part.dose(practical) == arms[cell.arm].planted() && spots(&part.requested).iter().any(here)
+            part.dose(practical) == arms[cell.arm].planted() && spots(&part.question).iter().any(here)
         };
         arms[cell.arm].control_of.is_some() && parts.iter().any(rests)
     };
@@ -52,7 +52,7 @@ pub(super) fn claimed(
     for part in parts {
         let (mut contrasts, watched) = contrasts_of(cells, &part);
         // Of a bound and a direction it is the direction that may show no difference.
-        let is_bounded = matches!(part.requested, ClaimQuestion::Ratio { .. } | ClaimQuestion::Slope { .. });
+        let is_bounded = matches!(part.question, ClaimQuestion::Ratio { .. } | ClaimQuestion::Slope { .. });
         let first = if is_bounded { contrasts.len().saturating_sub(1) } else { 0 };
         for contrast in &mut contrasts[first..] {
             contrast.dose = part.dose(practical);
@@ -99,7 +99,7 @@ fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
     let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
         asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
     };
-    match &part.requested {
+    match &part.question {
         ClaimQuestion::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
         ClaimQuestion::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
         ClaimQuestion::Slope { cells, bound } => {

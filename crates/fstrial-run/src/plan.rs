@@ -69,7 +69,7 @@ impl Plan {
     /// The trial is impossible.
     pub fn new(settled: Settled, seed: u64) -> Result<Self, Problem> {
         let (mut trial, workloads, cpus) = settled.into_parts();
-        // All stored and printed data of the trial repeat it, order included.
+        // With its seed, the stored or printed trial can be repeated, order included.
         trial.trial.seed = Some(seed);
         trial.add_control(cpus);
         if let Some(problem) = trial.problem() {
@@ -151,9 +151,10 @@ impl Plan {
         self.places.iter().all(|place| self.trial.is_here(place.as_ref()))
     }
 
-    /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one block, so
-    /// that their slots are exchangeable, and stay so when cells that are no longer run are left out afterwards. Of arms at boots
-    /// the boots are shuffled as well: among cells, a boot with more of them would come first more often.
+    /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one
+    /// block, so that their slots are exchangeable, and stay so when cells that are no longer run are left out
+    /// afterwards. Of arms at boots the boots are shuffled as well: among cells, a boot with more of them would come
+    /// first more often.
     pub fn order(&self, round: u32) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ (u64::from(round) << 32));
         let mut blocks = self.blocks();
@@ -170,9 +171,9 @@ impl Plan {
         order
     }
 
-    /// The cells of each setting (workload × level, or arm × level), which run directly after one another; settings are one
-    /// block where cells of both are compared. Shuffled apart, a cell would begin the round more often than one that it is
-    /// compared with, if more cells are left of the other's setting.
+    /// The cells of each setting (workload × level, or arm × level), which run directly after one another; settings are
+    /// one block where cells of both are compared. Shuffled apart, a cell would begin the round more often than one
+    /// that it is compared with, if more cells are left of the other's setting.
     fn blocks(&self) -> Vec<Vec<usize>> {
         let first_of = |cell| (0..cell).find(|other| self.setting(*other) == self.setting(cell));
         // By cell: the first one of its block.
@@ -245,8 +246,9 @@ impl Plan {
         self.workloads[workload].loaded(threads)
     }
 
-    /// The number of the load that runs of an arm begin with in a round; none if every run loads its data. Each comes
-    /// once in as many rounds as there are loads, in a separate order, and arms with as many loads begin with the same.
+    /// The number of the load that runs of an arm begin with in a round; none if every run loads its data. In every
+    /// block of as many rounds as there are loads each comes once, in an order drawn for that block, which arms with
+    /// the same number of loads share.
     pub fn load_of(&self, arm: usize, round: u32) -> Option<u32> {
         let loads = self.trial.loads(&self.trial.arms[arm])?;
         let (block, at) = ((round - 1) / loads, (round - 1) % loads);

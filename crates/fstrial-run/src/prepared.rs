@@ -26,7 +26,7 @@ pub struct SharedLoad {
     content: String,
 }
 
-/// Identity of two filesystems before a load: arms that differ in their queue only share one.
+/// True if two arms make the same filesystem: arms that differ only in their queue share one.
 fn is_alike(a: &Arm, b: &Arm) -> bool {
     a.place == b.place
         && a.filesystem == b.filesystem
@@ -35,7 +35,7 @@ fn is_alike(a: &Arm, b: &Arm) -> bool {
         && a.mount_options() == b.mount_options()
 }
 
-/// The filesystems that are prepared, each with its arms. None if every run makes its own.
+/// The filesystems that are prepared, each with its arms; empty if every run makes its own.
 pub fn shared(plan: &Plan) -> Vec<Shared> {
     let (trial, mut all) = (&plan.trial, Vec::<Shared>::new());
     if !trial.restores() {
@@ -52,7 +52,7 @@ pub fn shared(plan: &Plan) -> Vec<Shared> {
     all.into_iter().flat_map(|shared| with_loads(plan, shared)).collect()
 }
 
-/// A filesystem for each load, where its state has any; the filesystem itself otherwise.
+/// An entry for each load if the state has loads, otherwise the filesystem itself.
 fn with_loads(plan: &Plan, shared: Shared) -> Vec<Shared> {
     match shared.state {
         State::Loaded(Loaded { loads }) => loads_on(plan, &shared.arms, loads)
@@ -96,12 +96,12 @@ impl Plan {
 }
 
 impl Shared {
-    /// The arm that it is built as.
+    /// The arm that builds it.
     pub fn builder(&self, plan: &Plan) -> usize {
         self.load.as_ref().map_or(self.arms[0], |load| plan.cells[load.cells[0]].arm)
     }
 
-    /// True if runs of a cell of a plan begin with it in a round. Without a cell: if the arm can.
+    /// True if runs of a cell of a plan start from it in a round; without a cell, if any run of the arm may.
     pub fn is_of(&self, arm: usize, run: Option<(&Plan, usize, u32)>) -> bool {
         let fits = match (&self.load, run) {
             (Some(load), Some((plan, cell, round))) => {

@@ -74,11 +74,11 @@ pub struct Series {
 }
 
 impl Series {
-    /// Points kept, at most: more are indistinguishable in a picture.
-    const MAX_ROUNDS_MERGED: usize = 120;
+    /// Maximum number of points: more cannot be told apart in a chart.
+    const MAX_POINTS: usize = 120;
 
     fn of(load: &LoadResult) -> Self {
-        let together = |points: usize| points.div_ceil(Self::MAX_ROUNDS_MERGED).max(1);
+        let together = |points: usize| points.div_ceil(Self::MAX_POINTS).max(1);
         let (joined, tails_joined) = (together(load.series.len()), together(load.tails.len()));
         // Quantiles cannot be joined: of several windows the one with the greatest tail is the one to see.
         let worst = |windows: &[(u64, u64)]| windows.iter().copied().max_by_key(|(_, p99)| *p99);
@@ -226,7 +226,7 @@ fn quantiles(latencies: &Latencies) -> [Option<f64>; 3] {
     })
 }
 
-/// By kind of operation; quantiles need enough operations.
+/// By kind of operation, except [`OperationKind::OPERATION`], which has all operations together.
 fn of_kinds(load: &LoadResult) -> Result<BTreeMap<OperationKind, [Option<f64>; 3]>, String> {
     let kinds = load.histograms.keys().filter(|kind| **kind != OperationKind::OPERATION);
     let of = |kind: &OperationKind| {

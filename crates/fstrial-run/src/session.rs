@@ -74,7 +74,7 @@ impl<'p> Session<'_, 'p> {
             false => Ok(()),
         };
         let opened = opened.map_err(|error| match error.exit_code() {
-            // Any cause of its end was intended; unless something is left to do.
+            // After an interruption every error is one, unless a change is left to undo.
             code if self.interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
                 StackError::Interrupted.into()
             }

@@ -92,8 +92,8 @@ pub fn worker(args: &WorkerArgs, engines: &dyn KeyValueEngines) -> Result<u8, Ex
     }
 }
 
-/// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code. Without root these are for
-/// programs, and where they are not allowed the inner one does without.
+/// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code. Without root these
+/// are for programs, and where they are not allowed the inner one does without.
 ///
 /// # Errors
 /// No permission, or the inner worker cannot be started.
@@ -125,7 +125,7 @@ fn try_namespaces() -> Result<u8, ExpectedError> {
 fn itself(words: &[&str]) -> Result<ExitStatus, ExpectedError> {
     #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
     let mut command = Command::new("/proc/self/exe");
-    // Reasons of unsupported work are no complaint.
+    // The attempt's reason why namespaces are unavailable is not an error.
     let stderr = if words.contains(&"--tries") { Stdio::null() } else { Stdio::inherit() };
     let status = command.args(words).stdin(Stdio::inherit()).stderr(stderr).status();
     status.map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         fstrial_engine::pace_layouts(self.job.memory.map_or(Bytes(0), |limit| Bytes(limit.0 / LAYOUT_SHARE)));
         let done = self.task(task, ready_arm);
         match (self.limited.as_ref().map_or(0, LimitedGroup::kills), self.job.memory) {
-            // In any outcome of the task: it was not complete.
+            // Regardless of the task's outcome: a part of it was killed.
             (1.., Some(limit)) => Err(out_of_memory(self.stage, limit)),
             _ => done,
         }

@@ -1,4 +1,4 @@
-//! Arrays of md over devices made by fstrial, assembled by mdadm in the worker.
+//! md arrays over devices made by fstrial, created by mdadm in the worker.
 //!
 //! An array does not end with the process that made it, and it holds its members: its end is in the ledger, and
 //! leftovers of a dead worker are stopped before their members are examined. Superblocks of earlier runs are wiped

@@ -29,7 +29,7 @@ const CHUNK: usize = 1 << 20;
 /// Granularity at which zeroes are detected, in bytes.
 const PIECE: u64 = 64 << 10;
 
-/// Reports progress: bytes done of the total.
+/// Callback for progress: bytes done of the total.
 pub type Tell<'a> = &'a mut dyn FnMut(Bytes, Bytes);
 
 /// The coordinator's file for one saved device.
@@ -123,7 +123,7 @@ fn write_zeros(
     Ok(())
 }
 
-/// Saves the content of a device; returns its nonzero bytes, in pieces of 64 KiB.
+/// Saves the content of a device; returns the bytes saved: pieces of 64 KiB that are not all zero.
 ///
 /// # Errors
 /// It is in use or cannot be read, or there is no space for the base.
@@ -227,7 +227,7 @@ fn share(from: &File, to: &File, base: &Path) -> Result<(), StackError> {
     }
 }
 
-/// Saves an image by sharing its blocks; returns their bytes.
+/// Saves an image by sharing its blocks; returns its size.
 ///
 /// # Errors
 /// The host's filesystem cannot.
@@ -246,8 +246,8 @@ pub fn restore_clone(binding: &DeviceBinding, base: &Path) -> Result<(), StackEr
     share(&open_base(base)?, &image_of(binding)?, base)
 }
 
-/// Makes the kernel forget an arm's filesystem on a device. A filesystem of several devices is remembered by UUID and
-/// generation, and older kernels take the restored one for a stale copy of the last run's.
+/// Makes the kernel forget an arm's filesystem on a device. A filesystem that supports several devices is remembered by
+/// UUID and generation, and older kernels take the restored one for a stale copy of the last run's.
 pub fn forget(filesystem: &str, device: &Path) {
     if let Some(several) = Filesystem::named(filesystem).and_then(|row| row.several) {
         host::forget(several, [device.display().to_string()]);

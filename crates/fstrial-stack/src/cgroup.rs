@@ -127,8 +127,8 @@ impl Controller {
         Ok(home.filter(|home| home.join("cgroup.procs").exists()).unwrap_or_else(|| root.clone()))
     }
 
-    /// The value of a file in the group of this process and in those above it. Our groups are not below them: their
-    /// limits would no longer hold.
+    /// The value of a file in the group of this process and in those above it. Our groups are not nested below them, so
+    /// their limits do not apply to a process that is moved into ours.
     pub(crate) fn above(
         self,
         hierarchy: &Hierarchy,

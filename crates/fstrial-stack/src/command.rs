@@ -21,7 +21,7 @@ use std::{
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// Places of server programs on distributions that install several versions: a folder, the prefix of versioned names in
-/// it, and the suffix.
+/// it, and the folder inside.
 const SERVER_FOLDERS: [(&str, &str, &str); 2] =
     [("/usr/lib/postgresql", "", "bin"), ("/usr", "pgsql-", "bin")];
 /// Working directory of programs that may not mount: no file can be made there. They run no mkfs, so the user's words
@@ -103,7 +103,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The path of a companion program: next to this one, or in `PATH`.
+/// The path of a companion program: next to this one, or found by [`find`].
 pub fn find_own(name: &str) -> Option<PathBuf> {
     let near = std::env::current_exe().ok().map(|program| program.with_file_name(name));
     near.filter(|candidate| candidate.is_file()).or_else(|| find(name).filter(|result| result.is_absolute()))

@@ -13,9 +13,9 @@
 //! prevented: reading world-readable files, and using up processor, memory and the arm's space.
 //!
 //! Without root there are no namespaces, but there is Landlock: the kernel lets the program and its children change
-//! files below its folder only, and signal no other process (from Linux 6.12 on). It is killed with its process group,
-//! and processes that left the group are killed with the worker ([`crate::descendants`]). A host that has neither runs
-//! no programs.
+//! files below its folder only, and signal no process outside (from Linux 6.12 on). It is killed with its process
+//! group, and processes that left the group are killed with the worker ([`crate::descendants`]). A host that has
+//! neither runs no programs.
 //!
 //! Commands that must see one another, as a server and its clients, share a [`Room`].
 #![expect(
@@ -155,14 +155,14 @@ impl Sandbox {
     pub fn left_in(arm: &Path) -> Result<Self, StackError> {
         let folder = arm.join(PROGRAM);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let matched = rustix::fs::open(&folder, flags, Mode::empty());
-        let matched = matched.map_err(|e| StackError::io("open", &folder, e))?;
+        let opened = rustix::fs::open(&folder, flags, Mode::empty());
+        let opened = opened.map_err(|e| StackError::io("open", &folder, e))?;
         if !host::is_root() {
             return Ok(Self { seen: folder.clone(), folder, cover: None });
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        rustix::fs::fchown(matched, Some(user), Some(group))
-            .map_err(|e| StackError::io("pass to nobody", &folder, e))?;
+        rustix::fs::fchown(opened, Some(user), Some(group))
+            .map_err(|e| StackError::io("change the owner to nobody of", &folder, e))?;
         let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
         let cover = cover.ok_or_else(|| StackError::Unable {
             what: format!("none of {} exists", COVERABLE.join(", ")),
@@ -210,8 +210,8 @@ impl Sandbox {
         for words in commands {
             let name = words.first().expect("a command has a word");
             let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
-            let matched = command::find(name).and_then(|path| std::path::absolute(path).ok());
-            let name = matched.ok_or_else(missing)?;
+            let path = command::find(name).and_then(|path| std::path::absolute(path).ok());
+            let name = path.ok_or_else(missing)?;
             programs.push(Installed { path: name.clone(), name, arguments: words[1..].to_vec() });
         }
         let keeper = Keeper {
@@ -532,8 +532,8 @@ impl Keeper {
     }
 }
 
-/// Opens a folder by a mount of this thread's own namespace: only such a one can be bound. By a descriptor that is older
-/// than the namespace it is reached by another one; so by its path, if that still leads to the same folder.
+/// Opens a folder by a mount of this thread's own namespace: only such a one can be bound. By a descriptor that is
+/// older than the namespace it is reached by another one; so by its path, if that still leads to the same folder.
 fn open_here(folder: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let known = rustix::fs::open(folder, flags, Mode::empty())?;
@@ -596,7 +596,7 @@ fn set_mount(point: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<(
     if result == 0 { Ok(()) } else { Err(failed()) }
 }
 
-/// Private pseudo terminals: it could take all of the host's, and logins would fail.
+/// Mounts private pseudo terminals: the program could take all of the host's, and logins would fail.
 fn own_terminals() -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let settings = c"newinstance,ptmxmode=0666,mode=0620,max=256";

@@ -29,8 +29,8 @@ impl CpuCount {
         Some(Self { at: Instant::now(), cpus, not_busy })
     }
 
-    /// Time of all processors together that was neither idle nor stolen since then, to about 10 ms. None if processors came
-    /// or went.
+    /// Time of all processors together that was neither idle nor stolen since then, to about 10 ms. None if processors
+    /// came or went.
     pub fn busy_until(self, later: Self) -> Option<Nanos> {
         let elapsed = u64::try_from((later.at - self.at).as_nanos()).ok()?;
         let idle = later.not_busy.0.saturating_sub(self.not_busy.0);
@@ -91,8 +91,8 @@ impl OthersCount {
         Some(Self { at: Instant::now(), cpus, all, stolen: stolen(&machine) })
     }
 
-    /// The share of all processors' time that processes that are neither the kernel's nor ours, and other virtual machines, took
-    /// since then, in millionths.
+    /// The share of all processors' time that processes that are neither the kernel's nor ours, and other virtual
+    /// machines, took since then, in millionths.
     pub fn share_until(&self, later: &Self) -> Option<u64> {
         let ticks = used_by_others(&self.all, &later.all) + later.stolen.saturating_sub(self.stolen);
         let used = ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second())?;
@@ -141,7 +141,7 @@ impl ProcessTimes {
     }
 }
 
-/// Marks `us`, our ancestors of the same name, and all their children.
+/// Marks `us`, our ancestors of the same name, and all their descendants.
 fn mark_ours(all: &mut Processes, us: u32) {
     let parents: BTreeMap<u32, u32> = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
     // A process that ends meanwhile may leave a circle of numbers.

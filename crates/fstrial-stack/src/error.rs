@@ -87,7 +87,7 @@ pub enum StackError {
     #[error("interrupted")]
     Interrupted,
     /// The full check found damage.
-    #[error("the filesystem is damaged after the run: `{line}` says:\n{last_lines}")]
+    #[error("the filesystem is damaged after the run: `{line}` reports:\n{last_lines}")]
     Corrupt {
         /// The check's command line.
         line: String,
@@ -108,7 +108,7 @@ impl StackError {
 
     /// Unexpected output of a kernel.
     pub(crate) fn unlike(what: impl Into<String>) -> Self {
-        let hint = "this kernel is unlike the ones fstrial knows; please report it";
+        let hint = "unknown behaviour of this kernel: report it with the kernel's version";
         Self::Unable { what: what.into(), hint: hint.into() }
     }
 
@@ -153,7 +153,7 @@ impl StackError {
             ),
             Self::Interrupted => None,
             Self::Corrupt { .. } => Some(
-                "this is an outcome, not an accident: run the arm twice, as a=… and b=…, with --set trial.fsck=true and read the kernel log"
+                "compare the arm with itself, as a=… and b=…, with --set trial.fsck=true, and read the kernel log: a fault of this machine damages both"
                     .into(),
             ),
         }

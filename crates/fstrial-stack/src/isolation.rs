@@ -54,8 +54,8 @@ pub fn unshare_mounts() -> Result<(), StackError> {
 }
 
 /// Moves this process into a user namespace without additional rights, and its future children into a process namespace
-/// of that. A refusal may show only afterwards (AppArmor lets a namespace be made and takes its rights away): to be
-/// tried in a process that has no further use.
+/// of that. A refusal of an ordinary user may show only afterwards (AppArmor lets a namespace be made and takes its
+/// rights away): to be tried in a process that has no further use.
 ///
 /// # Errors
 /// It is not allowed.
@@ -105,8 +105,8 @@ fn make_slaves() -> rustix::io::Result<()> {
         Err(Errno::INVAL) => {}
         other => return other,
     }
-    // In a chroot `/` is not a mount point. The mounts around it belong to this namespace as well: out of the chroot by a
-    // directory that is not below the new root, and back.
+    // In a chroot `/` is not a mount point. The mounts around it belong to this namespace as well: out of the chroot by
+    // a directory that is not below the new root, and back.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (root, here) = (openat(CWD, "/", flags, Mode::empty())?, openat(CWD, ".", flags, Mode::empty())?);
     rustix::process::chroot("/proc")?;

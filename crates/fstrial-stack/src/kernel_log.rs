@@ -4,8 +4,9 @@
 //! that begin with a space (Documentation/ABI/testing/dev-kmsg). Only messages of the kernel itself count: programs
 //! that write to `/dev/kmsg` get another facility, regardless of the requested one (`devkmsg_write`).
 //!
-//! A complaint that names a block device is for anyone who uses that device to judge. One that names none (a warning with a
-//! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is worthless.
+//! A complaint that names a block device is for anyone who uses that device to judge. One that names none (a warning
+//! with a stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is
+//! worthless.
 //!
 //! ```text
 //! 3,1201,35998779837,-;XFS (loop65): Log I/O Error (0x6) detected at xfs_fs_goingdown+0x63/0xb0. …   of loop65
@@ -65,11 +66,11 @@ impl KernelLog {
     }
 
     /// Every record since the last call.
-    fn hear(&mut self, received: &mut dyn FnMut(&str)) {
+    fn hear(&mut self, visit: &mut dyn FnMut(&str)) {
         for _ in 0..MAX_RECORDS {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => break,
-                Ok(length) => received(&String::from_utf8_lossy(&self.buffer[..length])),
+                Ok(length) => visit(&String::from_utf8_lossy(&self.buffer[..length])),
                 // Records were overwritten before they were read (EPIPE): on with the oldest that is left.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 // EAGAIN: no more records. Any other error means that none can be read.
@@ -123,7 +124,7 @@ pub fn complaint(record: &str) -> Option<Complaint> {
     Some(Complaint { message: kept, device })
 }
 
-/// True for a message about the health of the kernel itself.
+/// True if a message reports that the kernel itself is unhealthy.
 fn is_of_the_kernel(message: &str) -> bool {
     let begins = |with: &[&str]| with.iter().any(|start| message.starts_with(start));
     let has = |words: &[&str]| words.iter().all(|word| message.contains(word));

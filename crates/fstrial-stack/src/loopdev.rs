@@ -21,6 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Attempts at a free device while other processes take them.
 const ATTEMPTS: u32 = 50;
 /// First number for a new device: well above those that others request.
 const FIRST_OWN: u32 = 64;
@@ -195,7 +196,7 @@ pub(crate) fn remove_ours(number: u32, file: &Path, known: NodeMark) -> Result<(
     }
     match sysfs::read(folder.join("loop/backing_file")) {
         Ok(backing) if Path::new(&backing) != file => Ok(()),
-        // Still ours, or being removed, or open in a probe.
+        // Still ours, or being removed, or opened by a probe.
         _ => Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY)),
     }
 }

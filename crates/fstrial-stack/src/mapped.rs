@@ -124,7 +124,7 @@ fn run(
         lines.push(Program::new(tool.program).args(words).run()?.line);
     }
     let volume = format!("{name}{}", tool.suffix);
-    let result = volumes()?.into_iter().find(|(result, _)| *result == volume);
+    let result = volumes()?.into_iter().find(|(known, _)| *known == volume);
     let (_, folder) = result
         .ok_or_else(|| StackError::unlike(format!("{} did not make the volume {volume}", tool.program)))?;
     Ok((folder, lines))
@@ -176,9 +176,7 @@ fn resume(ours: &[(String, PathBuf)]) {
 fn sweep(name: &VolumeName) {
     let files = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ours = |path: &PathBuf| {
-        path.file_name()
-            .and_then(OsStr::to_str)
-            .is_some_and(|result| name.is_of(result.trim_start_matches("V_")))
+        path.file_name().and_then(OsStr::to_str).is_some_and(|file| name.is_of(file.trim_start_matches("V_")))
     };
     let of_our_group =
         |path: &PathBuf| sysfs::read(path).is_ok_and(|text| text.contains(&format!("vg:{name}")));

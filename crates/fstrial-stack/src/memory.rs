@@ -25,7 +25,7 @@ pub(crate) const CONTROLLER: Controller =
 /// Detects the means to limit the memory of a load here.
 ///
 /// # Errors
-/// There is none; the error names the lack of both versions.
+/// Neither version of cgroups can; the error names the reason of each.
 pub fn find() -> Result<LimitedBy, StackError> {
     CONTROLLER.find().map(|result| by(result.version))
 }

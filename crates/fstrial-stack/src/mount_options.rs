@@ -76,11 +76,11 @@ fn near(option: &str, takes: &mut dyn FnMut(&str) -> bool) -> Option<String> {
     let requested = if is_known_key { option } else { key_of(option) };
     let mut candidates: Vec<&'static str> =
         all().filter(|known| !is_known_key || key_of(known) == key_of(option)).collect();
-    while let Some(result) = closest_spelling(requested, candidates.iter().map(|known| shown(known))) {
+    while let Some(nearest) = closest_spelling(requested, candidates.iter().map(|known| shown(known))) {
         let is_found =
-            |known: &&'static str| shown(known) == result && known.contains('=') == value.is_some();
+            |known: &&'static str| shown(known) == nearest && known.contains('=') == value.is_some();
         let place = candidates.iter().position(is_found);
-        let known = candidates.remove(place.or(candidates.iter().position(|known| shown(known) == result))?);
+        let known = candidates.remove(place.or(candidates.iter().position(|known| shown(known) == nearest))?);
         if is_of_the_mount(known) || takes(known) {
             return Some(match (is_known_key, known.contains('='), value) {
                 (false, true, Some(value)) => format!("{}={value}", key_of(known)),

@@ -257,12 +257,12 @@ impl ReadyArm {
         Ok(())
     }
 
-    /// Copies the first bytes of the device, as they are on it now, after themselves. The filesystem is in them, and
-    /// no process writes to it. Only for btrfs, whose superblock shows intermediate writes.
+    /// Copies the first bytes of the device, as they are on it now, after themselves. The filesystem is in them, and no
+    /// process writes to it. Only for btrfs, whose superblock shows intermediate writes.
     ///
     /// # Errors
-    /// The device is too small for two, cannot be written next to a mounted filesystem, or the filesystem wrote again and
-    /// again.
+    /// The device is too small for two, cannot be written next to a mounted filesystem, or the filesystem wrote again
+    /// and again.
     pub fn keep_image(&mut self, size: Bytes) -> Result<(), StackError> {
         let path = self.device()?.path().to_owned();
         let device = Device::open(&path)?;
@@ -291,7 +291,7 @@ impl ReadyArm {
         assert!(!self.mounted, "a device is overwritten only while it is not mounted");
         let path = self.device()?.path().to_owned();
         Device::open(&path)?.copy(size.0, 0, size.0)?;
-        self.commands.push(format!("the restored copy on {}", path.display()));
+        self.commands.push(format!("copy restored on {}", path.display()));
         Ok(())
     }
 }

@@ -108,9 +108,9 @@ impl Change<'_> {
         }
     }
 
-    /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes again with every change of a limit
-    /// (`queue_limits_commit_update`): from 6.17 on it depends on whether the device rotates, too. The read-ahead is recorded
-    /// first, so that it is restored last.
+    /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes again with every change of a
+    /// limit (`queue_limits_commit_update`): from 6.17 on it depends on whether the device rotates, too. The read-ahead
+    /// is recorded first, so that it is restored last.
     fn set_limit(&mut self, attribute: QueueAttribute, value: &str) -> Result<(), StackError> {
         if self.read(attribute)? == value {
             return Ok(());
@@ -173,9 +173,8 @@ fn require_discards(queue: &Path) -> Result<(), StackError> {
     }
     Err(StackError::Unable {
         what: "this device takes no discards, and the arm asks for discard=on".into(),
-        hint:
-            "leave discard=on out, or use another device; `lsblk --discard` lists the devices that support it"
-                .into(),
+        hint: "leave discard=on out, or use another device; `lsblk --discard` shows which devices support it"
+            .into(),
     })
 }
 

@@ -201,7 +201,7 @@ impl AttachedDevices {
     /// The device is gone, busy, or refuses a setting.
     ///
     /// # Panics
-    /// If requested for a directory, which has no device.
+    /// If called for a directory, which has no device.
     pub fn attach(
         binding: &DeviceBinding,
         arm: &Arm,
@@ -432,9 +432,9 @@ impl AttachedDevices {
         let program = Program::new(row.mkfs).of(row.name).args([block.try_only]);
         let tried = program.args(words).args([device]).run()?;
         (block.read)(&tried.stdout).ok_or_else(|| StackError::Unable {
-            what: format!("`{}` lacks a block size", tried.line),
+            what: format!("the output of `{}` has no block size", tried.line),
             hint: format!(
-                "this version of {} is unlike the ones fstrial knows; please report it",
+                "unknown output of {}: report it with the version of that package",
                 row.packages[0]
             ),
         })
@@ -527,8 +527,8 @@ impl AttachedDevices {
         Ok(done.wall)
     }
 
-    /// The file with the read-ahead of the mounted filesystem, if it does not use that of the device's queue: filesystems over
-    /// several devices have their own. It disappears with the mount.
+    /// The file with the read-ahead of the mounted filesystem, if it does not use that of the device's queue:
+    /// filesystems over several devices have their own. It disappears with the mount.
     fn read_ahead_of_its_own(&self) -> Option<PathBuf> {
         let own = folder_of(Path::new(self.several?.sysfs), &self.node.named()?.name)?;
         Some(own.join("bdi/read_ahead_kb")).filter(|file| file.exists())

@@ -21,9 +21,9 @@ impl Undo {
         match self {
             Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
             Self::RemoveFolder { path, made: Some(made) } => {
-                let is_ours = |result: Identity| match same_boot {
-                    true => result == *made,
-                    false => result.is_same_after_a_boot(*made),
+                let is_ours = |now: Identity| match same_boot {
+                    true => now == *made,
+                    false => now.is_same_after_a_boot(*made),
                 };
                 delete::tree_at(path.path(), &is_ours, stop)
             }

@@ -6,7 +6,7 @@
 //! Basis: the assignment of a round's cells to slots is the coordinator's own coin flip. If the two cells do not
 //! differ, swapping their labels in any round changes nothing, so the sign of each log-ratio is a fair coin under any
 //! behaviour of the machine. A signed-rank test on those signs ([`signed_rank`]) is therefore exact; [`schedule`] pays
-//! for looking after every round; [`total`] prevents that an arm is called faster that does less in all of the rounds.
+//! for looking after every round; [`total`] prevents an arm that did less over all rounds from being called faster.
 //!
 //! Everything here is a deterministic function of its arguments: no randomness, and all transcendental functions come
 //! from `libm`, so a stored trial gives the same verdict when it is recomputed on another machine.

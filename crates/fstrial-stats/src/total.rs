@@ -13,7 +13,7 @@
 //! signs are counted up to [`EXACT`] rounds; beyond, Lugannani and Rice's formula (1980) with the cumulants of a sum of
 //! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which that of an arm
 //! with rare stalls is not: if they are too rare to occur ([`unseen_stalls`]) the interval holds the truth in a fifth
-//! to a half of trials. So it is not shown; it guards verdicts, and each of them carries the undetectable stalls.
+//! to a half of trials. So it is not shown; it guards verdicts, and each verdict states the stalls it cannot detect.
 
 use crate::estimate::Done;
 use crate::normal;
@@ -27,8 +27,8 @@ const STEPS: usize = 60;
 /// Greatest |ln R| at which the end of an interval is looked for.
 const FARTHEST: f64 = 60.0;
 
-/// The share of an arm's runs that may stall although none did in this many rounds: more would have shown with 95 %,
-/// 1 − 0.05^(1/n). All of them without rounds.
+/// The share of an arm's runs that may stall although none did in this many rounds: more would have shown with 95 %, 1
+/// − 0.05^(1/n). All of them without rounds.
 #[must_use]
 pub fn unseen_stalls(rounds: usize) -> f64 {
     1.0 - libm::pow(0.05, 1.0 / rounds as f64)
@@ -144,8 +144,8 @@ fn at_least_as_great(numbers: &[f64]) -> f64 {
     split(&sizes, sum, SPLITS)
 }
 
-/// P(Σ ±x ≥ `sum`) of sizes in descending order. The approximation assumes that no size dominates: one that has more than
-/// half of the variance is counted with both of its signs.
+/// P(Σ ±x ≥ `sum`) of sizes in descending order. The approximation assumes that no size dominates: one that has more
+/// than half of the variance is counted with both of its signs.
 fn split(sizes: &[f64], sum: f64, splits: usize) -> f64 {
     let variance: f64 = sizes.iter().map(|x| x * x).sum();
     match sizes {

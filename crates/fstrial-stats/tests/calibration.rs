@@ -1,9 +1,9 @@
 //! Calibration: thousands of simulated trials with known truth, from fixed seeds.
 //!
 //! Between identical cells false alarms must stay near α under any noise (the method's §14, last paragraph); planted
-//! effects must be found about as often and as early as §14 promises. A canary, a t-test that looks after every round,
-//! must fail, which shows that the harness can. `cargo test -p fstrial-stats --test calibration -- --nocapture` prints
-//! the tables.
+//! effects must be found about as often and as early as §14 promises. A canary, a t-test repeated after every round,
+//! must fail, which shows that the harness detects a bad method.
+//! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
 
 use fstrial_stats::{
     Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
@@ -227,7 +227,7 @@ fn has_false_alarm(kind: Noise, pairs: usize, dice: &mut Dice) -> bool {
     (0..pairs).any(|question| directional(&panel.verdict(question)))
 }
 
-/// With this many questions only some ranks have a separate level; the guarantee is the same, and planted effects among
+/// With this many questions only some ranks have their own level; the guarantee is the same, and planted effects among
 /// equal pairs are still found.
 #[test]
 fn hundreds_of_questions_share_the_error_too() {
@@ -361,8 +361,8 @@ fn a_difference_is_hardly_ever_said_to_lie_within_a_band_that_it_is_at_the_edge_
     }
 }
 
-/// An arm that does `gain` more than another whenever it does not stall, and stalls for `stall` (a fraction) of its time in
-/// a share `often` of its runs. Every run varies by `noise`.
+/// An arm that does `gain` more than another whenever it does not stall, and stalls for `stall` (a fraction) of its
+/// time in a share `often` of its runs. Every run varies by `noise`.
 struct Stalling {
     gain: f64,
     often: f64,
@@ -478,8 +478,8 @@ enum Windows {
     Stalling,
 }
 
-/// The measured windows of a run with 8 of warm-up before them, which rises by `drift` (a fraction) from its first quarter
-/// to its last.
+/// The measured windows of a run with 8 of warm-up before them, which rises by `drift` (a fraction) from its first
+/// quarter to its last.
 fn windows(kind: Windows, drift: f64, dice: &mut Dice) -> Vec<f64> {
     let mut level = dice.normal();
     let mut run: Vec<f64> = (0..40)

@@ -1,8 +1,8 @@
 //! Calibration of change points: thousands of simulated histories with known truth, from fixed seeds.
 //!
 //! Histories without a change must seldom show one, under any noise; planted changes must be found soon, their place
-//! must be in the reported range, and their size in its interval. `cargo test -p fstrial-stats --test history --
-//! --nocapture` prints the tables of docs/statistics.md.
+//! must be in the reported range, and their size in its interval.
+//! `cargo test -p fstrial-stats --test history -- --nocapture` prints the tables of docs/statistics.md.
 
 use fstrial_stats::change::{Change, History};
 use rand_chacha::ChaCha8Rng;
@@ -105,7 +105,7 @@ fn histories_without_a_change_seldom_show_one() {
     }
 }
 
-/// Outcomes of planted changes, in percent: of all histories, and of the changes found.
+/// Outcomes for planted changes, in percent: of all histories, and of the changes detected.
 struct Planted {
     found: f64,
     sure: f64,
@@ -224,8 +224,8 @@ fn being_sure_takes_ten_points_and_fourteen_if_three_have_seen_it() {
     assert_eq!((8..20).find(|points| sure(*points, 3)), Some(14));
 }
 
-/// Percentage of histories without a change in which a step is found that is planted half-way through them, of this
-/// share of their reported detectable size.
+/// Percentage of histories without a detected change in which a planted step half-way through them, of this share of
+/// their reported detectable size, is detected.
 fn shown(kind: Noise, points: usize, share: f64) -> f64 {
     let mut dice = Dice::new(points as u64);
     let (mut without, mut found) = (0, 0);

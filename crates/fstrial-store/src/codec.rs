@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// An unsigned number in SQLite's form. `what` names it in the error.
 pub(crate) fn integer(what: &str, value: u64) -> Result<i64, Fault> {
-    i64::try_from(value).map_err(|_| Fault::Unstorable(format!("{what} is {value}, which is impossible")))
+    i64::try_from(value).map_err(|_| Fault::Unstorable(format!("{what} is {value}, more than 2^63 - 1")))
 }
 
 /// A column of a row as an unsigned number.
@@ -127,7 +127,7 @@ fn decode_histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         return Err("is not in HdrHistogram's V2 encoding without deflate".into());
     }
     if usize::try_from(word(4)) != Ok(counts.len()) {
-        return Err(format!("claims {} bytes of counts, and has {}", word(4), counts.len()));
+        return Err(format!("declares {} bytes of counts, and has {}", word(4), counts.len()));
     }
     if word(12) != 3 {
         return Err(format!("has {} significant digits instead of 3", word(12)));

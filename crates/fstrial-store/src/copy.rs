@@ -203,7 +203,7 @@ impl Original {
 fn regular(folder: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(result) if is_regular(&result) => {}
+        Ok(status) if is_regular(&status) => {}
         Ok(_) | Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
@@ -215,8 +215,8 @@ fn regular(folder: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<Option<File>>
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-fn is_regular(result: &Stat) -> bool {
-    FileType::from_raw_mode(result.st_mode) == FileType::RegularFile
+fn is_regular(status: &Stat) -> bool {
+    FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
 }
 
 /// Puts the pages of a log where they belong, up to the last commit that is whole.

@@ -82,7 +82,7 @@ pub enum StoreError {
         what: String,
     },
     /// The file was deleted, or another one put in its place, while it was open.
-    #[error("the store {} was deleted or replaced while it was in use: its new data are lost", path.display())]
+    #[error("the store {} was deleted or replaced while it was in use: everything stored in it is lost", path.display())]
     Gone {
         /// The store.
         path: PathBuf,

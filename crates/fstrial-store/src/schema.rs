@@ -59,7 +59,7 @@ pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
     match label(connection)? {
         Label::Ours(newer) if newer > SCHEMA => Err(Fault::NewerSchema(newer)),
         Label::Ours(_) => Ok(()),
-        Label::Empty => Err(Fault::NotAStore("it has no mark of its kind".into())),
+        Label::Empty => Err(Fault::NotAStore("it has no application id".into())),
     }
 }
 
@@ -79,7 +79,7 @@ fn label_in_transaction(connection: &Connection) -> Result<Label, Fault> {
     if application == APPLICATION_ID {
         return match u32::try_from(version) {
             Ok(version @ 1..) => Ok(Label::Ours(version)),
-            _ => Err(Fault::damaged(format!("its schema is {version}"))),
+            _ => Err(Fault::damaged(format!("its schema number {version} is not valid"))),
         };
     }
     if application == 0 && version == 0 {

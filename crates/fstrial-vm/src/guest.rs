@@ -27,21 +27,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// List of the first modules in the first files, one path a line, in the order of loading.
+/// List of the modules in the initramfs, one path a line, in the order of loading.
 pub const FIRST_MODULES: &str = "/guest/modules";
-/// List of the program and its libraries: on each line the path in the first files and the path on the host.
+/// List of the program and its libraries: on each line the path in the initramfs and the path on the host.
 pub const LIBRARIES: &str = "/guest/libraries";
 /// File of the guest's orders: see [`Guest`].
 pub const ORDERS: &str = "/guest/orders";
 /// Mount point of the disk.
 pub const DISK: &str = "/run/disk";
-/// The longest that a device may take to show.
+/// Time limit for a device to appear.
 const APPEARING: Duration = Duration::from_secs(10);
 
 /// The purpose of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
-    /// The modules of its kernel on the host, the folder called like its release.
+    /// The modules of its kernel on the host, the folder named after its release.
     pub modules: PathBuf,
     /// The host serves a modelled device to it.
     pub is_served: bool,
@@ -50,7 +50,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// As a file of the first files; see [`Guest::parse`].
+    /// The text of [`ORDERS`]; see [`Guest::parse`].
     pub fn text(&self) -> String {
         let first = [self.modules.display().to_string(), self.is_served.to_string()];
         first.iter().chain(&self.command).map(|line| format!("{line}\n")).collect()
@@ -77,11 +77,11 @@ pub fn is_first() -> bool {
 pub fn run() -> io::Result<Infallible> {
     if let Err(error) = attend() {
         // The console may be gone as well.
-        let _ = writeln!(io::stderr(), "fstrial: the guest could not do its work: {error}");
+        let _ = writeln!(io::stderr(), "fstrial: the guest failed: {error}");
     }
     // The data on its disk go with it.
     rustix::system::reboot(RebootCommand::PowerOff)?;
-    Err(io::Error::other("it is still on"))
+    Err(io::Error::other("the guest did not power off"))
 }
 
 fn attend() -> io::Result<()> {
@@ -137,7 +137,7 @@ fn when_there<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
             return Ok(result);
         }
         if began.elapsed() > APPEARING {
-            return Err(io::Error::other(format!("{what} does not show")));
+            return Err(io::Error::other(format!("{what} did not appear")));
         }
         thread::park_timeout(Duration::from_millis(10));
     }
@@ -154,7 +154,7 @@ fn port(name: &str) -> Option<File> {
 
 /// Set for the program in a guest.
 const GUEST: &str = "FSTRIAL_GUEST";
-/// Set for it where the host serves a modelled device as well.
+/// Also set for it if the host serves a modelled device.
 const SERVED: &str = "FSTRIAL_SERVED";
 
 /// True if this program runs in a guest.
@@ -162,8 +162,8 @@ pub fn is_inside() -> bool {
     std::env::var_os(GUEST).is_some()
 }
 
-/// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, and in a guest without
-/// one.
+/// The port for orders to the modelled device that the host serves to this guest, and its disk; none on a host, and in
+/// a guest without one.
 ///
 /// # Errors
 /// One of them does not show, or is in use.

@@ -280,9 +280,9 @@ impl Drop for Session {
     }
 }
 
-fn is_there(went: Result<(), Failed>, result: Found) -> Result<Option<Found>, Failed> {
-    match went {
-        Ok(()) => Ok(Some(result)),
+fn is_there(result: Result<(), Failed>, found: Found) -> Result<Option<Found>, Failed> {
+    match result {
+        Ok(()) => Ok(Some(found)),
         Err(failed) if failed.is_absent() => Ok(None),
         Err(failed) => Err(failed),
     }

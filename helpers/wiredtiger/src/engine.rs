@@ -1,5 +1,6 @@
-//! Records in WiredTiger, as a standalone MongoDB keeps documents: values in the order in which they were inserted, and an index of
-//! their keys. A write of a field writes the record again in a transaction, which is tried again where another one came first.
+//! Records in WiredTiger, as a standalone MongoDB keeps documents: values in the order in which they were inserted, and
+//! an index of their keys. A write of a field writes the record again in a transaction, which is tried again where
+//! another one came first.
 
 use crate::calls::{Connection, Failed, Found, Session};
 use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, OpenStores, Scanned};
@@ -197,7 +198,7 @@ struct Client {
 }
 
 impl Client {
-    /// Waits for the acknowledgement of a write after its commit.
+    /// Makes a committed write ready to acknowledge: waits for the log, or reports a failed sync.
     fn acknowledged(&mut self) -> Result<(), String> {
         match &self.store.log {
             Log::Awaited => Ok(self.session.sync_log()?),

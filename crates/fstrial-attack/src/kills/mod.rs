@@ -356,13 +356,13 @@ fn wait(events: &Receiver<String>, kind: &Kind, dice: &mut Dice) -> String {
 
 /// Committed data are complete.
 fn check_store(path: &Path) -> Result<(), String> {
-    if !fs::metadata(path).is_ok_and(|matched| matched.len() > 0) {
+    if !fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
         return Ok(());
     }
     // Killed in a commit: a writer takes that back.
     let store = Store::open(path).map_err(|error| format!("the store does not open: {error}"))?;
-    let matched = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
-    if matched.is_empty() { Ok(()) } else { Err(format!("the store is damaged: {matched:?}")) }
+    let problems = store.check().map_err(|error| format!("the store cannot be checked: {error}"))?;
+    if problems.is_empty() { Ok(()) } else { Err(format!("the store is damaged: {problems:?}")) }
 }
 
 /// The standard streams of a command that is to be killed.

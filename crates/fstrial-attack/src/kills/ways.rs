@@ -162,7 +162,7 @@ impl Way {
                 send(command, Signal::INT);
             }
             DeviceServerStopped => {
-                // Only a modelled device has one: anyone who uses it hangs.
+                // Only a modelled device has one: its users hang.
                 serving(command).into_iter().for_each(|pid| send(pid, Signal::STOP));
                 child::pause(moment * 2);
                 send(command, Signal::INT);
@@ -200,7 +200,7 @@ pub(super) fn kill(number: u32) {
 }
 
 fn send(number: u32, signal: Signal) {
-    // Gone already is fine.
+    // It may be gone already.
     if let Some(pid) = pid(number) {
         let _ = kill_process(pid, signal);
     }

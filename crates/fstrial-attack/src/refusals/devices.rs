@@ -1,6 +1,6 @@
 //! Disks that must not be erased, and options that reach out of their arm.
 
-use super::{Case, said_no, skipped};
+use super::{Case, has_refused, skipped};
 use crate::{
     child,
     lab::{Disk, Lab, Undone},
@@ -42,7 +42,7 @@ pub(super) const CASES: [Case; 27] = [
     ("folder", |lab| not_a_disk(lab, &lab.path("dirs/a"))),
     ("character-device", |lab| not_a_disk(lab, Path::new("/dev/null"))),
     ("missing-device", |lab| not_a_disk(lab, Path::new("/dev/nonesuch"))),
-    ("empty-name", |lab| said_no(&lab.run("compare a=ext4 b=ext4 --device disk --erase="))),
+    ("empty-name", |lab| has_refused(&lab.run("compare a=ext4 b=ext4 --device disk --erase="))),
     ("link-to-a-signed-disk", link),
     ("erase-with-an-image", |lab| {
         refused(lab, &blank(lab)?, "--set device.size=64MiB --device image:images --erase {disk}")
@@ -86,14 +86,14 @@ const WORDS: &str = "compare a=ext4 b=ext4 --workload random-write --set workloa
 pub(super) fn option(lab: &Lab, option: &str) -> Result<(), String> {
     let mut command = lab.fstrial("compare ext4 --set device.size=640MiB --device image:images --dry-run");
     command.arg(format!("x={option}"));
-    said_no(&child::run(&mut command, crate::lab::PATIENCE))
+    has_refused(&child::run(&mut command, crate::lab::PATIENCE))
 }
 
 /// A command is refused, and the disk is as it was.
 fn refused(lab: &Lab, disk: &Disk, words: &str) -> Result<(), String> {
     let before = disk.sum()?;
     let words = format!("{WORDS} {}", words.replace("{disk}", &disk.path));
-    let message = said_no(&lab.run(&words));
+    let message = has_refused(&lab.run(&words));
     if disk.sum()? != before {
         return Err(format!("the disk was overwritten; {message:?}"));
     }
@@ -138,8 +138,8 @@ fn named_by_a_file(lab: &Lab) -> Result<(), String> {
         disk.path
     );
     lab.write("trial.toml", trial);
-    said_no(&lab.run("run trial.toml"))?;
-    said_no(&lab.run("run trial.toml --erase /dev/nonesuch"))?;
+    has_refused(&lab.run("run trial.toml"))?;
+    has_refused(&lab.run("run trial.toml --erase /dev/nonesuch"))?;
     if disk.sum()? == before { Ok(()) } else { Err("the disk was overwritten".into()) }
 }
 
@@ -153,7 +153,7 @@ fn mount(lab: &Lab, device: &str) -> Result<Undone, String> {
 
 /// The command is refused, and a file on the mounted filesystem is still there.
 fn refused_and_kept(lab: &Lab, disk: &Disk) -> Result<(), String> {
-    let message = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
+    let message = has_refused(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
     let dropped = fs::write("/proc/sys/vm/drop_caches", "2");
     let kept = fs::read_to_string(lab.path("point/precious"));
     if kept.as_deref().ok() != Some("data") {
@@ -168,8 +168,8 @@ fn mounted(lab: &Lab, _: &[&str]) -> Result<(), String> {
     refused_and_kept(lab, &disk)
 }
 
-/// In another mount namespace, which a process keeps alive. A mounted filesystem writes to its disk at times of its choice, so
-/// only a file on it shows whether another program wrote there.
+/// In another mount namespace, which a process keeps alive. A mounted filesystem writes to its disk at times of its
+/// choice, so only a file on it shows whether another program wrote there.
 fn mounted_elsewhere(lab: &Lab) -> Result<(), String> {
     let disk = signed(lab)?;
     let point = text(&lab.path("dirs/a"));
@@ -182,20 +182,20 @@ fn mounted_elsewhere(lab: &Lab) -> Result<(), String> {
     let mut holder = command.spawn().map_err(skipped)?;
     let mut out = BufReader::new(holder.stdout.take().expect("it is piped"));
     let mut message = String::new();
-    let received = out.read_line(&mut message);
+    let read_line = out.read_line(&mut message);
     if message != "mounted\n" {
         let _ = holder.wait();
-        return Err(skipped(format!("no mount in a namespace: {received:?}")));
+        return Err(skipped(format!("no mount in a namespace: {read_line:?}")));
     }
-    let refusal = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
+    let refusal = has_refused(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
     let dropped = fs::write("/proc/sys/vm/drop_caches", "2");
-    let reported = holder.stdin.take().map(|mut line| line.write_all(b"\n"));
+    let written = holder.stdin.take().map(|mut line| line.write_all(b"\n"));
     let mut kept = String::new();
     let read = out.read_line(&mut kept);
     let _ = holder.wait();
     if kept != "data\n" {
         return Err(format!(
-            "the file on it is gone: {kept:?}, {read:?}, {dropped:?}, {reported:?}; {refusal:?}"
+            "the file on it is gone: {kept:?}, {read:?}, {dropped:?}, {written:?}; {refusal:?}"
         ));
     }
     refusal
@@ -224,7 +224,7 @@ fn swap(lab: &Lab) -> Result<(), String> {
     child::tool("mkswap", &[&disk.path])?;
     let _on = Undone::after(&["swapon", "--priority", "0", &disk.path], &["swapoff", &disk.path])
         .map_err(skipped)?;
-    said_no(&lab.run(&format!("{WORDS} --device disk --erase {0} --erase-signature swap", disk.path)))
+    has_refused(&lab.run(&format!("{WORDS} --device disk --erase {0} --erase-signature swap", disk.path)))
 }
 
 fn open(lab: &Lab, open: fn(&Path) -> std::io::Result<fs::File>) -> Result<(), String> {
@@ -330,13 +330,13 @@ fn fstab(lab: &Lab) -> Result<(), String> {
     );
     let mut command = child::command("unshare");
     command.args(["--mount", "sh", "-c", &script]).env("FSTRIAL_HOME", lab.home());
-    said_no(&child::run(&mut command, crate::lab::PATIENCE))?;
+    has_refused(&child::run(&mut command, crate::lab::PATIENCE))?;
     if disk.sum()? == before { Ok(()) } else { Err("the disk was overwritten".into()) }
 }
 
 fn not_a_disk(lab: &Lab, path: &Path) -> Result<(), String> {
     let before = fs::read(lab.path("file")).ok();
-    said_no(&lab.run(&format!("{WORDS} --device disk --erase {}", path.display())))?;
+    has_refused(&lab.run(&format!("{WORDS} --device disk --erase {}", path.display())))?;
     if fs::read(lab.path("file")).ok() == before { Ok(()) } else { Err("the file was overwritten".into()) }
 }
 
@@ -344,6 +344,6 @@ fn link(lab: &Lab) -> Result<(), String> {
     let disk = signed(lab)?;
     let before = disk.sum()?;
     std::os::unix::fs::symlink(&disk.path, lab.path("link")).map_err(|e| e.to_string())?;
-    said_no(&lab.run(&format!("{WORDS} --device disk --erase {}", lab.path("link").display())))?;
+    has_refused(&lab.run(&format!("{WORDS} --device disk --erase {}", lab.path("link").display())))?;
     if disk.sum()? == before { Ok(()) } else { Err("the disk was overwritten".into()) }
 }

@@ -1,6 +1,6 @@
 //! Files that are there already, links and devices in the place of files to be written, and two trials with one home.
 
-use super::{Case, said_no};
+use super::{Case, has_refused};
 use crate::{
     child,
     lab::{Lab, PATIENCE},
@@ -34,7 +34,7 @@ fn over_a_file(lab: &Lab, words: &str) -> Result<(), String> {
     let file = lab.write("old", OLD);
     let ended = lab.run(&words.replace("{file}", &file.display().to_string()));
     kept(&file)?;
-    said_no(&ended)
+    has_refused(&ended)
 }
 
 fn through_a_link(lab: &Lab, words: &str) -> Result<(), String> {
@@ -47,7 +47,7 @@ fn through_a_link(lab: &Lab, words: &str) -> Result<(), String> {
     if !link.is_symlink() {
         return Err("the link was replaced".into());
     }
-    said_no(&ended)
+    has_refused(&ended)
 }
 
 /// The refused output below works without an obstacle.
@@ -75,7 +75,7 @@ fn save_on_a_device(lab: &Lab) -> Result<(), String> {
     if disk.sum()? != before {
         return Err("the device was written".into());
     }
-    said_no(&ended)
+    has_refused(&ended)
 }
 
 const DIRECTORIES: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --set workload.file_size=1MiB --threads 1 \
@@ -93,5 +93,5 @@ fn two_trials(lab: &Lab) -> Result<(), String> {
     child::eventually(Duration::from_secs(10), || {
         lab.run("clean").code() == Some(0) && lab.ledger().is_empty()
     });
-    said_no(&second)
+    has_refused(&second)
 }

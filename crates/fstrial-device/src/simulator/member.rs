@@ -98,8 +98,8 @@ impl Member {
         }
     }
 
-    /// Takes the next part out of its queue. Parts with a waiter go first; the cache is written out when the queue is
-    /// empty, or when requests wait for that.
+    /// Takes the next part out of its queue. Parts with a waiter go first; the cache is written out when there is no
+    /// such part, or when requests wait for that.
     fn choose(&mut self, now: Time, is_urgent: bool) -> Option<RequestPart> {
         let Some(head) = &self.head else {
             // Side by side: in turn, as long as both have something.

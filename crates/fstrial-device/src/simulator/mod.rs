@@ -160,7 +160,7 @@ impl Layout {
 }
 
 impl Simulator {
-    /// A device of this size after the model, empty and idle at time 0.
+    /// A device of this size that follows the model, empty and idle at time 0.
     ///
     /// # Panics
     /// If the model was not checked ([`DeviceModel::problem`]) or the size is 0.

@@ -4,7 +4,7 @@
 //! for any number of files. The newest file stays open from its `create` until the last `write` or `fsync` that follows
 //! immediately; closing it is timed with that step.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
@@ -32,21 +32,21 @@ use std::{
 const PART: usize = 1 << 20;
 
 impl Routine for FileSet {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
-        if !ground.is_new {
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+        if !context.is_new {
             return Err(EngineError::Impossible {
-                problem: format!("the file set `{}` is in use already", ground.load.set),
+                problem: format!("the file set `{}` is in use already", context.load.set),
                 hint: "give this phase or group a separate set: set = \"…\"",
             });
         }
-        rings(ground.load, self, ground.directory()).map(works)
+        rings(context.load, self, context.directory()).map(prepared_threads)
     }
 }
 
 fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<FilesThread>, EngineError> {
     allow_open_files(2 * u64::from(load.threads))?;
     let mut writer = Writer::new(load);
-    let mut works = Vec::new();
+    let mut threads = Vec::new();
     for thread in 0..load.threads {
         let path = directory.join(format!("{}-{thread:04}", load.set));
         mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
@@ -54,13 +54,13 @@ fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<FilesThread
         for number in 0..u64::from(set.files) {
             ring.lay_out(number, set.file_size.0, &mut writer)?;
         }
-        works.push(FilesThread { set: set.clone(), ring });
+        threads.push(FilesThread { set: set.clone(), ring });
     }
-    if let Some(FilesThread { ring, .. }) = works.first() {
+    if let Some(FilesThread { ring, .. }) = threads.first() {
         // One call for all: a sync for each of a million small files would take hours.
         syncfs(&ring.directory).map_err(|errno| layout("syncfs", directory, errno))?;
     }
-    Ok(works)
+    Ok(threads)
 }
 
 /// A ring of files, and the turns over it.

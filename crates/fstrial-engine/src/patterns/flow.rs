@@ -9,7 +9,7 @@
 //! with a last request that is not longer than the file; `create` does not look at the parent directory first; files
 //! are named relative to their set's directory.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
@@ -55,10 +55,12 @@ const RMDIR: Lane = Lane::own(4, "rmdir");
 const READDIR: Lane = Lane::own(5, "readdir");
 
 impl Routine for Flow {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         let program = Arc::new(Program::new(self));
-        let views = prepare(self, &program, ground)?;
-        Ok(works(views.into_iter().map(|views| FlowThread { program: Arc::clone(&program), views })))
+        let views = prepare(self, &program, context)?;
+        Ok(prepared_threads(
+            views.into_iter().map(|views| FlowThread { program: Arc::clone(&program), views }),
+        ))
     }
 }
 
@@ -267,14 +269,18 @@ impl Program {
 
 /// Lays out the sets of a program, or finds those in `trees` or those that an earlier phase left; gives each thread its
 /// views of them.
-fn prepare(flow: &Flow, program: &Program, ground: LayoutContext<'_>) -> Result<Vec<Vec<View>>, EngineError> {
-    let (load, directory, trees) = (ground.load, ground.directory(), ground.trees);
+fn prepare(
+    flow: &Flow,
+    program: &Program,
+    context: LayoutContext<'_>,
+) -> Result<Vec<Vec<View>>, EngineError> {
+    let (load, directory, trees) = (context.load, context.directory(), context.trees);
     let mut writer = Writer::new(load);
     let kept: u64 =
         flow.sets.iter().zip(&program.kept).map(|(set, kept)| u64::from(set.files) * u64::from(*kept)).sum();
     let each = kept + (flow.sets.len() + program.slots + 1) as u64;
     allow_open_files(each * u64::from(load.threads))?;
-    let (threads, seat) = (usize::from(load.threads), ground.seat);
+    let (threads, seat) = (usize::from(load.threads), context.seat);
     let all = seat.threads(load.threads) as usize;
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {

@@ -4,7 +4,7 @@
 //! then a sync of each written data file. Writes and syncs are recorded separately too. With an interval a batch begins
 //! that long after the start of the one before, or immediately if it is late; the wait belongs to no operation.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -37,9 +37,9 @@ const NAP_NS: u64 = 50_000_000;
 const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Flush {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
-        let files = prepare(ground.load, self, ground.directory())?;
-        Ok(works(files.into_iter().map(|files| FlushThread { flush: *self, files })))
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+        let files = prepare(context.load, self, context.directory())?;
+        Ok(prepared_threads(files.into_iter().map(|files| FlushThread { flush: *self, files })))
     }
 }
 

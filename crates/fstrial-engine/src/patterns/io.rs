@@ -1,6 +1,8 @@
 //! Requests inside files, or on a bare device.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, checked, works};
+use super::{
+    LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, checked, prepared_threads,
+};
 use crate::{
     EngineError, Seat, Target, Usage,
     aio::{self, Aio},
@@ -55,11 +57,11 @@ impl Routine for Io {
         })
     }
 
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         check_backend(self)?;
-        let LayoutContext { load, is_new, as_it_is, seat, .. } = ground;
-        let on_device = matches!(ground.target, Target::BlockDevice(_));
-        let mut all = match ground.target {
+        let LayoutContext { load, is_new, as_it_is, seat, .. } = context;
+        let on_device = matches!(context.target, Target::BlockDevice(_));
+        let mut all = match context.target {
             Target::Directory(directory) => on_files(load, self, directory, is_new, seat)?,
             Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
         };
@@ -69,7 +71,7 @@ impl Routine for Io {
             let first_file = (thread % sets) as u32 * self.files;
             work.locks = locks.as_ref().map(|locks| locks.from(first_file as usize));
         }
-        Ok(works(all))
+        Ok(prepared_threads(all))
     }
 }
 
@@ -147,7 +149,7 @@ impl IoThread {
     }
 }
 
-/// Number of sets of files: strided threads have one.
+/// Number of sets of files: one for each thread, or one that all threads share.
 fn sets(io: &Io, threads: u16) -> usize {
     if io.sharing == Sharing::PerThread { usize::from(threads) } else { 1 }
 }

@@ -9,7 +9,7 @@
 //! has failed, the log fails every later commit: dropped data cannot be distinguished from kept data, and databases
 //! stop there too.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -38,9 +38,9 @@ const MAX_GROUP: u64 = 1 << 20;
 const LANES: [Lane; 3] = [Lane::TURN, Lane::WRITE, Lane::FSYNC];
 
 impl Routine for Log {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
-        let log = Arc::new(prepare(self, ground.directory(), &mut Writer::new(ground.load))?);
-        Ok(works((0..ground.load.threads).map(|_| LogThread(Arc::clone(&log)))))
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+        let log = Arc::new(prepare(self, context.directory(), &mut Writer::new(context.load))?);
+        Ok(prepared_threads((0..context.load.threads).map(|_| LogThread(Arc::clone(&log)))))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The patterns of the engine, each in a separate file.
 //!
-//! A pattern has a [`Routine`], which checks a load, lays out its files and gives each thread its [`PreparedThread`]. That
-//! prepares the thread's loop and returns it, to be called once. So the table is consulted once for each thread; inside
-//! a loop nothing is chosen by pattern any more.
+//! A pattern has a [`Routine`], which checks a load, lays out its files and gives each thread its [`PreparedThread`].
+//! That prepares the thread's loop and returns it, to be called once. So the table is consulted once for each thread;
+//! inside a loop nothing is chosen by pattern any more.
 
 mod files;
 mod flow;
@@ -60,7 +60,7 @@ pub(crate) trait Routine: Behaviour {
     }
 
     /// Lays out the files, syncs them, and gives the work of each thread.
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError>;
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError>;
 
     /// Checks the records of a load in this directory, if an engine can.
     fn check_records(&self, _: &Load, _directory: &Path, _: &dyn KeyValueEngines) -> Result<(), EngineError> {
@@ -114,11 +114,11 @@ pub(crate) trait PreparedThread: Debug + Send {
 /// A thread's loop: from the tick of the start on, until the time is over, the amount is done or too much failed.
 pub(crate) type Loop<'a> = Box<dyn FnOnce(u64) -> Recorder + 'a>;
 
-/// The works of a load's threads, in their order.
+/// The prepared threads of a load, in their order.
 pub(crate) type PreparedThreads = Vec<Box<dyn PreparedThread>>;
 
-fn works<W: PreparedThread + 'static>(works: impl IntoIterator<Item = W>) -> PreparedThreads {
-    works.into_iter().map(|work| -> Box<dyn PreparedThread> { Box::new(work) }).collect()
+fn prepared_threads<W: PreparedThread + 'static>(threads: impl IntoIterator<Item = W>) -> PreparedThreads {
+    threads.into_iter().map(|work| -> Box<dyn PreparedThread> { Box::new(work) }).collect()
 }
 
 /// Identity of a thread in its load.

@@ -6,7 +6,7 @@
 //! subdirectories stay at the end. Writes take the tool's own text, of which all files hold the same start, unless the
 //! load uses zeros or one repeated word.
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::{self, Pages},
@@ -282,8 +282,8 @@ struct PoolThread {
 }
 
 impl Routine for Postmark {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
-        prepare(ground.load, self, ground.directory()).map(works)
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+        prepare(context.load, self, context.directory()).map(prepared_threads)
     }
 }
 

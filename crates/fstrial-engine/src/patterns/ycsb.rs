@@ -1,14 +1,14 @@
 //! The core workloads of YCSB: which operation comes next on which record, and the time that each takes.
 //!
-//! Source: `CoreWorkload` and the generators of YCSB 0.17. Keys are in hashed order: record n has the key `user` with the
-//! FNV-64 hash of n. Zipfian is scrambled: a rank is drawn from 10¹⁰ + 1 items, hashed, and taken modulo the records that there
-//! are and are expected to come. *Latest* is zipfian from the newest record that was acknowledged backwards. A record that is
-//! not acknowledged yet is drawn again.
+//! Source: `CoreWorkload` and the generators of YCSB 0.17. Keys are in hashed order: record n has the key `user` with
+//! the FNV-64 hash of n. Zipfian is scrambled: a rank is drawn from 10¹⁰ + 1 items, hashed, and taken modulo the
+//! records that there are and are expected to come. *Latest* is zipfian from the newest record that was acknowledged
+//! backwards. A record that is not acknowledged yet is drawn again.
 
 mod acknowledged;
 mod keys;
 
-use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, works};
+use super::{LayoutContext, Loop, PreparedThread, PreparedThreads, Routine, Thread, prepared_threads};
 use crate::{
     EngineError,
     buffer::Payload,
@@ -49,18 +49,18 @@ const SCAN: Lane = Lane::own(2, "scan");
 const READ_MODIFY_WRITE: Lane = Lane::own(3, "read-modify-write");
 
 impl Routine for Ycsb {
-    fn lay_out(&self, ground: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
-        let folder = ground.directory().join(ground.load.set.as_str());
-        if ground.is_new {
+    fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
+        let folder = context.directory().join(context.load.set.as_str());
+        if context.is_new {
             mkdirat(CWD, &folder, Mode::RWXU)
                 .map_err(|errno| layout("make the directory", &folder, errno))?;
         }
         let failed = |what| store_failed(&folder, what);
-        let store = ground.engines.open(self, ground.load.threads, &folder).map_err(failed)?;
+        let store = context.engines.open(self, context.load.threads, &folder).map_err(failed)?;
         let loaded = if self.workload == CoreWorkload::Load { 0 } else { self.records };
         // Otherwise an earlier phase has loaded them.
-        if loaded > 0 && ground.is_new {
-            load(&*store, loaded, ground.load).map_err(failed)?;
+        if loaded > 0 && context.is_new {
+            load(&*store, loaded, context.load).map_err(failed)?;
         }
         openat(CWD, &folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .and_then(syncfs)
@@ -72,7 +72,9 @@ impl Routine for Ycsb {
             left: AtomicU64::new(self.records),
             keys: Acknowledged::after(loaded),
         });
-        Ok(works((0..ground.load.threads).map(|_| YcsbThread { shared: Arc::clone(&shared), session: None })))
+        Ok(prepared_threads(
+            (0..context.load.threads).map(|_| YcsbThread { shared: Arc::clone(&shared), session: None }),
+        ))
     }
 
     fn check_records(
@@ -311,7 +313,9 @@ impl Client<'_> {
         let Ycsb { workload, records, .. } = self.shared.settings;
         if workload != CoreWorkload::Load && number >= records + self.shared.settings.most_inserts() {
             self.shared.keys.acknowledge(number);
-            return Err(format!("as many records were inserted as were loaded, {records}: use more records"));
+            return Err(format!(
+                "the inserts have reached the number of loaded records, {records}: use more records"
+            ));
         }
         compose(&mut self.payload, &mut self.record);
         let inserted = self.session.insert(&key_of(number), &self.record);
@@ -323,7 +327,7 @@ impl Client<'_> {
 }
 
 fn missing(key: &str) -> String {
-    format!("{key} is not there as a whole, although it was inserted")
+    format!("{key} is missing or incomplete, although it was inserted")
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const DELETED: [u64; 3] = [6, 3, 1];
 /// Maximum share of young files, and of young or middle-aged ones, in quarters.
 const YOUNG: usize = 1;
 const MIDDLE: usize = 2;
-/// The largest file is this part of all.
+/// The largest file is this fraction of the target.
 const MAX_PART: u64 = 128;
 /// Limit of files, for any device: larger devices get larger files. Bounds memory at 16 bytes each.
 const MAX_FILES: u64 = 1 << 20;
@@ -39,10 +39,10 @@ const PER_DIRECTORY: u64 = 64;
 const PIECE_BLOCKS: u64 = 8;
 /// Unit of sizes.
 const BLOCK: u64 = 4096;
-/// Files that are looked at to see whether the layout score is reached.
+/// Number of files sampled to check the layout score.
 const SAMPLE: usize = 2048;
 
-/// A file there is.
+/// An existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Live {
     number: u32,
@@ -195,7 +195,7 @@ impl<'a> Ageing<'a> {
         Ok(())
     }
 
-    /// Writes files to their size, each from a block on, a piece of each in turn.
+    /// Extends files from the given block to their size, a piece of each in turn.
     fn grow(&mut self, files: &[(Live, u64)], are_new: bool) -> Result<(), EngineError> {
         let names: Vec<String> = files.iter().map(|(file, _)| self.name(file.number)).collect();
         let mut open = Vec::with_capacity(files.len());

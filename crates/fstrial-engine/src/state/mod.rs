@@ -75,7 +75,7 @@ pub struct StateSummary {
     pub layout: Option<Layout>,
 }
 
-/// Reports progress: bytes done, of at most this many in all.
+/// Callback for progress: bytes done, of at most this many in all.
 pub(crate) type Tell<'a> = dyn FnMut(Bytes, Bytes) + 'a;
 
 /// Makes a state in the folder where a new filesystem is mounted, and syncs it. Its final figures are only known after
@@ -179,7 +179,7 @@ fn look_at(root: &Path, writer: &Writer) -> Result<(u64, Option<Layout>), Engine
 /// opening a link or a device as root could reach anything, and opening a pipe would wait.
 fn for_each_file(
     root: &Path,
-    result: &mut dyn FnMut(&Path, &str) -> Result<(), EngineError>,
+    visit: &mut dyn FnMut(&Path, &str) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -192,7 +192,7 @@ fn for_each_file(
             if kind.is_dir() {
                 folders.push(entry.path());
             } else if kind.is_file() {
-                result(&entry.path(), &entry.file_name().to_string_lossy())?;
+                visit(&entry.path(), &entry.file_name().to_string_lossy())?;
             }
         }
     }

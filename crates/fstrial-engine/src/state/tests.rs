@@ -42,7 +42,7 @@ fn aged(text: &str, seed: u64, target: Bytes) -> (BTreeMap<PathBuf, (u64, u64)>,
     let mut reported = Vec::new();
     let (turnovers, reached) = ageing.run(&mut |done, total| reported.push((done, total))).unwrap();
     let files = ageing.files();
-    assert!(reported.windows(2).all(|two| two[0].0 <= two[1].0), "progress goes on");
+    assert!(reported.windows(2).all(|two| two[0].0 <= two[1].0), "progress never decreases");
     let listing = listing(folder.path());
     assert_eq!(listing.len(), files);
     (listing, turnovers, reached)

@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr};
 
 /// The rules that ship.
 const SHIPPED: &str = include_str!("../../../../claims/eras.toml");
-/// The longest file of rules, in bytes.
+/// Size limit of a file of rules, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 16;
 
 /// Version of a kernel: the first three numbers, the last of which may be left out.
@@ -51,7 +51,7 @@ pub struct Rules {
     rules: Vec<Rule>,
 }
 
-/// One thing that is gone. Exactly one of `scheduler`, `mount`, `mkfs` and `filesystem`.
+/// A removed feature: exactly one of `scheduler`, `mount`, `mkfs` and `filesystem`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Rule {
@@ -114,31 +114,32 @@ impl Rules {
     /// The removed feature without a replacement, and the requirement of a check.
     pub fn apply(&self, trial: &mut Trial, kernel: Version) -> Result<Vec<String>, String> {
         // The replacements, each with its arms.
-        let mut message: Vec<(Vec<String>, String)> = Vec::new();
+        let mut replaced: Vec<(Vec<String>, String)> = Vec::new();
         for arm in &mut trial.arms {
             let name = arm.name.clone();
             for rule in self.rules.iter().filter(|rule| rule.gone.is_none_or(|gone| kernel >= gone)) {
                 if !rule.is_in(arm) {
                     continue;
                 }
-                let since = rule.gone.map_or_else(String::new, |gone| format!(" since Linux {gone}"));
+                let when =
+                    |word: &str| rule.gone.map_or_else(String::new, |gone| format!(" {word} Linux {gone}"));
                 let what = rule.what();
                 let Some(instead) = &rule.instead else {
                     let needs = rule.needs.as_deref().unwrap_or("an older kernel");
-                    return Err(format!("{what} was removed{since} and has no successor; it takes {needs}"));
+                    return Err(format!("{what} was removed{}: the check needs {needs}", when("in")));
                 };
                 rule.replace(arm, instead);
-                let put_in = match &rule.filesystem {
-                    Some(_) => format!("{what}: another driver{since} ({})", rule.why),
-                    None => format!("{what}: {instead}{since} ({})", rule.why),
-                };
-                match message.iter_mut().find(|(_, known)| *known == put_in) {
+                let other =
+                    if rule.filesystem.is_some() { "another driver".into() } else { instead.to_string() };
+                let replacement = format!("{what}: {other}{} ({})", when("since"), rule.why);
+                match replaced.iter_mut().find(|(_, known)| *known == replacement) {
                     Some((arms, _)) => arms.push(name.clone()),
-                    None => message.push((vec![name.clone()], put_in)),
+                    None => replaced.push((vec![name.clone()], replacement)),
                 }
             }
         }
-        Ok(message.into_iter().map(|(arms, put_in)| format!("{}: {put_in}", arms.join(", "))).collect())
+        let line = |(arms, by): (Vec<String>, String)| format!("{}: {by}", arms.join(", "));
+        Ok(replaced.into_iter().map(line).collect())
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
     fn what_nothing_stands_in_for_is_said() {
         let mut now = trial(&[arm("reiserfs", "", &[], &[])]);
         let missing = Rules::shipped().apply(&mut now, Version(6, 18, 0)).unwrap_err();
-        assert!(missing.contains("6.13") && missing.contains("it takes"), "{missing}");
+        assert!(missing.contains("6.13") && missing.contains("the check needs"), "{missing}");
         assert_eq!(Rules::shipped().apply(&mut now, Version(6, 1, 0)).unwrap(), Vec::<String>::new());
     }
 

@@ -47,7 +47,7 @@ pub struct Claim {
     /// Its author.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub author: String,
-    /// When: a year, a month (`2012-03`) or a day.
+    /// Date: a year, a month (`2012-03`) or a day.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub date: String,
     /// Its publication.
@@ -73,16 +73,16 @@ pub struct Claim {
     /// A question without a statement: its answer is the measured figure.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
-    /// With fewer processors only a verdict that it holds counts.
+    /// Minimum of processors: with fewer, only the verdict *confirmed* counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u16>,
     /// Requirements in addition to those of the trial itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
-    /// Arms that are left out, with the expectations that name them, where their filesystem is not available.
+    /// Arms that are left out, with the expectations that name them, if their filesystem is not available.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub optional: Vec<String>,
-    /// Budget of a quick check, where the usual one is too short.
+    /// Budget of a quick check, if the usual one is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quick: Option<Nanos>,
     /// Other words for its verdicts.
@@ -165,7 +165,7 @@ impl FromStr for Need {
         let what = what.trim().to_owned();
         let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME, device:WORDS or kernel-before:VERSION";
         match kind {
-            _ if what.is_empty() => Err(format!("`{text}` names no kind of requirement; write {kinds}")),
+            _ if what.is_empty() => Err(format!("`{text}` is not a requirement; write {kinds}")),
             "workload" => Ok(Self::Workload(what)),
             "evidence" => Ok(Self::Evidence(what)),
             "kernel" => Ok(Self::Kernel(what)),
@@ -290,7 +290,7 @@ impl Claim {
         let caveat = self.caveat.iter().map(|text| ("caveat", text));
         let (key, _) = texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > MAX_TEXT)?;
         let hint = format!("keep it below {MAX_TEXT} characters");
-        Some(problem(&["claim", key], "the text is longer than anyone reads", hint))
+        Some(problem(&["claim", key], "the text is too long", hint))
     }
 
     fn tables_problem(&self) -> Option<Problem> {
@@ -298,7 +298,7 @@ impl Claim {
         let at = self.tables.iter().position(is_bad)?;
         Some(problem(
             &["claim", "table", &at.to_string(), "rows"],
-            "a row with another number of entries than there are columns",
+            "a row has more or fewer entries than `columns` has names",
             "give every row as many entries as `columns` has names",
         ))
     }

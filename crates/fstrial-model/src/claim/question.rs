@@ -95,7 +95,7 @@ pub struct Part {
     /// The original figure.
     pub then: Option<Number>,
     /// The question.
-    pub requested: ClaimQuestion,
+    pub question: ClaimQuestion,
 }
 
 impl ClaimQuestion {
@@ -128,18 +128,18 @@ impl Claim {
         for (index, expected) in self.expectations.iter().enumerate() {
             let metric = expected.metric.unwrap_or(Metric::Throughput);
             let finder = Finder { arms, workloads, cpus, metric };
-            let requested = finder.requested(expected).map_err(|(key, message, hint)| {
+            let questions = finder.questions(expected).map_err(|(key, message, hint)| {
                 problem(&["claim", "expect", &index.to_string(), key], message, hint)
             })?;
-            for requested in requested.into_iter().filter(|requested| !requested.is_of_one_cell()) {
+            for question in questions.into_iter().filter(|question| !question.is_of_one_cell()) {
                 // With two processors `2` and `cpus` are one level, and one question.
-                let is_same = |part: &Part| part.requested == requested && part.metric == metric;
+                let is_same = |part: &Part| part.question == question && part.metric == metric;
                 if !parts.iter().any(is_same) {
                     let Expectation { says, reading, planted, then, .. } = expected.clone();
-                    parts.push(Part { expectation: index, says, reading, planted, metric, then, requested });
+                    parts.push(Part { expectation: index, says, reading, planted, metric, then, question });
                 }
             }
-            let questions: usize = parts.iter().map(|part| part.requested.questions()).sum();
+            let questions: usize = parts.iter().map(|part| part.question.questions()).sum();
             if questions > MAX_QUESTIONS {
                 let message = format!("the claim asks more than {MAX_QUESTIONS} questions");
                 let hint = "expect less: each pair of cells is a question";
@@ -182,7 +182,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn requested(&self, expected: &Expectation) -> Result<Vec<ClaimQuestion>, Wrong> {
+    fn questions(&self, expected: &Expectation) -> Result<Vec<ClaimQuestion>, Wrong> {
         let kinds = [
             ("ratio", expected.ratio.is_some()),
             ("flat", expected.flat.is_some()),
@@ -360,7 +360,7 @@ impl Finder<'_> {
     }
 
     fn kind(&self, spot: Spot) -> ResultKind {
-        self.workloads[spot.workload].results().nth(spot.result).expect("the effect was there")
+        self.workloads[spot.workload].results().nth(spot.result).expect("the result was found there")
     }
 
     /// Figures of different units have no ratio that means anything.

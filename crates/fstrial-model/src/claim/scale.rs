@@ -56,7 +56,7 @@ pub struct Machine {
 impl Scale {
     /// Scales the workloads of a trial; returns a description.
     pub fn apply(&self, trial: &mut Trial, machine: &Machine) -> Vec<String> {
-        let mut message = Vec::new();
+        let mut notes = Vec::new();
         for arm in &mut trial.arms {
             let words = arm.mkfs.iter_mut().chain(&mut arm.mount);
             words.for_each(|word| *word = filled_in(word, machine.cpus));
@@ -67,7 +67,7 @@ impl Scale {
                 (limit.unwrap_or(machine.memory), if limit.is_some() { "memory limit" } else { "memory" });
             let (size, why) = rule.size(machine, memory, trial.device.size);
             trial.workloads.iter_mut().for_each(|entry| entry.file_size = Some(size));
-            message.push(format!("files of {} ({why})", size.human()));
+            notes.push(format!("files of {} ({why})", size.human()));
         }
         if let Some(levels) = &self.threads {
             let mut threads: Vec<u16> = levels.iter().map(|level| level.threads(machine.cpus)).collect();
@@ -77,13 +77,13 @@ impl Scale {
             open.for_each(|entry| entry.threads = Some(threads.clone()));
             let list = |items: Vec<String>| items.join(", ");
             let levels = list(levels.iter().map(ToString::to_string).collect());
-            message.push(format!(
+            notes.push(format!(
                 "{} threads ({levels} on {} processors)",
                 list(threads.iter().map(ToString::to_string).collect()),
                 machine.cpus
             ));
         }
-        message
+        notes
     }
 }
 
@@ -190,9 +190,9 @@ mod tests {
         let levels = ["1", "2", "cpus", "4×cpus"].map(|text| text.parse().unwrap()).to_vec();
         let mut trial = Trial { workloads: vec![Entry::of_preset("random-write"); 2], ..Trial::default() };
         trial.workloads[1].threads = Some(vec![7]);
-        let message = Scale { threads: Some(levels), file_size: None }.apply(&mut trial, &MACHINE);
+        let notes = Scale { threads: Some(levels), file_size: None }.apply(&mut trial, &MACHINE);
         assert_eq!(trial.workloads[0].threads, Some(vec![1, 2, 8]));
         assert_eq!(trial.workloads[1].threads, Some(vec![7]));
-        assert_eq!(message, ["1, 2, 8 threads (1, 2, cpus, 4×cpus on 2 processors)"]);
+        assert_eq!(notes, ["1, 2, 8 threads (1, 2, cpus, 4×cpus on 2 processors)"]);
     }
 }

@@ -136,7 +136,7 @@ impl Device {
     pub(crate) fn key_problem(&self) -> Option<Problem> {
         let (row, name) = (self.kind.row(), self.kind.name());
         if self.size.is_some() && !self.kind.is_made() {
-            let message = format!("a {name} has the size it has");
+            let message = format!("the size of a {name} cannot be set");
             return Some(problem(&["device", "size"], message, "leave size out"));
         }
         if self.rotational.is_some() && !self.kind.holds_filesystems() {

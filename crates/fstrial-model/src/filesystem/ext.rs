@@ -141,7 +141,7 @@ const ABILITIES: Abilities = Abilities {
 const ABILITIES_EXT3: Abilities = Abilities {
     snapshot: Ability::Unsupported("ext3 has no snapshots"),
     delete_snapshot: Ability::Unsupported("ext3 has no snapshots"),
-    defragment: Ability::Unsupported("e4defrag takes files with extents, which ext3 has not"),
+    defragment: Ability::Unsupported("e4defrag needs files with extents, which ext3 lacks"),
     reflink: Ability::Unsupported("ext3 has no reflink: files do not share blocks"),
     shrink: Ability::Unsupported(
         "ext3 has no online shrink: resize2fs makes it smaller only while it is not mounted",
@@ -156,7 +156,7 @@ const ABILITIES_EXT2: Abilities = Abilities {
     ),
     snapshot: Ability::Unsupported("ext2 has no snapshots"),
     delete_snapshot: Ability::Unsupported("ext2 has no snapshots"),
-    defragment: Ability::Unsupported("e4defrag takes files with extents, which ext2 has not"),
+    defragment: Ability::Unsupported("e4defrag needs files with extents, which ext2 lacks"),
     reflink: Ability::Unsupported("ext2 has no reflink: files do not share blocks"),
     shrink: Ability::Unsupported(
         "ext2 has no online shrink: resize2fs makes it smaller only while it is not mounted",
@@ -235,8 +235,8 @@ fn log_shape(device: &[u8]) -> Option<LogShape> {
     Some(LogShape { size: (size > 0).then_some(Bytes(size)), block: Bytes(block) })
 }
 
-/// `4620 transactions (4620 requested), each up to 341 blocks`, and if there was one, their average: `5 logged blocks
-/// per transaction`. The kernel truncates the average to whole blocks.
+/// `4620 transactions (4620 requested), each up to 341 blocks`, and if there was one, their average:
+/// `5 logged blocks per transaction`. The kernel truncates the average to whole blocks.
 ///
 /// Periodic commits are not distinguishable: one that is due is also requested, by the next call that ends after it.
 fn log_count(info: &str, shape: LogShape) -> Option<LogCount> {

@@ -113,10 +113,10 @@ const ABILITIES: Abilities = Abilities {
     defragment: Ability::Program("xfs_fsr", &["{files}"]),
     reflink: CLONE,
     grow: Ability::Program("xfs_growfs", &["-d", "{directory}"]),
-    shrink: Ability::Unsupported("XFS has no online shrink, save of unused space at its very end"),
+    shrink: Ability::Unsupported("XFS has no online shrink, except of unused space at its end"),
 };
 
-/// mkfs reports whether it made checksums, the mount the log's device and the stripe, in sectors.
+/// mkfs reports whether it made checksums; the mount reports the log's device and the stripe, in sectors.
 fn correct(observed: &Observation<'_>, character: &mut Character) {
     if observed.mkfs_output.contains("crc=0") {
         character.checksums = "none".into();

@@ -106,7 +106,7 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
         "ioengine" if !ENGINES.contains(&text) => {
             let name = text.split(':').next().unwrap_or_default();
             let known = OUTSIDE.iter().find(|(_, engines)| engines.contains(&name));
-            let why = known.map_or("it may leave the files of a job", |(why, _)| why);
+            let why = known.map_or("it may reach beyond the files of a job", |(why, _)| why);
             let near = if known.is_none() { closest(text, ENGINES) } else { None };
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),

@@ -108,7 +108,7 @@ impl<'a> Lists<'a> {
         let (fate, why) = if !faults.is_empty() {
             (Fate::Refused, faults)
         } else if !effective.contains(&line) {
-            (Fate::Unused, vec!["set it on a later line, or define a job below it".to_owned()])
+            (Fate::Unused, vec!["a later line sets it, or no job is below it".to_owned()])
         } else if !notes.is_empty() {
             (Fate::Note, notes)
         } else {

@@ -175,11 +175,11 @@ fn an_engine_that_is_not_for_files_says_what_it_uses() {
     };
     assert!(why("http").contains("it goes over a network"));
     assert!(why("sg").contains("it drives hardware itself"));
-    assert!(why("external:/tmp/evil.so").contains("it may leave the files"));
+    assert!(why("external:/tmp/evil.so").contains("it may reach beyond the files"));
 }
 
-/// The latency of fsync is the usual test of a disk for a database, as for etcd: `fio --rw=write --ioengine=sync
-/// --fdatasync=1 --size=22m --bs=2300`.
+/// The latency of fsync is the usual test of a disk for a database, as for etcd:
+/// `fio --rw=write --ioengine=sync --fdatasync=1 --size=22m --bs=2300`.
 #[test]
 fn what_a_sync_takes_comes_first() {
     let text = "[etcd]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300\n";

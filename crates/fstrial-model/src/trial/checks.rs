@@ -59,7 +59,7 @@ impl Trial {
     /// A claim about time in a guest.
     fn emulated_part_problem(&self, parts: &[Part]) -> Option<Problem> {
         let is_known =
-            |part: &&Part| matches!(part.requested, ClaimQuestion::Works(_) | ClaimQuestion::Fails(_));
+            |part: &&Part| matches!(part.question, ClaimQuestion::Works(_) | ClaimQuestion::Fails(_));
         let can_judge = |part: &&Part| self.arms.iter().all(|arm| self.can_judge(arm, part.metric));
         let part = parts.iter().find(|part| !is_known(part) && !can_judge(part))?;
         Some(problem(
@@ -554,7 +554,7 @@ impl Trial {
                 "use an image or a modelled device",
             ),
             _ if members > 1 => (
-                format!("`{layer}` has one device, and there are {members} members"),
+                format!("`{layer}` takes one device, and there are {members} members"),
                 "make an array of the members for all arms: raid = \"raid10\" in [device] (--set device.raid=raid10)",
             ),
             _ if self.restores() => (
@@ -800,8 +800,8 @@ impl Trial {
         None
     }
 
-    /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator manages; and in virtual
-    /// time a program would wait for its files, which are the host's, for any time at all.
+    /// In a guest, writes that wait for a timer of the kernel are spread over as many operations as the emulator
+    /// manages; and in virtual time a program would wait for its files, which are the host's, for any time at all.
     fn emulated_work_problem(&self, workload: &Workload, at: &str) -> Option<Problem> {
         let is_program = !workload.is_load() || workload.helper().is_some();
         if self.has_clock(Clock::Virtual) && is_program {

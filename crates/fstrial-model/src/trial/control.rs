@@ -34,7 +34,7 @@ impl Part {
     /// nothing depends on it. `practical` is a fraction.
     pub fn dose(&self, practical: f64) -> Option<Percent> {
         let of_metric = self.metric.dose(practical)?;
-        match &self.requested {
+        match &self.question {
             ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => Some(match *bound {
                 Bound::Within(band) => beyond(band),
                 Bound::Above(least) if least < 1.0 => beyond(least.recip() - 1.0),
@@ -48,8 +48,8 @@ impl Part {
 }
 
 impl Trial {
-    /// Adds the controls that the trial asks for, if it has none yet, of each dose that anything rests on: with a slower load
-    /// where any of its workloads is one, and on a modelled device with that slower.
+    /// Adds the controls that the trial asks for, if it has none yet, of each dose that anything rests on: with a
+    /// slower load where any of its workloads is one, and on a modelled device with that slower.
     pub fn add_control(&mut self, cpus: u16) {
         if !self.trial.control || self.arms.iter().any(|arm| arm.control_of.is_some()) {
             return;
@@ -205,7 +205,7 @@ mod tests {
         trial.add_control(2);
         let workloads = trial.resolve_workloads(2).unwrap();
         let parts = trial.claim.as_ref().unwrap().parts(&trial.arms, &workloads, 2).unwrap();
-        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].requested else { panic!("{parts:?}") };
+        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].question else { panic!("{parts:?}") };
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
     }
 

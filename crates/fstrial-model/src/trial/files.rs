@@ -1,5 +1,5 @@
-//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models (`model =
-//! "disk.toml"` under `[device]`).
+//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models
+//! (`model = "disk.toml"` under `[device]`).
 //!
 //! The caller reads such a file and returns its equivalent, which replaces the name, so stored, saved and repeated
 //! trials never name a file.
@@ -49,7 +49,7 @@ fn named(path: &[&str], error: NamedFileError) -> Named {
 }
 
 impl Trial {
-    /// Replaces the names of files with their contents.
+    /// Replaces the names of files with the workloads and models they define.
     pub(super) fn take_files(&mut self, files: &mut dyn Files) -> Result<(), Named> {
         if let Some(ModelChoice::Named(path)) = &self.device.model
             && path.ends_with(MODEL_FILE)
@@ -69,7 +69,9 @@ impl Trial {
                 return Err((
                     problem(
                         &["workload", &at, &key],
-                        format!("`{key}` together with `fio`: the job file {path} already sets it"),
+                        format!(
+                            "`{key}` is not allowed together with `fio`: the job file {path} defines the load"
+                        ),
                         "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
                          workload that it becomes: fstrial workloads show FILE --toml",
                     ),
@@ -176,7 +178,7 @@ fio = "jobs/mail.fio"
         {
             let error = parse(&format!("{TRIAL}{line}\n"), MAIL).unwrap_err();
             let key = line.trim_start_matches("[[workload.").split([' ', ']']).next().unwrap();
-            assert!(error.message.starts_with(&format!("`{key}` together with `fio`")), "{line}: {error}");
+            assert!(error.message.starts_with(&format!("`{key}` is not allowed together with `fio`")), "{line}: {error}");
         }
     }
 

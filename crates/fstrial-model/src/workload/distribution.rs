@@ -28,8 +28,8 @@ pub enum Distribution {
         draws: u32,
     },
     /// sysbench 1.0's `special`, quirk included: with probability 1 − `resolution`/100 a bell over all blocks as in
-    /// [`Self::Normal`], otherwise one of the `percent` % of the blocks around the middle, of which the lowest
-    /// 100 − `resolution` % are never drawn this way.
+    /// [`Self::Normal`], otherwise one of the `percent` % of the blocks around the middle, of which the lowest 100 −
+    /// `resolution` % are never drawn this way.
     Special {
         /// Size of the hot stretch in percent of the blocks, 1 to 100.
         percent: u32,
@@ -87,7 +87,7 @@ impl Distribution {
         *self == Self::Uniform
     }
 
-    /// The problem with its numbers, if any: they may not come from parsed text.
+    /// The problem with its numbers, if any: they need not come from parsed text.
     pub fn problem(&self) -> Option<&'static str> {
         let skew = |theta: &f64| (0.01..=5.0).contains(theta) && (theta - 1.0).abs() >= 0.001;
         match self {

@@ -93,8 +93,8 @@ pub struct FileTree {
     /// Characters of a name, 8 to 255.
     #[serde(default = "shortest_name", skip_serializing_if = "is_shortest_name")]
     pub name_length: u8,
-    /// Names have up to this many characters more, each another number of them; 255 in all at most. Where all are of one
-    /// length, a search in a directory compares more of them to the end.
+    /// Names have up to this many characters more, each another number of them; 255 in all at most. Where all are of
+    /// one length, a search in a directory compares more of them to the end.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub name_spread: u8,
 }
@@ -489,7 +489,7 @@ impl Flow {
     }
 }
 
-/// True if a step changes a set.
+/// True if a step changes a set or the data of a file.
 fn changes(step: &FlowStep) -> bool {
     let entries = matches!(
         step,
@@ -502,7 +502,7 @@ fn changes(step: &FlowStep) -> bool {
     entries || step.writes()
 }
 
-/// True if a step can do its work on those sets.
+/// Refuses a step that cannot do its work on those sets.
 fn suits(step: &FlowStep, used: &[&FileTree]) -> Result<(), EntryError> {
     let wrong = |problem: &str, hint: &str| Err(entry_error("steps", format!("`{step}`: {problem}"), hint));
     if step.writes() && used.iter().any(|set| set.read_only) {

@@ -70,12 +70,12 @@ pub enum FlowStep {
     },
     /// Closes a file.
     Close {
-        /// Which.
+        /// Its handle.
         handle: String,
     },
     /// Reads a whole file, to its end.
     Read {
-        /// Which.
+        /// The file, which is open.
         file: OpenFile,
         /// Size of the requests.
         request: Bytes,
@@ -96,7 +96,7 @@ pub enum FlowStep {
     },
     /// Writes a whole file of the size that its place has.
     Write {
-        /// Which.
+        /// The file, which is open.
         file: OpenFile,
         /// Size of the requests; the last one may be shorter.
         request: Bytes,
@@ -117,7 +117,7 @@ pub enum FlowStep {
     },
     /// Writes once at the end of a file.
     Append {
-        /// Which.
+        /// The file, which is open.
         file: OpenFile,
         /// Maximum size.
         request: Bytes,
@@ -151,12 +151,12 @@ pub enum FlowStep {
     },
     /// Deletes a file.
     Delete {
-        /// Which.
+        /// The file or directory.
         target: StepFile,
     },
     /// Renames a file to a free place, or over another file.
     Rename {
-        /// Which.
+        /// The file or directory.
         target: StepFile,
         /// The set it comes to.
         to: String,

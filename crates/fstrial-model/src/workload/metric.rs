@@ -294,7 +294,7 @@ impl MetricEntry {
         let take = self.take.unwrap_or_default();
         if take.share().is_none() && self.pattern.as_ref().is_some_and(|pattern| pattern.contains("<times>"))
         {
-            return wrong("only a percentile counts how often a value is there", "write take = \"p99\"");
+            return wrong("only a percentile weights values by `times`", "write take = \"p99\"");
         }
         Ok(MetricRule {
             name: self.name.clone(),

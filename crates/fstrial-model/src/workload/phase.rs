@@ -170,7 +170,7 @@ impl Phase {
         self.groups.iter().map(|group| &group.pattern)
     }
 
-    /// True if this many clients can share its files.
+    /// Refuses a pattern whose files this many clients cannot share.
     ///
     /// # Errors
     /// Why they cannot.

@@ -277,10 +277,10 @@ pub fn fitting(word: &str) -> Vec<&'static str> {
     let word = word.trim().to_lowercase();
     let holds = |text: &str| !word.is_empty() && text.to_lowercase().contains(&word);
     let fits = |name: &&str| {
-        let message = preset(name).map(|entry| [entry.about, entry.source]).into_iter().flatten().flatten();
+        let texts = preset(name).map(|entry| [entry.about, entry.source]).into_iter().flatten().flatten();
         holds(name)
             || family_of(name).is_some_and(|family| holds(family.title))
-            || message.into_iter().any(|s| holds(&s))
+            || texts.into_iter().any(|s| holds(&s))
     };
     names().filter(fits).collect()
 }

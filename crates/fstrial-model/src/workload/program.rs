@@ -393,7 +393,7 @@ impl Program {
             Some(name) => Err(entry_error(
                 "parameters",
                 format!("nothing uses the parameter `{name}`"),
-                format!("use {{parameter:{name}}} in a command"),
+                format!("use {{parameter:{name}}} in a command, an input or `durable`"),
             )),
             None => Ok(()),
         }

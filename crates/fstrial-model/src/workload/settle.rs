@@ -238,7 +238,7 @@ impl Entry {
             (
                 timed && !goes_on,
                 "until",
-                "a group's load ends here, and a phase with a duration does not",
+                "a group's load can end here before the duration of the phase",
                 "write until = \"done\", or leave the amount out",
             ),
             (

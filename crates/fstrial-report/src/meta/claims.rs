@@ -96,7 +96,7 @@ pub(super) fn claims(questions: &[QuestionReport]) -> Vec<ClaimOfHosts> {
 }
 
 impl ClaimOfHosts {
-    /// `closson-2012-…: holds on 5 hosts together (2 of its 3 parts: the others are not ratios, or without a host)`.
+    /// `closson-2012-…: confirmed on 5 hosts together (2 of its 3 parts: the others are not ratios, or without a host)`.
     pub fn line(&self) -> String {
         let Self { claim, pooled, parts, verdict, hosts } = self;
         let rest = match pooled < parts {
@@ -113,7 +113,7 @@ impl PartOfHosts {
         format!("{}: {}", self.expected.claim, self.expected.what)
     }
 
-    /// `1.20× [1.11, 1.30] on hosts like these, where above 1.50× is claimed: less than claimed`.
+    /// `1.20× [1.11, 1.30] on hosts like these; claimed above 1.50×: smaller than claimed`.
     pub(super) fn answer(&self, pooled: &Pooled) -> String {
         let claimed = match self.expected.bound {
             Bound::Above(bound) => format!("above {}", numbers::ratio(bound)),
@@ -125,7 +125,7 @@ impl PartOfHosts {
             Some(ends) => format!("{ratio} {} on hosts like these", numbers::ratio_interval(ends)),
             None => format!("{ratio} on {}, of which three are needed", counted(pooled.hosts, "host")),
         };
-        format!("{result}; claimed: {claimed}: {}", self.verdict.words())
+        format!("{result}; claimed {claimed}: {}", self.verdict.words())
     }
 }
 

@@ -17,21 +17,21 @@ pub struct ClaimEntry {
 
 fn class(verdict: ClaimVerdict) -> &'static str {
     match verdict {
-        ClaimVerdict::Confirmed => "verdict-holds",
+        ClaimVerdict::Confirmed => "verdict-confirmed",
         ClaimVerdict::Reversed => "verdict-reversed",
-        ClaimVerdict::PartlyConfirmed => "verdict-in-part",
-        ClaimVerdict::Smaller => "verdict-less",
+        ClaimVerdict::PartlyConfirmed => "verdict-partly-confirmed",
+        ClaimVerdict::Smaller => "verdict-smaller",
         ClaimVerdict::NoDifference => "verdict-no-difference",
         ClaimVerdict::Undecided => "verdict-undecided",
         ClaimVerdict::Measured => "verdict-measured",
-        ClaimVerdict::Insensitive => "verdict-cannot-tell",
-        ClaimVerdict::NotTestable => "verdict-cannot-run",
+        ClaimVerdict::Insensitive => "verdict-insensitive",
+        ClaimVerdict::NotTestable => "verdict-not-testable",
     }
 }
 
 pub fn page(mut entries: Vec<ClaimEntry>) -> String {
     let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
-    trials.enumerate().for_each(|(place, trial)| trial.reported.place(place));
+    trials.enumerate().for_each(|(place, trial)| trial.shown.place(place));
     let title = format!("{} statements about filesystem speed, put to the test", entries.len());
     let body = html! {
         header.top {

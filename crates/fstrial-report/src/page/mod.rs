@@ -36,25 +36,25 @@ const CHOICES: usize = 40;
 /// A trial as it is shown on a page.
 pub struct TrialPage {
     data: TrialData,
-    reported: trial::Shown,
+    shown: trial::Shown,
 }
 
 impl TrialPage {
     /// Takes a page's data from a trial.
-    pub fn of(reported: JudgedTrial<'_>) -> Self {
-        let data = collect::of_trial(&reported);
-        Self { data, reported: trial::Shown::of(reported) }
+    pub fn of(shown: JudgedTrial<'_>) -> Self {
+        let data = collect::of_trial(&shown);
+        Self { data, shown: trial::Shown::of(shown) }
     }
 
     /// Name of the trial, or its comparison if it has no name.
     fn title(&self) -> String {
-        self.reported.title()
+        self.shown.title()
     }
 }
 
 /// A page of one trial, or of several: then their common arms are shown side by side before each of them.
 pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
-    trials.iter_mut().enumerate().for_each(|(place, trial)| trial.reported.place(place));
+    trials.iter_mut().enumerate().for_each(|(place, trial)| trial.shown.place(place));
     let several = trials.len() > 1;
     let title = match trials.as_slice() {
         [one] => one.title(),

@@ -31,7 +31,7 @@ fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
             "the list of arms",
             differs(&|trial| {
                 let arms = trial
-                    .reported
+                    .shown
                     .document
                     .arms
                     .iter()
@@ -42,20 +42,20 @@ fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
         (
             "the list of workloads",
             differs(&|trial| {
-                let document = &trial.reported.document;
+                let document = &trial.shown.document;
                 document.trial.split_once("[[workload]]").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
             }),
         ),
-        ("host", differs(&|trial| trial.reported.document.of_machines(|there| &there.host))),
+        ("host", differs(&|trial| trial.shown.document.of_machines(|there| &there.host))),
         (
             "memory",
-            differs(&|trial| trial.reported.document.machines().map(|there| there.memory.human()).collect()),
+            differs(&|trial| trial.shown.document.machines().map(|there| there.memory.human()).collect()),
         ),
-        ("device", differs(&|trial| trial.reported.document.of_machines(|there| &there.device))),
-        ("kernel", differs(&|trial| trial.reported.document.of_machines(|there| &there.kernel))),
-        ("machine", differs(&|trial| trial.reported.document.of_machines(|there| &there.processor))),
-        ("version of fstrial", differs(&|trial| trial.reported.document.of_machines(|there| &there.fstrial))),
-        ("date", differs(&|trial| trial.reported.day().to_owned())),
+        ("device", differs(&|trial| trial.shown.document.of_machines(|there| &there.device))),
+        ("kernel", differs(&|trial| trial.shown.document.of_machines(|there| &there.kernel))),
+        ("machine", differs(&|trial| trial.shown.document.of_machines(|there| &there.processor))),
+        ("version of fstrial", differs(&|trial| trial.shown.document.of_machines(|there| &there.fstrial))),
+        ("date", differs(&|trial| trial.shown.day().to_owned())),
     ];
     environment.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
 }
@@ -66,7 +66,7 @@ pub(super) fn contents(trials: &[TrialPage]) -> Markup {
         nav.toc aria-label="Trials" {
             ul {
                 @for trial in trials {
-                    li { a href={ "#" (trial.reported.anchor("trial")) } { (name(trial)) } }
+                    li { a href={ "#" (trial.shown.anchor("trial")) } { (name(trial)) } }
                 }
             }
         }
@@ -75,7 +75,7 @@ pub(super) fn contents(trials: &[TrialPage]) -> Markup {
 
 /// A trial's name among others.
 fn name(trial: &TrialPage) -> String {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     let id = shown.document.trial_id.map_or_else(String::new, |id| format!("{id}: "));
     format!("{id}{}, {}", shown.title(), shown.day())
 }
@@ -86,8 +86,8 @@ fn titles(trials: &[TrialPage]) -> Vec<String> {
     let others: [&dyn Fn(&TrialPage) -> String; 4] = [
         &|trial| trial.data.name.clone(),
         &|trial| format!("Linux {}", trial.data.kernel),
-        &|trial| trial.reported.document.of_machines(|there| &there.host),
-        &|trial| trial.reported.document.machines().map(|there| there.memory.human()).collect(),
+        &|trial| trial.shown.document.of_machines(|there| &there.host),
+        &|trial| trial.shown.document.machines().map(|there| there.memory.human()).collect(),
     ];
     let differing: Vec<_> =
         others.into_iter().filter(|of| trials.iter().any(|trial| of(trial) != of(&trials[0]))).collect();
@@ -96,7 +96,7 @@ fn titles(trials: &[TrialPage]) -> Vec<String> {
         let mut parts = vec![trial.data.id.map_or_else(String::new, |id| format!("#{id}")), device(trial)];
         parts.extend(differing.iter().map(|of| of(trial)));
         if alike {
-            parts.push(trial.reported.day().to_owned());
+            parts.push(trial.shown.day().to_owned());
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
@@ -134,7 +134,7 @@ fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
 /// The workload at its first place.
 fn measured<'a>(trials: &'a [TrialPage], title: &str) -> &'a SectionData {
     let all = trials.iter().flat_map(|trial| &trial.data.sections);
-    all.into_iter().find(|section| section.title == title).expect("a common contrast is in one of the trials")
+    all.into_iter().find(|section| section.title == title).expect("a common workload is in one of the trials")
 }
 
 /// The heads of a table with a column for each trial.
@@ -188,11 +188,11 @@ fn common(trials: &[TrialPage]) -> Vec<(usize, usize, &str)> {
 fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     let mut rows: Vec<(u16, &str)> = Vec::new();
     let of_title = |trial: &'_ TrialPage| {
-        trial.reported.document.workloads.iter().position(|workload| workload.title() == title)
+        trial.shown.document.workloads.iter().position(|workload| workload.title() == title)
     };
     for trial in trials {
         let Some(at) = of_title(trial) else { continue };
-        for cell in &trial.reported.document.workloads[at].cells {
+        for cell in &trial.shown.document.workloads[at].cells {
             if !rows.contains(&(cell.threads, &cell.arm)) {
                 rows.push((cell.threads, &cell.arm));
             }
@@ -200,7 +200,7 @@ fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     }
     rows.sort_by_key(|(threads, _)| *threads);
     let figure = |trial: &TrialPage, threads: u16, arm: &str| {
-        let workload = &trial.reported.document.workloads[of_title(trial)?];
+        let workload = &trial.shown.document.workloads[of_title(trial)?];
         let cell = workload.cells.iter().find(|cell| cell.threads == threads && cell.arm == arm)?;
         let figure = |value: f64| numbers::figure(value, &workload.unit);
         Some(numbers::with_interval(cell.rate?, cell.rate_interval, figure))

@@ -31,16 +31,16 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn of(reported: JudgedTrial<'_>) -> Self {
-        let errors = reported.besides.iter().enumerate().filter_map(|(cell, besides)| {
-            Some(format!("{}: {}", reported.plan.cell_name(cell), besides.first_error.as_ref()?))
+    pub(super) fn of(judged: JudgedTrial<'_>) -> Self {
+        let errors = judged.besides.iter().enumerate().filter_map(|(cell, besides)| {
+            Some(format!("{}: {}", judged.plan.cell_name(cell), besides.first_error.as_ref()?))
         });
         Self {
             errors: errors.collect(),
-            unequal: document::unequal_pairs(reported.plan, reported.finished),
-            stored: reported.stored.clone(),
-            commands: reported.commands.to_vec(),
-            document: reported.document,
+            unequal: document::unequal_pairs(judged.plan, judged.finished),
+            stored: judged.stored.clone(),
+            commands: judged.commands.to_vec(),
+            document: judged.document,
             place: 0,
         }
     }
@@ -77,7 +77,7 @@ impl Shown {
 
 /// A trial. `among` others, it has a separate heading and no page header.
 pub(super) fn render(trial: &TrialPage, among: bool) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     let finding = answer::finding(&shown.document);
     html! {
         @if among {
@@ -113,7 +113,7 @@ fn when(shown: &Shown) -> String {
 }
 
 fn rest(trial: &TrialPage) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     html! {
         @if let Some(claim) = &shown.document.claim { (claims::claim(claim, &shown.anchor("claim"), true)) }
         (first(trial))
@@ -123,7 +123,7 @@ fn rest(trial: &TrialPage) -> Markup {
 
 /// The arms, the answer as text and as a picture, and the caveats.
 fn first(trial: &TrialPage) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     html! {
         (arms_shown(&trial.data))
         div.grid.first {
@@ -135,7 +135,7 @@ fn first(trial: &TrialPage) -> Markup {
 
 /// The trial of a claim in the catalogue: its pictures and figures, folded up.
 pub(super) fn of_claim(trial: &TrialPage) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     html! {
         details.trial {
             summary { "Trial " (number(shown)) ", " (when(shown)) }
@@ -147,7 +147,7 @@ pub(super) fn of_claim(trial: &TrialPage) -> Markup {
 
 /// All that is folded up.
 fn details(trial: &TrialPage) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     let workloads = &shown.document.workloads;
     html! {
         @for (index, workload) in workloads.iter().enumerate() {
@@ -182,7 +182,7 @@ fn arms_shown(data: &TrialData) -> Markup {
 
 /// A workload: its pictures, then its figures.
 fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: bool) -> Markup {
-    let shown = &trial.reported;
+    let shown = &trial.shown;
     let anchor = shown.section_anchor(index);
     html! {
         details.workload id=(anchor) open[is_open] {
@@ -235,7 +235,7 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
         workload.verdicts.iter().partition(|report| table::is_aside(report));
     let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
     let rankings = summary::rankings_of(workload);
-    let is_told = |state: &ContrastState| {
+    let is_shown = |state: &ContrastState| {
         if state.metric != Metric::Throughput {
             return false;
         }
@@ -246,10 +246,10 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
         of_level.peek().is_none() || of_level.any(is_of)
     };
     let all = full.len() <= MAX_VERDICTS;
-    let reported: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
+    let listed: Vec<_> = full.iter().filter(|report| all || is_shown(&report.contrast)).collect();
     html! {
         ul.verdicts {
-            @for report in &reported {
+            @for report in &listed {
                 li class=[report.unequal_durability.is_some().then_some("loud")] {
                     (table::verdict_line(document, report))
                 }
@@ -257,7 +257,7 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
             @if all { @for line in verdict::undecided_latency(&states) { li.quiet { (line) } } }
             @else {
                 li.quiet {
-                    (workload.verdicts.len() - reported.len())
+                    (workload.verdicts.len() - listed.len())
                     " more comparisons, of arms that do not lead or of latency, are in what "
                     code { "fstrial report " (number(shown)) " --format json" } " prints"
                 }

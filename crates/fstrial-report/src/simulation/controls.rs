@@ -13,18 +13,18 @@ fn a_planted_handicap_is_found_before_the_budget_ends() {
     for seed in 0..20 {
         let plan = plan(&["fast=ext4", "slow=ext4"], &[1], seed, |_| {});
         let world = World { seed, noise: 0.03, arms: vec![("slow", faster(1.0 / 1.1))], ..World::default() };
-        let reported = simulate(&plan, &world, none);
-        let state = throughput(&reported, "slow", "fast");
-        assert_eq!(reported.finished().reason, Reason::Settled, "seed {seed}");
+        let ended = simulate(&plan, &world, none);
+        let state = throughput(&ended, "slow", "fast");
+        assert_eq!(ended.finished().reason, Reason::Settled, "seed {seed}");
         assert_eq!(state.verdict, Outcome::Slower, "seed {seed}: {state:?}");
-        assert!(reported.ended_at < Nanos::secs(200), "seed {seed}: {}", reported.ended_at);
+        assert!(ended.ended_at < Nanos::secs(200), "seed {seed}: {}", ended.ended_at);
         let (low, high) = state.interval.unwrap();
         assert!(high < 1.0);
         covered += u32::from((low..=high).contains(&(1.0 / 1.1)));
         // The same trial with the arms written the other way round.
         let plan = super::plan(&["slow=ext4", "fast=ext4"], &[1], seed, |_| {});
-        let reported = simulate(&plan, &world, none);
-        assert_eq!(throughput(&reported, "fast", "slow").verdict, Outcome::Faster, "seed {seed}");
+        let ended = simulate(&plan, &world, none);
+        assert_eq!(throughput(&ended, "fast", "slow").verdict, Outcome::Faster, "seed {seed}");
     }
     assert!(covered >= 17, "a 95 % interval held the truth in {covered} of 20 trials");
 }
@@ -35,9 +35,9 @@ fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
     let of = |seed: u64, control: f64, noise: f64| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.control = true);
         let arms = vec![("control", faster(control))];
-        let reported = simulate(&plan, &World { seed, noise, arms, ..World::default() }, none);
-        let found = throughput(&reported, "control", "a").control.unwrap().found;
-        (throughput(&reported, "b", "a").verdict, found)
+        let ended = simulate(&plan, &World { seed, noise, arms, ..World::default() }, none);
+        let found = throughput(&ended, "control", "a").control.unwrap().found;
+        (throughput(&ended, "b", "a").verdict, found)
     };
     let all = |control: f64, noise: f64| (0..20).map(|seed| of(seed, control, noise)).collect::<Vec<_>>();
     let count = |all: &[(Outcome, Assay)], wanted| all.iter().filter(|one| **one == wanted).count();
@@ -51,8 +51,8 @@ fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
     assert!(blown_up.iter().all(|(outcome, _)| *outcome != Outcome::Equivalent), "{blown_up:?}");
 }
 
-/// A device that lets only a part of every difference through: the arms differ by more than the band without it, and by half of
-/// that with it. So does the planted slowdown.
+/// A device that lets only a part of every difference through: the arms differ by more than the band without it, and by
+/// half of that with it. So does the planted slowdown.
 #[test]
 fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
     for (passes, differ) in [(0.45, 1.034_f64), (0.35, 1.041), (0.25, 1.051)] {
@@ -61,8 +61,8 @@ fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
                 let plan = plan(&["a=ext4", "b=ext4"], &[1], *seed, |settings| settings.control = true);
                 let shown = |factor: f64| faster(factor.powf(passes));
                 let arms = vec![("b", shown(differ)), ("control", shown(1.0 / 1.06))];
-                let reported = simulate(&plan, &World { seed: *seed, noise, arms, ..World::default() }, none);
-                throughput(&reported, "b", "a").verdict == Outcome::Equivalent
+                let ended = simulate(&plan, &World { seed: *seed, noise, arms, ..World::default() }, none);
+                throughput(&ended, "b", "a").verdict == Outcome::Equivalent
             });
             // 5 % of 10 trials is half of one.
             let licensed = licensed.count();
@@ -71,25 +71,24 @@ fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
     }
 }
 
-/// A limit of controls: if a fifth of everything shows, and the handicap costs eight times its dose, it looks
-/// like the right dose. The answer reports the dose and its cost.
+/// A limit of controls: if a fifth of everything shows, and the handicap costs eight times its dose, it looks like the
+/// right dose. The answer reports the dose and its cost.
 #[test]
 fn a_control_that_costs_more_than_it_says_can_look_right() {
     let shown = |factor: f64| faster(factor.powf(0.2));
     let licensed = (0..10).filter(|seed| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], *seed, |settings| settings.control = true);
         let arms = vec![("b", shown(1.062)), ("control", shown(1.0 / 1.48))];
-        let reported = simulate(&plan, &World { seed: *seed, arms, ..World::default() }, none);
-        let is_licensed = throughput(&reported, "b", "a").verdict == Outcome::Equivalent;
-        let control = crate::verdict::control_line(&throughput(&reported, "control", "a"));
+        let ended = simulate(&plan, &World { seed: *seed, arms, ..World::default() }, none);
+        let is_licensed = throughput(&ended, "b", "a").verdict == Outcome::Equivalent;
+        let control = crate::verdict::control_line(&throughput(&ended, "control", "a"));
         assert!(!is_licensed || control.as_ref().is_some_and(|line| line.contains("planted")), "{control:?}");
         is_licensed
     });
     assert!(licensed.count() > 4, "docs/statistics.md says so");
 }
 
-/// If the load's handicap does not show, the device is slowed; a cost of the same size licenses dependent
-/// verdicts.
+/// If the load's handicap does not show, the device is slowed; a cost of the same size licenses dependent verdicts.
 #[test]
 fn where_a_slower_load_does_not_show_a_slower_device_does() {
     let of = |model: &str, load: f64, device: f64| {
@@ -99,12 +98,12 @@ fn where_a_slower_load_does_not_show_a_slower_device_does() {
             Device { kind: DeviceKind::Model, model: Some(ModelChoice::Named(model.into())), ..trial.device };
         let plan = Plan::new(trial.settled(CPUS).unwrap(), 7).unwrap();
         let arms = vec![("control", faster(load)), ("control-2", faster(device))];
-        let reported = simulate(&plan, &World { arms, ..World::default() }, none);
+        let ended = simulate(&plan, &World { arms, ..World::default() }, none);
         let runs = |name: &str| {
-            let is_run = |received: &&Heard| matches!(received, Heard::RunStarted { cell, .. } if plan.arm_name(*cell) == name);
-            reported.received.iter().filter(is_run).count()
+            let is_run = |event: &&SeenEvent| matches!(event, SeenEvent::RunStarted { cell, .. } if plan.arm_name(*cell) == name);
+            ended.events.iter().filter(is_run).count()
         };
-        (throughput(&reported, "b", "a").verdict, runs("control") > 0, runs("control-2") > 0)
+        (throughput(&ended, "b", "a").verdict, runs("control") > 0, runs("control-2") > 0)
     };
     assert_eq!(of("hdd-7200", 1.0 / 1.06, 1.0), (Outcome::Equivalent, true, false));
     assert_eq!(of("hdd-7200", 1.0, 1.0 / 1.06), (Outcome::Equivalent, true, true));
@@ -126,8 +125,8 @@ fn a_control_of_another_dose_is_no_control() {
     assert_eq!(told_of(&["a=ext4", "b=ext4", control]), Outcome::Undecided);
 }
 
-/// Latency has a control of its own dose, and metrics that the trial does not decide on are not called
-/// equivalent next to controls.
+/// Latency has a control of its own dose, and metrics that the trial does not decide on are not called equivalent next
+/// to controls.
 #[test]
 fn a_quantile_is_equivalent_where_a_slowdown_of_its_own_band_is_seen() {
     let of = |decide_on: Vec<Metric>, controls: [f64; 2]| {
@@ -136,8 +135,8 @@ fn a_quantile_is_equivalent_where_a_slowdown_of_its_own_band_is_seen() {
             settings.decide_on = decide_on;
         });
         let arms = vec![("control", faster(controls[0])), ("control-2", faster(controls[1]))];
-        let reported = simulate(&plan, &World { arms, ..World::default() }, none);
-        of_metric(&reported, "b", "a", Metric::P99).verdict
+        let ended = simulate(&plan, &World { arms, ..World::default() }, none);
+        of_metric(&ended, "b", "a", Metric::P99).verdict
     };
     let both = || vec![Metric::Throughput, Metric::P99];
     assert_eq!(of(both(), [1.0 / 1.06, 1.0 / 1.2]), Outcome::Equivalent);
@@ -154,11 +153,11 @@ fn a_control_takes_no_error_from_what_is_asked_and_ends_with_it() {
         let without = plan(&["a=ext4", "b=ext4"], &[1], seed, |_| {});
         let (with, without) =
             (simulate(&with, &world(arms()), none), simulate(&without, &world(arms()), none));
-        let [one, other] = [&with, &without].map(|reported| throughput(reported, "b", "a"));
+        let [one, other] = [&with, &without].map(|ended| throughput(ended, "b", "a"));
         assert_eq!((one.verdict, one.rounds), (other.verdict, other.rounds), "seed {seed}");
         assert_eq!(with.finished().rounds, without.finished().rounds, "nothing rests on it: seed {seed}");
-        let is_control = |received: &Heard| matches!(received, Heard::RunStarted { cell, .. } if with.plan.is_control(*cell));
-        assert!(!with.received.iter().any(is_control), "a plain difference takes no control");
+        let is_control = |event: &SeenEvent| matches!(event, SeenEvent::RunStarted { cell, .. } if with.plan.is_control(*cell));
+        assert!(!with.events.iter().any(is_control), "a plain difference takes no control");
         assert!(with.finished().is_decided());
     }
 }

@@ -1,6 +1,6 @@
-//! Noise and arms that can deceive a rule, each through whole trials: equal arms must seldom be called
-//! different, and an arm that loses in total must not be praised. With this number of trials only a gross
-//! failure shows; `fstrial-stats/tests/calibration.rs` has the same with thousands, of the rule alone.
+//! Noise and arms that can deceive a rule, each through whole trials: equal arms must seldom be called different, and
+//! an arm that loses in total must not be praised. With this number of trials only a gross failure shows;
+//! `fstrial-stats/tests/calibration.rs` has the same with thousands, of the rule alone.
 
 use super::{
     claims::{LEVELS, claimed_of},
@@ -44,8 +44,8 @@ fn requested(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan
 fn ended(trials: u64, levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
     let is_wrong = |seed: &u64| {
         let plan = requested(levels, *seed, |_| {});
-        let reported = simulate(&plan, &world(*seed), none);
-        reported
+        let simulated = simulate(&plan, &world(*seed), none);
+        simulated
             .states()
             .iter()
             .any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
@@ -64,8 +64,8 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     }
 }
 
-/// A disturbance of every third run, with two runs in a round: it falls on one arm, the other, or none, as
-/// one of every second run does with three.
+/// A disturbance of every third run, with two runs in a round: it falls on one arm, the other, or none, as one of every
+/// second run does with three.
 #[test]
 fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
     let alarms =
@@ -73,8 +73,8 @@ fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
     assert!(alarms <= most(0.05, MANY_TRIALS), "{alarms} of {MANY_TRIALS}");
 }
 
-/// The last run of every round is slower, and one level has one arm where the other has three. Were the order drawn within levels,
-/// it would be one of the level with one arm in half of all rounds.
+/// The last run of every round is slower, and one level has one arm where the other has three. Were the order drawn
+/// within levels, it would be one of the level with one arm in half of all rounds.
 #[test]
 fn equal_levels_are_seldom_told_apart_where_they_have_different_numbers_of_runs() {
     let open = |arm: &str| format!("[[claim.expect]]\namount = \"{arm} @ 4\"\nabove = 510000");
@@ -94,9 +94,9 @@ fn equal_levels_are_seldom_told_apart_where_they_have_different_numbers_of_runs(
 fn claimed_wrongly(trials: u64, lines: &str, world: impl Fn(u64) -> World) -> usize {
     let is_wrong = |seed: &u64| {
         let plan = claimed_of(LEVELS, "budget = \"2m\"\nstalls = \"30%\"", lines, *seed);
-        let reported = simulate(&plan, &world(*seed), none);
-        let judge = reported.finished().judge().unwrap();
-        assert!(reported.finished().rounds > 9, "rounds enough for verdicts");
+        let simulated = simulate(&plan, &world(*seed), none);
+        let judge = simulated.finished().judge().unwrap();
+        assert!(simulated.finished().rounds > 9, "rounds enough for verdicts");
         matches!(judge.part(0), ClaimVerdict::Confirmed | ClaimVerdict::Reversed)
     };
     (0..trials).filter(is_wrong).count()
@@ -137,9 +137,8 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
     }
 }
 
-/// Stalls rare enough for the rounds of a verdict to miss them: the basis of a verdict on arms that lose by
-/// them is reported, and if stalls as rare were requested, they were seen. The lines are the worst of
-/// docs/statistics.md.
+/// Stalls rare enough for the rounds of a verdict to miss them: the basis of a verdict on arms that lose by them is
+/// reported, and if stalls as rare were requested, they were seen. The lines are the worst of docs/statistics.md.
 #[test]
 fn what_rare_stalls_lose_is_said_or_seen() {
     for (gain, often, part, wrong) in [

@@ -1,6 +1,5 @@
-//! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test
-//! wants them, and a check of the event stream for every trial. The trials are in `trials`, the stored ones
-//! in `stored`.
+//! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test wants them,
+//! and a check of the event stream for every trial. The trials are in `trials`, the stored ones in `stored`.
 
 mod claims;
 mod controls;
@@ -536,7 +535,7 @@ fn histogram(operations: u64, typical_ns: f64, tail: f64, with_zero: bool) -> St
 
 /// One event, as far as a test looks at it.
 #[derive(Debug, Clone, PartialEq)]
-enum Heard {
+enum SeenEvent {
     StatePreparing(String),
     StatePrepared(String),
     ArmInspected(String),
@@ -554,36 +553,36 @@ enum Heard {
 /// Records events, and fails at one if set to.
 struct Log<'a> {
     plan: &'a Plan,
-    received: Vec<Heard>,
+    events: Vec<SeenEvent>,
     fails_at: Option<usize>,
 }
 
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
-        self.received.push(match event {
+        self.events.push(match event {
             Event::DeviceProgress { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
             Event::Preparing { .. } => unreachable!("no simulated trial has a pilot"),
-            Event::Noted { lines } => Heard::Noted(lines.to_vec()),
+            Event::Noted { lines } => SeenEvent::Noted(lines.to_vec()),
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
-            Event::StatePreparing { arm, state } => Heard::StatePreparing(format!("{state} for {arm}")),
-            Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
-            Event::ArmInspected { arm, .. } => Heard::ArmInspected((*arm).to_owned()),
-            Event::Audited { lines } => Heard::Audited(lines.len()),
-            Event::FirstRoundTimed { fit, .. } => Heard::FirstRoundTimed(*fit),
-            &Event::RoundStarted { round, runs, left } => Heard::RoundStarted { round, runs, left },
+            Event::StatePreparing { arm, state } => SeenEvent::StatePreparing(format!("{state} for {arm}")),
+            Event::StatePrepared { arms, .. } => SeenEvent::StatePrepared(arms.join(", ")),
+            Event::ArmInspected { arm, .. } => SeenEvent::ArmInspected((*arm).to_owned()),
+            Event::Audited { lines } => SeenEvent::Audited(lines.len()),
+            Event::FirstRoundTimed { fit, .. } => SeenEvent::FirstRoundTimed(*fit),
+            &Event::RoundStarted { round, runs, left } => SeenEvent::RoundStarted { round, runs, left },
             &Event::RunStarted { round, slot, cell, arm, workload, threads } => {
                 assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
-                Heard::RunStarted { round, slot, cell }
+                SeenEvent::RunStarted { round, slot, cell }
             }
-            Event::RunStage { stage } => Heard::RunStage(*stage),
-            Event::WorkerReplaced { arm, .. } => Heard::WorkerReplaced((*arm).to_owned()),
+            Event::RunStage { stage } => SeenEvent::RunStage(*stage),
+            Event::WorkerReplaced { arm, .. } => SeenEvent::WorkerReplaced((*arm).to_owned()),
             Event::RunEnded(run) => {
                 let &RunEnded { round, slot, cell, arm, workload, threads, .. } = run;
                 assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
                 assert_eq!(run.outcome.is_ok(), !run.rates.is_empty());
-                Heard::RunEnded {
+                SeenEvent::RunEnded {
                     round,
                     slot,
                     cell,
@@ -592,11 +591,11 @@ impl Listener for Log<'_> {
                 }
             }
             &Event::VerdictsUpdated { round, contrasts, .. } => {
-                Heard::VerdictsUpdated { round, contrasts: contrasts.to_vec() }
+                SeenEvent::VerdictsUpdated { round, contrasts: contrasts.to_vec() }
             }
         });
         match self.fails_at {
-            Some(at) if self.received.len() > at => Err(store_is_full()),
+            Some(at) if self.events.len() > at => Err(store_is_full()),
             _ => Ok(()),
         }
     }
@@ -610,7 +609,7 @@ fn store_is_full() -> ExpectedError {
 /// A trial, or a session of one, that came to an end of some kind.
 struct SimulatedTrial<'p> {
     plan: &'p Plan,
-    received: Vec<Heard>,
+    events: Vec<SeenEvent>,
     ended: Result<Finished<'p>, ExpectedError>,
     /// When it ended, and when all arms were inspected.
     ended_at: Nanos,
@@ -632,7 +631,7 @@ fn session<'p>(
     let (clock, interrupt) = (SimulatedClock::default(), Interrupt::default());
     let (inspected_at, longest) = (Cell::new(None), Cell::new(Nanos(0)));
     let last = RefCell::new(Nanos(0));
-    let mut log = Log { plan, received: Vec::new(), fails_at };
+    let mut log = Log { plan, events: Vec::new(), fails_at };
     let ended = {
         let mut timed = |requested: &FaultSite<'_>| {
             let since = Nanos(clock.now().0 - last.replace(clock.now()).0);
@@ -678,7 +677,7 @@ fn session<'p>(
     longest.set(longest.get().max(Nanos(ended_at.0 - last.borrow().0)));
     SimulatedTrial {
         plan,
-        received: log.received,
+        events: log.events,
         ended,
         ended_at,
         inspected_at: inspected_at.get().unwrap_or(ended_at),
@@ -724,15 +723,15 @@ impl<'p> SimulatedTrial<'p> {
 
     /// Numbers of the runs that ended well, by cell.
     fn measured(&self, of: usize) -> usize {
-        let is = |received: &&Heard| matches!(received, Heard::RunEnded { cell, rate: Some(_), .. } if *cell == of);
-        self.received.iter().filter(is).count()
+        let is = |event: &&SeenEvent| matches!(event, SeenEvent::RunEnded { cell, rate: Some(_), .. } if *cell == of);
+        self.events.iter().filter(is).count()
     }
 
     /// Rounds in which both cells were measured.
     fn pairs(&self, a: usize, b: usize) -> usize {
         let mut rounds: BTreeMap<u32, usize> = BTreeMap::new();
-        for received in &self.received {
-            if let Heard::RunEnded { round, cell, rate: Some(_), .. } = received
+        for event in &self.events {
+            if let SeenEvent::RunEnded { round, cell, rate: Some(_), .. } = event
                 && (*cell == a || *cell == b)
             {
                 *rounds.entry(*round).or_default() += 1;
@@ -743,11 +742,11 @@ impl<'p> SimulatedTrial<'p> {
 
     /// Numbers reported to fit into the budget, in order.
     fn fit(&self) -> Vec<u32> {
-        let fit = |received: &Heard| match received {
-            Heard::FirstRoundTimed(fit) => Some(*fit),
+        let fit = |event: &SeenEvent| match event {
+            SeenEvent::FirstRoundTimed(fit) => Some(*fit),
             _ => None,
         };
-        self.received.iter().filter_map(fit).collect()
+        self.events.iter().filter_map(fit).collect()
     }
 
     /// Invariants of every session: the form of the event stream, the cells that run, and the budget.
@@ -765,8 +764,8 @@ impl<'p> SimulatedTrial<'p> {
             slot: 0,
             order: Vec::new(),
         };
-        for received in &self.received {
-            check.next(received);
+        for event in &self.events {
+            check.next(event);
         }
         assert!(
             check.running.is_none()
@@ -813,21 +812,21 @@ struct Check<'p> {
 }
 
 impl Check<'_> {
-    fn next(&mut self, received: &Heard) {
-        match received {
-            Heard::StatePreparing(_)
-            | Heard::StatePrepared(_)
-            | Heard::ArmInspected(_)
-            | Heard::Audited(_) => assert_eq!(self.round, None, "{received:?}"),
-            Heard::Noted(lines) => assert_eq!((lines.len(), self.round), (1, Some(1)), "{received:?}"),
-            Heard::FirstRoundTimed(fit) => assert!(*fit > 0 && self.states.is_empty()),
-            Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
-            Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),
-            Heard::WorkerReplaced(_) => {
+    fn next(&mut self, event: &SeenEvent) {
+        match event {
+            SeenEvent::StatePreparing(_)
+            | SeenEvent::StatePrepared(_)
+            | SeenEvent::ArmInspected(_)
+            | SeenEvent::Audited(_) => assert_eq!(self.round, None, "{event:?}"),
+            SeenEvent::Noted(lines) => assert_eq!((lines.len(), self.round), (1, Some(1)), "{event:?}"),
+            SeenEvent::FirstRoundTimed(fit) => assert!(*fit > 0 && self.states.is_empty()),
+            SeenEvent::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
+            SeenEvent::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),
+            SeenEvent::WorkerReplaced(_) => {
                 assert!(self.round.is_none(), "workers are replaced at inspection only")
             }
-            Heard::RunStage(_) => assert!(self.running.is_some() || self.round.is_none()),
-            Heard::RunEnded { round, slot, cell, rate, failure } => {
+            SeenEvent::RunStage(_) => assert!(self.running.is_some() || self.round.is_none()),
+            SeenEvent::RunEnded { round, slot, cell, rate, failure } => {
                 assert_eq!(self.running.take(), Some((*round, *slot, *cell)), "it has not started");
                 assert_eq!(rate.is_none(), failure.is_some());
                 *self.measured.entry(*cell).or_default() += u32::from(rate.is_some());
@@ -845,7 +844,7 @@ impl Check<'_> {
                     _ => {}
                 }
             }
-            Heard::VerdictsUpdated { round, contrasts } => {
+            SeenEvent::VerdictsUpdated { round, contrasts } => {
                 assert_eq!(Some(*round), self.round);
                 self.verdicts(contrasts);
             }

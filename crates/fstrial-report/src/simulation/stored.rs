@@ -26,7 +26,7 @@ const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// The document of a stored trial, judged again.
 fn judged_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    again::judged(store, stored, |reported| reported.document)
+    again::judged(store, stored, |simulated| simulated.document)
 }
 
 /// A process's description of itself when it works on a trial.
@@ -62,9 +62,9 @@ fn stored_session<'p>(
     let before = before(plan, &earlier(store, plan, id).unwrap());
     let earlier = earlier(store, plan, id).unwrap();
     let mut recorder = Recorder::new(store, id);
-    let reported = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
-    reported.check(before);
-    reported
+    let simulated = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
+    simulated.check(before);
+    simulated
 }
 
 /// State after the stored rounds.
@@ -94,8 +94,8 @@ fn before(plan: &Plan, earlier: &Earlier) -> Before {
 }
 
 /// Ends a session as a command does.
-fn finish(store: &mut Store, id: TrialId, reported: &SimulatedTrial<'_>) {
-    store.finish_trial(id, reported.finished().status(), TIME).unwrap();
+fn finish(store: &mut Store, id: TrialId, simulated: &SimulatedTrial<'_>) {
+    store.finish_trial(id, simulated.finished().status(), TIME).unwrap();
 }
 
 /// Numbers as they are printed in full: the same text is the same bits.
@@ -103,13 +103,13 @@ fn exactly(states: &[ContrastState]) -> String {
     format!("{states:#?}")
 }
 
-/// The document of a session, as it would be if nothing were stored, equals the one that is read again, to
-/// the last bit. The trial must be finished in the store.
-fn assert_same(reported: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
+/// The document of a session, as it would be if nothing were stored, equals the one that is read again, to the last
+/// bit. The trial must be finished in the store.
+fn assert_same(simulated: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
     let stored = store.trial(id).unwrap();
     let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
-    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, reported.plan.seed);
-    let live = document(reported.plan, reported.finished(), (&environment, Vec::new()), Some(id.0), repeat);
+    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, simulated.plan.seed);
+    let live = document(simulated.plan, simulated.finished(), (&environment, Vec::new()), Some(id.0), repeat);
     let again = judged_again(store, &stored).unwrap();
     assert_trend(store, id, &again);
     let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
@@ -151,10 +151,10 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         let slow = Character { speed: 0.9, tail: 1.5, ..ORDINARY };
         let world = World { seed, noise: 0.02, rate: 900.0, arms: vec![("c", slow)], ..World::default() };
         let (mut store, id) = begun(&plan);
-        let reported = stored_session(&plan, &world, none, None, (&mut store, id));
-        assert!(reported.states().iter().any(|state| state.verdict == Outcome::Slower));
-        finish(&mut store, id, &reported);
-        assert_same(&reported, &store, id);
+        let simulated = stored_session(&plan, &world, none, None, (&mut store, id));
+        assert!(simulated.states().iter().any(|state| state.verdict == Outcome::Slower));
+        finish(&mut store, id, &simulated);
+        assert_same(&simulated, &store, id);
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
     }
 }
@@ -169,19 +169,19 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
         let (mut store, id) = begun(&plan);
         let (mut rounds, mut sessions) = (0, 0);
         loop {
-            let reported = stored_session(&plan, &world, none, None, (&mut store, id));
-            finish(&mut store, id, &reported);
-            assert_same(&reported, &store, id);
+            let simulated = stored_session(&plan, &world, none, None, (&mut store, id));
+            finish(&mut store, id, &simulated);
+            assert_same(&simulated, &store, id);
             sessions += 1;
-            if reported.finished().is_decided() {
-                assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Faster, "seed {seed}");
+            if simulated.finished().is_decided() {
+                assert_eq!(throughput(&simulated, "b", "a").verdict, Outcome::Faster, "seed {seed}");
                 break;
             }
             assert!(
-                reported.finished().rounds >= rounds + 10,
+                simulated.finished().rounds >= rounds + 10,
                 "seed {seed}: {rounds} rounds, and it is not resumed"
             );
-            rounds = reported.finished().rounds;
+            rounds = simulated.finished().rounds;
             assert!(sessions < 20, "seed {seed}");
             store.reopen_trial(id, &process(&environment())).unwrap();
         }
@@ -197,16 +197,18 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let world = World { noise: 0.03, rate: 300.0, ..World::default() };
     let (mut store, id) = begun(&plan);
     let loses_one = |requested: &FaultSite<'_>| (requested.run == 6).then_some(Fault::Killed);
-    let reported = stored_session(&plan, &world, loses_one, None, (&mut store, id));
+    let simulated = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
     let (_, courses) = course::replay(&plan, earlier.rounds);
     assert_eq!(courses.len(), plan.contrasts.len());
     let mut rates = BTreeMap::new();
     let (mut seen, mut without_pair) = (0, 0);
-    for received in &reported.received {
-        match received {
-            &Heard::RunEnded { round, cell, rate: Some(rate), .. } => drop(rates.insert((round, cell), rate)),
-            Heard::VerdictsUpdated { round, contrasts } => {
+    for event in &simulated.events {
+        match event {
+            &SeenEvent::RunEnded { round, cell, rate: Some(rate), .. } => {
+                rates.insert((round, cell), rate);
+            }
+            SeenEvent::VerdictsUpdated { round, contrasts } => {
                 for ((course, state), contrast) in courses.iter().zip(contrasts).zip(&plan.contrasts) {
                     let point = course.rounds[seen];
                     assert_eq!((point.round, point.estimate), (*round, state.ratio));
@@ -256,8 +258,8 @@ fn going_on_keeps_what_has_failed() {
     let second = stored_session(&plan, &world, none, None, (&mut store, id));
     assert_eq!((first.fit().len(), second.fit().len()), (1, 0), "told once");
     assert_eq!(second.measured(1), 0, "it had failed");
-    let began = second.received.iter().find_map(|received| match received {
-        Heard::RoundStarted { round, .. } => Some(*round),
+    let began = second.events.iter().find_map(|event| match event {
+        SeenEvent::RoundStarted { round, .. } => Some(*round),
         _ => None,
     });
     assert_eq!(began, Some(rounds + 1));
@@ -286,10 +288,10 @@ fn a_store_that_refuses_a_run_ends_the_trial() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |_| {});
     let (mut store, _) = begun(&plan);
     let mut recorder = Recorder::new(&mut store, TrialId(4711));
-    let reported = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
-    assert_eq!(reported.error().exit_code(), exit_code::USAGE);
-    assert!(matches!(reported.error(), ExpectedError::Store(_)), "{}", reported.error());
-    assert!(reported.ended_at < Nanos::secs(1), "nothing was run");
+    let simulated = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
+    assert_eq!(simulated.error().exit_code(), exit_code::USAGE);
+    assert!(matches!(simulated.error(), ExpectedError::Store(_)), "{}", simulated.error());
+    assert!(simulated.ended_at < Nanos::secs(1), "nothing was run");
 }
 
 #[test]
@@ -316,17 +318,17 @@ fn a_round_without_a_run_does_not_complete_a_trial_that_is_decided_once() {
     });
     let (mut store, id) = begun(&plan);
     let at_the_last = |requested: &FaultSite<'_>| (requested.run == 15).then_some(Fault::Interrupted);
-    let reported = stored_session(&plan, &World::default(), at_the_last, None, (&mut store, id));
-    finish(&mut store, id, &reported);
-    assert_same(&reported, &store, id);
-    assert!(reported.states().iter().all(|state| state.verdict == Outcome::Undecided));
+    let simulated = stored_session(&plan, &World::default(), at_the_last, None, (&mut store, id));
+    finish(&mut store, id, &simulated);
+    assert_same(&simulated, &store, id);
+    assert!(simulated.states().iter().all(|state| state.verdict == Outcome::Undecided));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Cut anywhere, by Ctrl-C at a run or by death at an event, any number of times; with claims of every
-    /// kind or none, and with any faults.
+    /// Cut anywhere, by Ctrl-C at a run or by death at an event, any number of times; with claims of every kind or
+    /// none, and with any faults.
     #[test]
     fn the_document_of_a_trial_is_the_one_that_is_read_again(
         seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool, once: bool,
@@ -355,10 +357,10 @@ proptest! {
                 FaultSite { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
                 _ => faults(requested),
             };
-            let reported = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
-            if reported.ended.is_ok() {
-                finish(&mut store, id, &reported);
-                assert_same(&reported, &store, id);
+            let simulated = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
+            if simulated.ended.is_ok() {
+                finish(&mut store, id, &simulated);
+                assert_same(&simulated, &store, id);
             }
             store.reopen_trial(id, &process(&environment)).unwrap();
         }
@@ -388,10 +390,10 @@ fn what_hangs_every_time_has_failed_also_in_the_store() {
     let hangs = |requested: &FaultSite<'_>| {
         (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)))
     };
-    let reported = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
-    assert_eq!(reported.finished().all.claim(), Some(ClaimVerdict::Confirmed));
-    finish(&mut store, id, &reported);
-    assert_same(&reported, &store, id);
+    let simulated = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
+    assert_eq!(simulated.finished().all.claim(), Some(ClaimVerdict::Confirmed));
+    finish(&mut store, id, &simulated);
+    assert_same(&simulated, &store, id);
     let again = judged_again(&store, &store.trial(id).unwrap()).unwrap();
     assert_eq!(again.claim.unwrap().verdict, ClaimVerdict::Confirmed);
     assert_eq!(again.failures, ["b · random-write · 4 threads was lost 3 times running: an injected fault"]);

@@ -6,13 +6,13 @@ use fstrial_run::{cell::Contrast, exit_code, judge::Judge, round::Round, sample:
 use proptest::prelude::*;
 
 /// State of the throughput contrast of two arms, the later one over the earlier one.
-pub(super) fn throughput(reported: &SimulatedTrial<'_>, a: &str, b: &str) -> ContrastState {
-    of_metric(reported, a, b, Metric::Throughput)
+pub(super) fn throughput(simulated: &SimulatedTrial<'_>, a: &str, b: &str) -> ContrastState {
+    of_metric(simulated, a, b, Metric::Throughput)
 }
 
-pub(super) fn of_metric(reported: &SimulatedTrial<'_>, a: &str, b: &str, metric: Metric) -> ContrastState {
+pub(super) fn of_metric(simulated: &SimulatedTrial<'_>, a: &str, b: &str, metric: Metric) -> ContrastState {
     let is = |state: &ContrastState| state.a == a && state.b == b && state.metric == metric;
-    reported.states().into_iter().find(is).expect("planned for")
+    simulated.states().into_iter().find(is).expect("planned for")
 }
 
 pub(super) fn faster(speed: f64) -> Character {
@@ -20,23 +20,27 @@ pub(super) fn faster(speed: f64) -> Character {
 }
 
 /// The event stream, one line for each event but the stages.
-fn rendered(reported: &SimulatedTrial<'_>) -> String {
+fn rendered(simulated: &SimulatedTrial<'_>) -> String {
     let mut out = String::new();
-    for received in &reported.received {
-        let line = match received {
-            Heard::RunStage(_) => continue,
-            Heard::StatePreparing(what) => format!("preparing {what}"),
-            Heard::StatePrepared(arms) => format!("prepared for {arms}"),
-            Heard::ArmInspected(arm) => format!("inspected {arm}"),
-            Heard::WorkerReplaced(arm) => format!("another worker for {arm}"),
-            Heard::Audited(lines) => format!("audited: {lines} differences"),
-            Heard::Noted(lines) => format!("noted: {}", lines.join("; ")),
-            Heard::FirstRoundTimed(fit) => format!("  {fit} rounds fit"),
-            Heard::RoundStarted { round, runs, left } => format!("round {round}: {runs} runs, {left} left"),
-            Heard::RunStarted { slot, cell, .. } => format!("  {slot}. {}", reported.plan.cell_name(*cell)),
-            Heard::RunEnded { rate: Some(rate), .. } => format!("     {rate:.0} op/s"),
-            Heard::RunEnded { failure, .. } => format!("     {:?}", failure.unwrap()),
-            Heard::VerdictsUpdated { contrasts, .. } => {
+    for event in &simulated.events {
+        let line = match event {
+            SeenEvent::RunStage(_) => continue,
+            SeenEvent::StatePreparing(what) => format!("preparing {what}"),
+            SeenEvent::StatePrepared(arms) => format!("prepared for {arms}"),
+            SeenEvent::ArmInspected(arm) => format!("inspected {arm}"),
+            SeenEvent::WorkerReplaced(arm) => format!("another worker for {arm}"),
+            SeenEvent::Audited(lines) => format!("audited: {lines} differences"),
+            SeenEvent::Noted(lines) => format!("noted: {}", lines.join("; ")),
+            SeenEvent::FirstRoundTimed(fit) => format!("  {fit} rounds fit"),
+            SeenEvent::RoundStarted { round, runs, left } => {
+                format!("round {round}: {runs} runs, {left} left")
+            }
+            SeenEvent::RunStarted { slot, cell, .. } => {
+                format!("  {slot}. {}", simulated.plan.cell_name(*cell))
+            }
+            SeenEvent::RunEnded { rate: Some(rate), .. } => format!("     {rate:.0} op/s"),
+            SeenEvent::RunEnded { failure, .. } => format!("     {:?}", failure.unwrap()),
+            SeenEvent::VerdictsUpdated { contrasts, .. } => {
                 let shown = |state: &ContrastState| {
                     let ratio = state.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.2}"));
                     format!("{} {:?}{ratio}", state.metric.name(), state.verdict)
@@ -46,7 +50,7 @@ fn rendered(reported: &SimulatedTrial<'_>) -> String {
         };
         out += &format!("{line}\n");
     }
-    out + &format!("{:?} at {}\n", reported.finished().reason, reported.ended_at)
+    out + &format!("{:?} at {}\n", simulated.finished().reason, simulated.ended_at)
 }
 
 /// Arms `a` and `b` at the places `slow` and `fast`.
@@ -69,8 +73,8 @@ fn a_lead_that_grows_from_place_to_place_is_found_and_one_that_does_not_is_none(
         let plan = leading(7, |_| {});
         // The fast place is ten times as fast; b leads by a tenth at the slow one.
         let arms = vec![("b slow", faster(1.1)), ("a fast", faster(10.0)), ("b fast", faster(10.0 * speed))];
-        let reported = simulate(&plan, &World { arms, ..World::default() }, none);
-        of_metric(&reported, "xfs / ext4 at fast", "xfs / ext4 at slow", Metric::Throughput)
+        let simulated = simulate(&plan, &World { arms, ..World::default() }, none);
+        of_metric(&simulated, "xfs / ext4 at fast", "xfs / ext4 at slow", Metric::Throughput)
     };
     let grows = lead(1.5);
     assert!(grows.is_lead && grows.verdict == Outcome::Faster, "{grows:?}");
@@ -109,18 +113,17 @@ fn with_leads_only_arms_at_one_place_are_compared_and_each_place_has_a_control()
 fn the_event_stream_of_a_small_trial() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, |_| {});
     let world = World { arms: vec![("b", faster(1.5))], ..World::default() };
-    let reported = simulate(&plan, &world, |requested| (requested.run == 3).then_some(Fault::Killed));
-    insta::assert_snapshot!(rendered(&reported));
-    let stages = reported.received.iter().filter(|received| matches!(received, Heard::RunStage(_))).count();
-    let runs =
-        reported.received.iter().filter(|received| matches!(received, Heard::RunStarted { .. })).count();
+    let simulated = simulate(&plan, &world, |requested| (requested.run == 3).then_some(Fault::Killed));
+    insta::assert_snapshot!(rendered(&simulated));
+    let stages = simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunStage(_))).count();
+    let runs = simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunStarted { .. })).count();
     assert_eq!(
         stages,
         2 + 2 * (runs - 1),
         "one for each inspection, two for each run, none for the killed one"
     );
     let again = simulate(&plan, &world, |requested| (requested.run == 3).then_some(Fault::Killed));
-    assert_eq!(reported.received, again.received);
+    assert_eq!(simulated.events, again.events);
 }
 
 #[test]
@@ -128,16 +131,16 @@ fn states_are_prepared_once_and_put_back_in_every_run() {
     let plan = plan(&["a=ext4", "b=ext4:scheduler=none", "c=xfs:state=aged", "raw"], &[1], 7, |settings| {
         settings.rounds = Some(4);
     });
-    let reported =
+    let simulated =
         simulate(&plan, &World::default(), |requested| (requested.run == 3).then_some(Fault::Killed));
-    let before: Vec<String> = reported
-        .received
+    let before: Vec<String> = simulated
+        .events
         .iter()
-        .take_while(|received| !matches!(received, Heard::Audited(_)))
-        .filter_map(|received| match received {
-            Heard::StatePreparing(what) => Some(format!("preparing {what}")),
-            Heard::StatePrepared(arms) => Some(format!("for {arms}")),
-            Heard::ArmInspected(arm) => Some(arm.clone()),
+        .take_while(|event| !matches!(event, SeenEvent::Audited(_)))
+        .filter_map(|event| match event {
+            SeenEvent::StatePreparing(what) => Some(format!("preparing {what}")),
+            SeenEvent::StatePrepared(arms) => Some(format!("for {arms}")),
+            SeenEvent::ArmInspected(arm) => Some(arm.clone()),
             _ => None,
         })
         .collect();
@@ -145,22 +148,22 @@ fn states_are_prepared_once_and_put_back_in_every_run() {
         before,
         ["preparing fresh for a", "for a, b", "preparing aged:70% for c", "for c", "a", "b", "c", "raw"]
     );
-    let rest = reported.received.iter().skip_while(|received| !matches!(received, Heard::Audited(_)));
-    assert!(!rest.into_iter().any(|received| matches!(received, Heard::StatePreparing(_))), "only once");
-    assert_eq!(reported.finished().rounds, 4);
+    let rest = simulated.events.iter().skip_while(|event| !matches!(event, SeenEvent::Audited(_)));
+    assert!(!rest.into_iter().any(|event| matches!(event, SeenEvent::StatePreparing(_))), "only once");
+    assert_eq!(simulated.finished().rounds, 4);
     // Two builds to see the room, two to prepare, four to look at the arms: 300 ms each.
-    assert_eq!(reported.inspected_at, Nanos::millis(8 * 300));
+    assert_eq!(simulated.inspected_at, Nanos::millis(8 * 300));
 }
 
 #[test]
 fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
     // The device has room by its size, but the filesystem on it has not: of 1 GiB that are free, 90 % go to the state.
     let plan = plan(&["a=ext4", "b=xfs:state=filled:90%"], &[1], 7, |_| {});
-    let reported = simulate(&plan, &World::default(), none);
-    let Err(error) = &reported.ended else { panic!("it went on") };
+    let simulated = simulate(&plan, &World::default(), none);
+    let Err(error) = &simulated.ended else { panic!("it went on") };
     let message = error.to_string();
     assert!(message.contains("b · random-write") && message.contains("102.4 MiB left"), "{message}");
-    assert!(!reported.received.iter().any(|received| matches!(received, Heard::RoundStarted { .. })));
+    assert!(!simulated.events.iter().any(|event| matches!(event, SeenEvent::RoundStarted { .. })));
 }
 
 /// A run that does not end long after the budget is abandoned, and the measurements count.
@@ -168,11 +171,11 @@ fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
 fn a_run_that_does_not_end_ends_with_the_budget() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, |_| {});
     let mut jobs = 0;
-    let reported = simulate(&plan, &World::default(), |_| {
+    let simulated = simulate(&plan, &World::default(), |_| {
         jobs += 1;
         (jobs == 12).then_some(Fault::TimeOver)
     });
-    let finished = reported.finished();
+    let finished = simulated.finished();
     assert_eq!((finished.reason, finished.rounds), (Reason::BudgetEnded, 5));
     assert!(finished.judge().is_some());
 }
@@ -181,13 +184,13 @@ fn a_run_that_does_not_end_ends_with_the_budget() {
 fn an_interruption_while_a_state_is_made_ends_the_trial() {
     let plan = plan(&["a=ext4", "b=xfs:state=aged"], &[1], 7, |_| {});
     let mut jobs = 0;
-    let reported = simulate(&plan, &World::default(), |_| {
+    let simulated = simulate(&plan, &World::default(), |_| {
         jobs += 1;
         (jobs == 4).then_some(Fault::Interrupted)
     });
-    assert_eq!(reported.finished().reason, Reason::Interrupted);
-    assert_eq!(reported.received.last(), Some(&Heard::RunStage(Stage::Mkfs)));
-    assert!(reported.received.contains(&Heard::StatePreparing("aged:70% for b".into())));
+    assert_eq!(simulated.finished().reason, Reason::Interrupted);
+    assert_eq!(simulated.events.last(), Some(&SeenEvent::RunStage(Stage::Mkfs)));
+    assert!(simulated.events.contains(&SeenEvent::StatePreparing("aged:70% for b".into())));
 }
 
 /// The warnings of a trial of two equal arms in twenty rounds.
@@ -196,24 +199,24 @@ fn warned(seed: u64, world: &World) -> Vec<String> {
     simulate(&plan, world, none).finished().judge().unwrap().warnings()
 }
 
-/// If the first round takes longer than predictable, a default budget is raised once, and a given one is not;
-/// nor is one that would have to be raised too far.
+/// If the first round takes longer than predictable, a default budget is raised once, and a given one is not; nor is
+/// one that would have to be raised too far.
 #[test]
 fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
     let of = |overhead: u64, longest: Option<Nanos>| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 7, |_| {});
         let slow = |speed: f64| Character { overhead: Nanos::secs(overhead), ..faster(speed) };
         let world = World { arms: vec![("a", slow(1.0)), ("b", slow(1.3))], longest, ..World::default() };
-        let reported = session(&plan, &world, none, Earlier::default(), None, None);
-        let noted: Vec<String> = reported
-            .received
+        let simulated = session(&plan, &world, none, Earlier::default(), None, None);
+        let noted: Vec<String> = simulated
+            .events
             .iter()
-            .filter_map(|received| match received {
-                Heard::Noted(lines) => Some(lines.join("; ")),
+            .filter_map(|event| match event {
+                SeenEvent::Noted(lines) => Some(lines.join("; ")),
                 _ => None,
             })
             .collect();
-        (noted.join("; "), throughput(&reported, "b", "a").verdict, reported.ended_at)
+        (noted.join("; "), throughput(&simulated, "b", "a").verdict, simulated.ended_at)
     };
     let budget = Settings::default().budget;
     let (noted, verdict, ended) = of(25, Some(Nanos::secs(720)));
@@ -234,9 +237,9 @@ fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
 fn an_order_that_matters_is_said_and_decides_nothing() {
     let world = World { every: (2, 0.9), ..World::default() };
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 5, |settings| settings.rounds = Some(20));
-    let reported = simulate(&plan, &world, none);
-    assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Undecided);
-    let message = reported.finished().judge().unwrap().warnings().join("\n");
+    let simulated = simulate(&plan, &world, none);
+    assert_eq!(throughput(&simulated, "b", "a").verdict, Outcome::Undecided);
+    let message = simulated.finished().judge().unwrap().warnings().join("\n");
     assert!(
         message.contains(
             "the first of two runs differs from the second in 1 of 1 comparison, which favours neither"
@@ -265,19 +268,18 @@ fn ordinary_trials_are_seldom_warned() {
     assert!(warned.count() < 13);
 }
 
-/// Results of 200 trials of an arm with itself: those with a difference on any metric, and those found
-/// equivalent.
+/// Results of 200 trials of an arm with itself: those with a difference on any metric, and those found equivalent.
 fn same_with_same(noise: f64, budget: Nanos) -> (usize, usize) {
     let (mut alarms, mut equivalent) = (0, 0);
     for seed in 0..200 {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.budget = budget);
         let world = World { seed: seed << 8, noise, tail_noise: 3.0 * noise, ..World::default() };
-        let reported = simulate(&plan, &world, none);
-        let states = reported.states();
+        let simulated = simulate(&plan, &world, none);
+        let states = simulated.states();
         alarms += usize::from(
             states.iter().any(|state| matches!(state.verdict, Outcome::Faster | Outcome::Slower)),
         );
-        equivalent += usize::from(throughput(&reported, "b", "a").verdict == Outcome::Equivalent);
+        equivalent += usize::from(throughput(&simulated, "b", "a").verdict == Outcome::Equivalent);
     }
     (alarms, equivalent)
 }
@@ -306,8 +308,8 @@ fn an_arm_that_stalls_is_not_called_faster() {
     for seed in 0..12 {
         let plan = plan(&["a=ext4", "b=xfs"], &[1], seed, |settings| settings.rounds = Some(60));
         let world = World { seed, noise: 0.015, arms: vec![("b", stalling)], ..World::default() };
-        let reported = simulate(&plan, &world, none);
-        let state = throughput(&reported, "b", "a");
+        let simulated = simulate(&plan, &world, none);
+        let state = throughput(&simulated, "b", "a");
         // An event that did not happen in its rounds supports no verdict.
         let is_unseen = state.total_ratio.unwrap() > 0.97;
         assert!(is_unseen || state.verdict != Outcome::Faster, "seed {seed}: {state:?}");
@@ -321,8 +323,8 @@ fn an_arm_that_stalls_is_not_called_faster() {
 fn the_plainest_difference_takes_seven_rounds_whatever_the_tails_are_asked() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |_| {});
     assert!(plan.contrasts.iter().any(|contrast| contrast.metric == Metric::P99));
-    let reported = simulate(&plan, &World { arms: vec![("b", faster(2.0))], ..World::default() }, none);
-    let state = throughput(&reported, "b", "a");
+    let simulated = simulate(&plan, &World { arms: vec![("b", faster(2.0))], ..World::default() }, none);
+    let state = throughput(&simulated, "b", "a");
     assert_eq!((state.verdict, state.rounds), (Outcome::Faster, 7));
 }
 
@@ -330,17 +332,17 @@ fn the_plainest_difference_takes_seven_rounds_whatever_the_tails_are_asked() {
 fn decided_cells_are_not_run_again() {
     let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1], 5, |_| {});
     let world = World { noise: 0.03, arms: vec![("c", faster(3.0))], ..World::default() };
-    let reported = simulate(&plan, &world, none);
-    assert_eq!(reported.finished().reason, Reason::Settled);
-    let runs: Vec<usize> = (0..3).map(|cell| reported.measured(cell)).collect();
+    let simulated = simulate(&plan, &world, none);
+    assert_eq!(simulated.finished().reason, Reason::Settled);
+    let runs: Vec<usize> = (0..3).map(|cell| simulated.measured(cell)).collect();
     assert_eq!(runs[0], runs[1]);
     assert!(runs[2] >= 7 && runs[2] + 3 <= runs[0], "{runs:?}");
     for a in ["a", "b"] {
-        let state = throughput(&reported, "c", a);
+        let state = throughput(&simulated, "c", a);
         assert_eq!((state.verdict, state.rounds), (Outcome::Faster, runs[2]));
     }
-    assert_eq!(throughput(&reported, "b", "a").rounds, runs[0]);
-    assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Equivalent);
+    assert_eq!(throughput(&simulated, "b", "a").rounds, runs[0]);
+    assert_eq!(throughput(&simulated, "b", "a").verdict, Outcome::Equivalent);
 }
 
 #[test]
@@ -350,18 +352,29 @@ fn a_trial_ends_within_its_budget() {
             settings.budget = Nanos::secs(budget);
         });
         // Too noisy to decide anything.
-        let reported = simulate(&plan, &World { noise: 0.3, ..World::default() }, none);
-        assert_eq!(reported.finished().reason, Reason::BudgetEnded, "{budget} s");
+        let simulated = simulate(&plan, &World { noise: 0.3, ..World::default() }, none);
+        assert_eq!(simulated.finished().reason, Reason::BudgetEnded, "{budget} s");
         // A run takes 1.55 s and every run but the first of each cell is known to.
-        let whole = reported.finished().judge().is_some();
-        assert!(!whole || reported.ended_at <= plan.trial.trial.budget, "{budget} s: {}", reported.ended_at);
+        let whole = simulated.finished().judge().is_some();
+        assert!(
+            !whole || simulated.ended_at <= plan.trial.trial.budget,
+            "{budget} s: {}",
+            simulated.ended_at
+        );
         assert_eq!(whole, budget >= 3 + 6 * 2 - 2, "{budget} s: a round takes 9.3 s, inspection 0.9 s");
         if whole {
-            assert!(reported.ended_at.0 + Nanos::millis(1550).0 > plan.trial.trial.budget.0, "time was left");
+            assert!(
+                simulated.ended_at.0 + Nanos::millis(1550).0 > plan.trial.trial.budget.0,
+                "time was left"
+            );
         }
-        let Some(judge) = reported.finished().judge() else { continue };
+        let Some(judge) = simulated.finished().judge() else { continue };
         for (contrast, state) in plan.contrasts.iter().zip(judge.states()) {
-            assert_eq!(state.rounds, reported.pairs(contrast.a, contrast.b), "pairs of partial rounds count");
+            assert_eq!(
+                state.rounds,
+                simulated.pairs(contrast.a, contrast.b),
+                "pairs of partial rounds count"
+            );
         }
     }
 }
@@ -370,11 +383,11 @@ fn a_trial_ends_within_its_budget() {
 fn a_budget_too_small_for_a_round_gives_no_verdict() {
     for budget in [1, 2, 3] {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 1, |settings| settings.budget = Nanos::secs(budget));
-        let reported = simulate(&plan, &World::default(), none);
-        assert_eq!(reported.finished().reason, Reason::BudgetEnded);
-        assert!(reported.finished().judge().is_none() && reported.fit().is_empty());
-        assert_eq!(reported.finished().round_time, None);
-        assert!(!reported.received.iter().any(|received| matches!(received, Heard::VerdictsUpdated { .. })));
+        let simulated = simulate(&plan, &World::default(), none);
+        assert_eq!(simulated.finished().reason, Reason::BudgetEnded);
+        assert!(simulated.finished().judge().is_none() && simulated.fit().is_empty());
+        assert_eq!(simulated.finished().round_time, None);
+        assert!(!simulated.events.iter().any(|event| matches!(event, SeenEvent::VerdictsUpdated { .. })));
     }
 }
 
@@ -382,9 +395,9 @@ fn a_budget_too_small_for_a_round_gives_no_verdict() {
 fn a_number_of_rounds_is_respected() {
     for rounds in [1, 3, 9] {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 1, |settings| settings.rounds = Some(rounds));
-        let reported = simulate(&plan, &World { noise: 0.5, ..World::default() }, none);
-        assert_eq!(reported.finished().reason, Reason::BudgetEnded);
-        assert_eq!((reported.finished().rounds, reported.measured(0)), (rounds, rounds as usize));
+        let simulated = simulate(&plan, &World { noise: 0.5, ..World::default() }, none);
+        assert_eq!(simulated.finished().reason, Reason::BudgetEnded);
+        assert_eq!((simulated.finished().rounds, simulated.measured(0)), (rounds, rounds as usize));
     }
 }
 
@@ -395,9 +408,9 @@ fn the_first_round_tells_once_what_the_budget_has_room_for() {
         let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |settings| settings.budget = Nanos::secs(budget));
         for (noise, speed) in [(0.0, 1.0), (0.01, 10.0), (0.5, 1.0)] {
             let world = World { noise, arms: vec![("b", faster(speed))], ..World::default() };
-            let reported =
+            let simulated =
                 simulate(&plan, &world, |requested| (requested.run == 30).then_some(Fault::Interrupted));
-            assert_eq!(reported.fit(), [fit], "{budget} s");
+            assert_eq!(simulated.fit(), [fit], "{budget} s");
         }
     }
 }
@@ -408,12 +421,12 @@ fn a_lost_run_removes_its_round_from_its_own_contrasts_only() {
     let lost = |requested: &FaultSite<'_>| {
         (requested.arm == "c" && [1, 2, 4, 7].contains(&requested.of_cell)).then_some(Fault::Killed)
     };
-    let reported = simulate(&plan, &World { noise: 0.2, ..World::default() }, lost);
-    assert_eq!(reported.finished().reason, Reason::BudgetEnded);
-    assert_eq!(throughput(&reported, "b", "a").rounds, 9);
-    assert_eq!(throughput(&reported, "c", "a").rounds, 5);
-    assert_eq!(throughput(&reported, "c", "b").rounds, 5);
-    assert!(reported.finished().all.failures().is_empty());
+    let simulated = simulate(&plan, &World { noise: 0.2, ..World::default() }, lost);
+    assert_eq!(simulated.finished().reason, Reason::BudgetEnded);
+    assert_eq!(throughput(&simulated, "b", "a").rounds, 9);
+    assert_eq!(throughput(&simulated, "c", "a").rounds, 5);
+    assert_eq!(throughput(&simulated, "c", "b").rounds, 5);
+    assert!(simulated.finished().all.failures().is_empty());
 }
 
 #[test]
@@ -423,13 +436,13 @@ fn three_losses_running_end_the_trial_and_name_the_cell() {
         (requested.arm == "b" && requested.threads == Some(4) && requested.of_cell > 2)
             .then_some(if requested.of_cell == 4 { Fault::Hung(Nanos::secs(5)) } else { Fault::Killed })
     };
-    let reported = simulate(&plan, &World { noise: 0.1, ..World::default() }, lost);
-    let error = reported.error();
+    let simulated = simulate(&plan, &World { noise: 0.1, ..World::default() }, lost);
+    let error = simulated.error();
     assert_eq!(error.to_string(), "b · random-write · 4 threads was lost 3 times running: an injected fault");
     assert_eq!((error.exit_code(), error.hint()), (exit_code::SETUP_FAILED, Some("nothing to try".into())));
     assert!(matches!(
-        reported.received.last(),
-        Some(Heard::RunEnded { round: 5, failure: Some(FailureKind::Lost), .. })
+        simulated.events.last(),
+        Some(SeenEvent::RunEnded { round: 5, failure: Some(FailureKind::Lost), .. })
     ));
 }
 
@@ -439,9 +452,9 @@ fn a_run_that_hung_does_not_cost_the_rest_of_the_budget() {
         (settings.budget, settings.rounds) = (Nanos::secs(120), Some(9));
     });
     let hang = |requested: &FaultSite<'_>| (requested.run == 5).then_some(Fault::Hung(Nanos::secs(60)));
-    let reported = simulate(&plan, &World { noise: 0.3, ..World::default() }, hang);
+    let simulated = simulate(&plan, &World { noise: 0.3, ..World::default() }, hang);
     // After it there is less time left than it took, but enough for all rounds.
-    assert_eq!((reported.finished().rounds, throughput(&reported, "b", "a").rounds), (9, 8));
+    assert_eq!((simulated.finished().rounds, throughput(&simulated, "b", "a").rounds), (9, 8));
 }
 
 #[test]
@@ -457,15 +470,18 @@ fn no_round_is_begun_that_has_no_time_for_its_first_run() {
         let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1], 2, |settings| {
             settings.budget = Nanos::secs(budget);
         });
-        let reported = simulate(&plan, &world, none);
-        assert_eq!(reported.finished().reason, Reason::BudgetEnded);
-        assert!(reported.measured(2) < reported.measured(0));
-        let begun = reported
-            .received
+        let simulated = simulate(&plan, &world, none);
+        assert_eq!(simulated.finished().reason, Reason::BudgetEnded);
+        assert!(simulated.measured(2) < simulated.measured(0));
+        let begun = simulated
+            .events
             .iter()
-            .rposition(|received| matches!(received, Heard::RoundStarted { .. }))
+            .rposition(|event| matches!(event, SeenEvent::RoundStarted { .. }))
             .unwrap();
-        assert!(matches!(reported.received[begun + 1], Heard::RunStarted { .. }), "an empty round was begun");
+        assert!(
+            matches!(simulated.events[begun + 1], SeenEvent::RunStarted { .. }),
+            "an empty round was begun"
+        );
     }
 }
 
@@ -477,19 +493,19 @@ fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
             (requested.arm == "c" && requested.of_cell == failing)
                 .then_some(Fault::Fails(FailureKind::ArmFailed))
         };
-        let reported = simulate(&plan, &World::default(), eio);
-        assert_eq!(reported.finished().reason, Reason::Settled);
-        assert_eq!(reported.measured(2), failing as usize - 1);
+        let simulated = simulate(&plan, &World::default(), eio);
+        assert_eq!(simulated.finished().reason, Reason::Settled);
+        assert_eq!(simulated.measured(2), failing as usize - 1);
         for other in ["a", "b"] {
             for metric in [Metric::Throughput, Metric::P99] {
-                let state = of_metric(&reported, "c", other, metric);
+                let state = of_metric(&simulated, "c", other, metric);
                 assert_eq!((state.verdict, state.ratio, state.interval), (Outcome::Failed, None, None));
                 assert!(!state.open && state.rounds_needed.is_none());
             }
         }
-        assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Equivalent);
+        assert_eq!(throughput(&simulated, "b", "a").verdict, Outcome::Equivalent);
         assert_eq!(
-            reported.finished().all.failures(),
+            simulated.finished().all.failures(),
             ["c · random-write · 1 thread: an injected fault (nothing to try)"]
         );
     }
@@ -501,37 +517,37 @@ fn what_an_arm_cannot_do_is_an_answer_and_the_others_go_on() {
     let cannot = |requested: &FaultSite<'_>| {
         (requested.arm == "c" && requested.of_cell == 1).then_some(Fault::Fails(FailureKind::Unsupported))
     };
-    let reported = simulate(&plan, &World::default(), cannot);
-    assert_eq!((reported.finished().reason, reported.measured(2)), (Reason::Settled, 0));
-    assert!(reported.finished().is_decided() && reported.finished().all.failures().is_empty());
+    let simulated = simulate(&plan, &World::default(), cannot);
+    assert_eq!((simulated.finished().reason, simulated.measured(2)), (Reason::Settled, 0));
+    assert!(simulated.finished().is_decided() && simulated.finished().all.failures().is_empty());
     for other in ["a", "b"] {
-        let state = throughput(&reported, "c", other);
+        let state = throughput(&simulated, "c", other);
         assert_eq!((state.verdict, state.ratio, state.open), (Outcome::Unsupported, None, false));
     }
-    assert_eq!(throughput(&reported, "b", "a").verdict, Outcome::Equivalent);
-    let judge = reported.finished().judge().unwrap();
+    assert_eq!(throughput(&simulated, "b", "a").verdict, Outcome::Equivalent);
+    let judge = simulated.finished().judge().unwrap();
     assert_eq!((judge.unsupported(2), judge.unsupported(0)), (Some("an injected fault"), None));
 }
 
 #[test]
 fn a_trial_that_no_arm_can_do_is_decided_after_a_round() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 4, |_| {});
-    let reported = simulate(&plan, &World::default(), |requested| {
+    let simulated = simulate(&plan, &World::default(), |requested| {
         requested.threads.map(|_| Fault::Fails(FailureKind::Unsupported))
     });
-    assert_eq!((reported.finished().reason, reported.finished().rounds), (Reason::Settled, 1));
-    assert!(reported.finished().is_decided());
+    assert_eq!((simulated.finished().reason, simulated.finished().rounds), (Reason::Settled, 1));
+    assert!(simulated.finished().is_decided());
 }
 
 #[test]
 fn a_trial_of_which_every_cell_fails_is_over() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1, 4], 4, |_| {});
-    let reported = simulate(&plan, &World::default(), |requested| {
+    let simulated = simulate(&plan, &World::default(), |requested| {
         requested.threads.map(|_| Fault::Fails(FailureKind::ArmFailed))
     });
-    assert_eq!(reported.finished().reason, Reason::Settled);
-    assert_eq!((reported.finished().rounds, reported.finished().all.failures().len()), (1, 4));
-    assert!(reported.states().iter().all(|state| state.verdict == Outcome::Failed));
+    assert_eq!(simulated.finished().reason, Reason::Settled);
+    assert_eq!((simulated.finished().rounds, simulated.finished().all.failures().len()), (1, 4));
+    assert!(simulated.states().iter().all(|state| state.verdict == Outcome::Failed));
 }
 
 #[test]
@@ -544,21 +560,20 @@ fn what_fails_at_inspection_ends_the_trial_before_its_first_round() {
         (FailureKind::Lost, exit_code::SETUP_FAILED),
         (FailureKind::CleanUp, exit_code::CLEAN_UP_INCOMPLETE),
     ] {
-        let reported = simulate(&plan, &World::default(), |requested| {
+        let simulated = simulate(&plan, &World::default(), |requested| {
             (requested.arm == "b").then_some(Fault::Fails(kind))
         });
-        assert_eq!(reported.error().exit_code(), code);
-        assert_eq!(reported.error().to_string(), "arm b: an injected fault");
-        let inspected = |received: &&Heard| matches!(received, Heard::ArmInspected(_));
-        assert_eq!(reported.received.iter().filter(inspected).count(), 1, "{kind:?}");
+        assert_eq!(simulated.error().exit_code(), code);
+        assert_eq!(simulated.error().to_string(), "arm b: an injected fault");
+        let inspected = |event: &&SeenEvent| matches!(event, SeenEvent::ArmInspected(_));
+        assert_eq!(simulated.events.iter().filter(inspected).count(), 1, "{kind:?}");
         // A lost worker is replaced twice before it ends the trial.
-        let stages =
-            reported.received.iter().filter(|received| matches!(received, Heard::RunStage(_))).count();
+        let stages = simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunStage(_))).count();
         assert_eq!(stages, if kind == FailureKind::Lost { 4 } else { 2 }, "{kind:?}");
         let replaced =
-            reported.received.iter().filter(|received| matches!(received, Heard::WorkerReplaced(_))).count();
+            simulated.events.iter().filter(|event| matches!(event, SeenEvent::WorkerReplaced(_))).count();
         assert_eq!(replaced, stages - 2);
-        assert_eq!(reported.received.len(), stages + 1 + replaced);
+        assert_eq!(simulated.events.len(), stages + 1 + replaced);
     }
 }
 
@@ -566,13 +581,13 @@ fn what_fails_at_inspection_ends_the_trial_before_its_first_round() {
 fn an_inspection_that_is_lost_is_tried_again() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |settings| settings.rounds = Some(1));
     let mut losses = 2;
-    let reported = simulate(&plan, &World::default(), |requested| {
+    let simulated = simulate(&plan, &World::default(), |requested| {
         let lost = requested.arm == "b" && losses > 0;
         losses -= u32::from(lost);
         lost.then_some(Fault::Killed)
     });
-    assert_eq!((reported.finished().facts.len(), reported.finished().rounds), (2, 1));
-    assert_eq!(reported.received[2..4], vec![Heard::WorkerReplaced("b".into()); 2]);
+    assert_eq!((simulated.finished().facts.len(), simulated.finished().rounds), (2, 1));
+    assert_eq!(simulated.events[2..4], vec![SeenEvent::WorkerReplaced("b".into()); 2]);
 }
 
 #[test]
@@ -587,13 +602,13 @@ fn what_no_round_would_change_ends_the_trial_at_once() {
         (Fault::Truncated, exit_code::OUR_FAULT),
         (Fault::Silent, exit_code::OUR_FAULT),
     ] {
-        let reported = simulate(&plan, &World::default(), |requested| (requested.run == 4).then_some(fault));
-        assert_eq!(reported.error().exit_code(), code, "{fault:?}: {}", reported.error());
+        let simulated = simulate(&plan, &World::default(), |requested| (requested.run == 4).then_some(fault));
+        assert_eq!(simulated.error().exit_code(), code, "{fault:?}: {}", simulated.error());
         let runs =
-            reported.received.iter().filter(|received| matches!(received, Heard::RunStarted { .. })).count();
+            simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunStarted { .. })).count();
         assert_eq!(runs, 4, "{fault:?}");
         // The store keeps failures; unreadable data are not kept.
-        let kept = matches!(reported.received.last(), Some(Heard::RunEnded { .. }));
+        let kept = matches!(simulated.events.last(), Some(SeenEvent::RunEnded { .. }));
         assert_eq!(kept, matches!(fault, Fault::Fails(_)), "{fault:?}");
     }
 }
@@ -603,21 +618,18 @@ fn an_interrupted_trial_has_the_verdicts_of_its_complete_pairs() {
     let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1, 4], 9, |_| {});
     for run in 1..=40 {
         for fault in [Fault::Interrupted, Fault::InterruptedLate] {
-            let reported = simulate(&plan, &World { noise: 0.2, ..World::default() }, |requested| {
+            let simulated = simulate(&plan, &World { noise: 0.2, ..World::default() }, |requested| {
                 (requested.run == run).then_some(fault)
             });
-            let finished = reported.finished();
+            let finished = simulated.finished();
             assert_eq!(finished.reason, Reason::Interrupted);
-            let ended = reported
-                .received
-                .iter()
-                .filter(|received| matches!(received, Heard::RunEnded { .. }))
-                .count();
+            let ended =
+                simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunEnded { .. })).count();
             assert_eq!(ended, run as usize - usize::from(fault == Fault::Interrupted));
             assert_eq!(finished.judge().is_some(), ended >= 6, "run {run}");
             let Some(judge) = finished.judge() else { continue };
             for (contrast, state) in plan.contrasts.iter().zip(judge.states()) {
-                assert_eq!(state.rounds, reported.pairs(contrast.a, contrast.b));
+                assert_eq!(state.rounds, simulated.pairs(contrast.a, contrast.b));
                 assert!(!state.open, "it is over");
             }
         }
@@ -627,9 +639,9 @@ fn an_interrupted_trial_has_the_verdicts_of_its_complete_pairs() {
 #[test]
 fn an_interruption_while_arms_are_inspected_ends_the_trial() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 9, |_| {});
-    let reported =
+    let simulated =
         simulate(&plan, &World::default(), |requested| (requested.arm == "b").then_some(Fault::Interrupted));
-    let finished = reported.finished();
+    let finished = simulated.finished();
     assert_eq!((finished.reason, finished.rounds), (Reason::Interrupted, 0));
     assert!(finished.judge().is_none() && finished.facts.is_empty());
 }
@@ -637,19 +649,16 @@ fn an_interruption_while_arms_are_inspected_ends_the_trial() {
 #[test]
 fn a_listener_that_fails_ends_the_trial_with_its_error() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 9, |settings| settings.rounds = Some(3));
-    let events = simulate(&plan, &World::default(), none).received.len();
+    let events = simulate(&plan, &World::default(), none).events.len();
     for at in 0..events {
-        let reported = session(&plan, &World::default(), none, Earlier::default(), Some(at), None);
-        assert_eq!(reported.error().to_string(), store_is_full().to_string());
-        assert_eq!(reported.error().exit_code(), exit_code::STORE_UNUSABLE);
-        assert_eq!(reported.received.len(), at + 1, "it was told more after it had failed");
+        let simulated = session(&plan, &World::default(), none, Earlier::default(), Some(at), None);
+        assert_eq!(simulated.error().to_string(), store_is_full().to_string());
+        assert_eq!(simulated.error().exit_code(), exit_code::STORE_UNUSABLE);
+        assert_eq!(simulated.events.len(), at + 1, "it was told more after it had failed");
         // At most the run that it failed in was still made.
-        let begun = reported
-            .received
-            .iter()
-            .filter(|received| matches!(received, Heard::RunStage(Stage::Mkfs)))
-            .count();
-        assert!(reported.ended_at.0 <= begun as u64 * Nanos::millis(1550).0);
+        let begun =
+            simulated.events.iter().filter(|event| matches!(event, SeenEvent::RunStage(Stage::Mkfs))).count();
+        assert!(simulated.ended_at.0 <= begun as u64 * Nanos::millis(1550).0);
     }
 }
 
@@ -659,11 +668,11 @@ fn with_many_operations_every_round_counts_for_a_quantile() {
         let plan = plan(&["a=ext4", "b=xfs"], &[1], seed, |settings| settings.decide_on = vec![Metric::P99]);
         let world =
             World { seed, arms: vec![("b", Character { tail: 0.5, ..ORDINARY })], ..World::default() };
-        let reported = simulate(&plan, &world, none);
-        let state = of_metric(&reported, "b", "a", Metric::P99);
-        assert_eq!(reported.finished().reason, Reason::Settled);
+        let simulated = simulate(&plan, &world, none);
+        let state = of_metric(&simulated, "b", "a", Metric::P99);
+        assert_eq!(simulated.finished().reason, Reason::Settled);
         assert_eq!(state.verdict, Outcome::Faster, "less latency is better");
-        assert_eq!(state.rounds, reported.measured(0));
+        assert_eq!(state.rounds, simulated.measured(0));
         assert!(!state.too_few_operations);
         let (low, high) = state.interval.unwrap();
         assert!(state.ratio.unwrap() < 0.6 && low < 0.5 && high > 0.5 && high < 1.0, "{state:?}");
@@ -685,8 +694,8 @@ fn bytes_written_to_the_device_are_judged_where_they_are_counted() {
             settings.decide_on = vec![Metric::DeviceBytes];
             settings.rounds = Some(16);
         });
-        let reported = simulate(&plan, &world, none);
-        let state = of_metric(&reported, "b", "a", Metric::DeviceBytes);
+        let simulated = simulate(&plan, &world, none);
+        let state = of_metric(&simulated, "b", "a", Metric::DeviceBytes);
         assert!(state.less_is_better);
         (state.verdict, state.ratio.map(|ratio| (ratio * 100.0).round()))
     };
@@ -707,15 +716,15 @@ fn with_few_operations_rounds_are_merged_for_a_quantile() {
             settings.decide_on = vec![Metric::P99];
             settings.rounds = Some(rounds);
         });
-        let reported = simulate(&plan, &world, none);
-        let state = of_metric(&reported, "b", "a", Metric::P99);
+        let simulated = simulate(&plan, &world, none);
+        let state = of_metric(&simulated, "b", "a", Metric::P99);
         assert_eq!(state.rounds, rounds as usize / 4, "{rounds} rounds");
         assert_eq!(state.too_few_operations, rounds < 32, "{rounds} rounds");
         assert_eq!(state.ratio.is_some(), rounds >= 32, "{rounds} rounds");
-        let p999 = reported.plan.contrasts.iter().any(|contrast| contrast.metric == Metric::P999);
+        let p999 = simulated.plan.contrasts.iter().any(|contrast| contrast.metric == Metric::P999);
         assert!(!p999, "nobody asked for it");
         // Throughput needs no operations to speak of.
-        assert_eq!(throughput(&reported, "b", "a").verdict == Outcome::Equivalent, rounds >= 20);
+        assert_eq!(throughput(&simulated, "b", "a").verdict == Outcome::Equivalent, rounds >= 20);
     }
 }
 
@@ -727,14 +736,14 @@ fn a_trial_goes_on_until_there_are_groups_enough_for_its_quantile() {
         settings.decide_on = vec![Metric::P99];
         settings.rounds = Some(18);
     });
-    let reported = simulate(&plan, &world, none);
-    let state = of_metric(&reported, "b", "a", Metric::P99);
+    let simulated = simulate(&plan, &world, none);
+    let state = of_metric(&simulated, "b", "a", Metric::P99);
     assert_eq!(
-        (state.verdict, state.rounds, reported.measured(0)),
+        (state.verdict, state.rounds, simulated.measured(0)),
         (Outcome::Equivalent, 8, 16),
         "{state:?}"
     );
-    assert_eq!(reported.finished().reason, Reason::Settled);
+    assert_eq!(simulated.finished().reason, Reason::Settled);
 }
 
 #[test]
@@ -852,26 +861,26 @@ proptest! {
     #[test]
     fn whatever_happens_a_trial_ends_in_order_and_in_time(wild in wild()) {
         let plan = wild.plan();
-        let reported = simulate(&plan, &wild.world(), random_faults(wild.seed, wild.one_in));
-        if let Ok(finished) = &reported.ended {
-            let begun = reported.received.iter().filter(|received| matches!(received, Heard::RoundStarted { .. })).count();
+        let simulated = simulate(&plan, &wild.world(), random_faults(wild.seed, wild.one_in));
+        if let Ok(finished) = &simulated.ended {
+            let begun = simulated.events.iter().filter(|event| matches!(event, SeenEvent::RoundStarted { .. })).count();
             // An interruption may leave the last one without a run.
-            let is_empty = matches!(reported.received.last(), Some(Heard::RunStarted { slot: 1, .. } | Heard::RunStage(_) | Heard::VerdictsUpdated { .. }))
+            let is_empty = matches!(simulated.events.last(), Some(SeenEvent::RunStarted { slot: 1, .. } | SeenEvent::RunStage(_) | SeenEvent::VerdictsUpdated { .. }))
                 && finished.rounds as usize + 1 == begun && finished.reason == Reason::Interrupted;
             prop_assert!(finished.rounds as usize == begun || is_empty);
-            let empty = reported.received.windows(2).any(|next| {
-                matches!(next, [Heard::RoundStarted { .. }, Heard::VerdictsUpdated { .. } | Heard::RoundStarted { .. }])
+            let empty = simulated.events.windows(2).any(|next| {
+                matches!(next, [SeenEvent::RoundStarted { .. }, SeenEvent::VerdictsUpdated { .. } | SeenEvent::RoundStarted { .. }])
             });
             prop_assert!(!empty || finished.reason == Reason::Interrupted, "a round without a run");
             prop_assert!(wild.rounds.is_none_or(|most| finished.rounds <= most));
             if finished.reason == Reason::Settled {
-                prop_assert!(reported.states().iter().all(|state| !state.open));
+                prop_assert!(simulated.states().iter().all(|state| !state.open));
             }
-            let failed = reported.received.iter().filter(
-                |received| matches!(received, Heard::RunEnded { failure: Some(FailureKind::ArmFailed), .. }));
+            let failed = simulated.events.iter().filter(
+                |event| matches!(event, SeenEvent::RunEnded { failure: Some(FailureKind::ArmFailed), .. }));
             prop_assert_eq!(finished.all.failures().len(), failed.count());
         } else {
-            prop_assert!(wild.one_in != u64::MAX, "{}", reported.error());
+            prop_assert!(wild.one_in != u64::MAX, "{}", simulated.error());
         }
     }
 }
@@ -882,7 +891,7 @@ fn a_trial_that_is_not_sequential_is_decided_once_after_its_last_round() {
     let once = |settings: &mut Settings| (settings.sequential, settings.rounds) = (false, Some(8));
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, once);
     let world = World { arms: vec![("b", faster(1.5))], ..World::default() };
-    let of = |reported: &SimulatedTrial<'_>| of_metric(reported, "b", "a", Metric::Throughput);
+    let of = |simulated: &SimulatedTrial<'_>| of_metric(simulated, "b", "a", Metric::Throughput);
     let whole = simulate(&plan, &world, none);
     assert_eq!((whole.pairs(0, 1), of(&whole).verdict, of(&whole).rounds), (8, Outcome::Faster, 8));
     // Run 1 and 2 inspect the arms; the sixth round is interrupted.

@@ -77,8 +77,8 @@ pub fn bottom_line(document: &Document) -> Option<String> {
     // For a single comparison, or each arm against a baseline once, the individual lines suffice. Arms at several
     // places are not compared with each other.
     let is_apart = document.workloads.iter().any(|workload| !workload.leads.is_empty());
-    let is_told = rankings.len() > 1 && !is_apart && (places.len() > 1 || !has_baseline(document));
-    is_told.then(|| bottom_line_of(&document.workloads)).flatten()
+    let is_shown = rankings.len() > 1 && !is_apart && (places.len() > 1 || !has_baseline(document));
+    is_shown.then(|| bottom_line_of(&document.workloads)).flatten()
 }
 
 pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
@@ -100,12 +100,12 @@ pub(super) fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
         return leads(workloads);
     }
     let less = Less::of(main());
-    let message = tallies.into_iter().map(|((a, b), tally)| {
+    let parts = tallies.into_iter().map(|((a, b), tally)| {
         let words = of_two(a, b, &tally, less);
         if is_one { words } else { format!("{a} / {b}: {words}") }
     });
-    let message: Vec<String> = message.collect();
-    (!message.is_empty()).then(|| message.join(" · "))
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 /// Direction of the compared metric.
@@ -236,9 +236,9 @@ pub(super) fn leads(workloads: &[WorkloadReport]) -> Option<String> {
         Among::Alone => "leads",
         Among::Equivalent | Among::AtLimit => "are equivalent",
         Among::Near(..) => "are near each other",
-        Among::Open => "are indistinguishable",
+        Among::Open => "are undecided",
     };
-    for kind in ["are equivalent", "are near each other", "are indistinguishable"] {
+    for kind in ["are equivalent", "are near each other", "are undecided"] {
         let of_kind: Vec<_> = rankings.iter().filter(|ranking| words(ranking.among) == kind).collect();
         let Some(first) = of_kind.first() else { continue };
         let are_same = of_kind.iter().all(|ranking| ranking.leading == first.leading);

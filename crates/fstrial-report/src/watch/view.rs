@@ -85,7 +85,7 @@ pub enum Move {
 }
 
 impl Choices {
-    /// Carries out a key, with this many contrasts.
+    /// Handles a key, with this many contrasts.
     pub fn go(&mut self, to: Move, contrasts: usize) {
         let last = contrasts.saturating_sub(1);
         let pane = |step: usize| {
@@ -229,8 +229,8 @@ fn title(line: &ContrastLine) -> String {
     title
 }
 
-/// The same in short, with the distinguishing part of a workload's contrasts first: `xfs / ext4 @4 · p99 ·
-/// random-write`.
+/// The same in short, with the distinguishing part of a workload's contrasts first:
+/// `xfs / ext4 @4 · p99 · random-write`.
 fn short_title(line: &ContrastLine) -> String {
     let state = &line.state;
     let metric = match state.metric {
@@ -258,7 +258,7 @@ fn band(line: &ContrastLine, practical: f64) -> f64 {
 
 /// All contrasts, as many as there is room for.
 fn list(buffer: &mut Buffer, area: Rect, model: &Model, choices: &mut Choices, look: Look) {
-    const VERDICT: usize = 13;
+    const VERDICT: usize = 14;
     /// Columns from which on there is room for intervals in figures; the bars show them as well.
     const ROOMY: usize = 76;
     let rows = usize::from(area.height - 1);
@@ -371,7 +371,7 @@ fn rounds(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
     if line.course.is_empty() {
         let why = match line.state.verdict {
             Outcome::Failed => "no ratio: one of the two failed",
-            Outcome::Unsupported => "no ratio: one of the two cannot do it",
+            Outcome::Unsupported => "no ratio: unsupported by one of the two",
             _ => "the first round is not over",
         };
         nothing(buffer, area, why, look);
@@ -444,7 +444,7 @@ fn help(buffer: &mut Buffer, area: Rect, look: Look) {
         "xfs / ext4 @4      the ratio of xfs to ext4 at 4 threads",
         "▲ faster ▼ slower  of the first over the second; of latency: lower",
         "= equivalent       the difference does not matter (the band ░)",
-        "· open  ? not decided  ✗ failed  – cannot do it",
+        "· open  ? not decided  ✗ failed  – unsupported",
         "├──●──┤  the ratio and its interval; │ is 1: no difference",
         "‹ ›      the interval extends beyond the scale",
         "",

@@ -1,9 +1,10 @@
 //! One trial on many hosts: a job for each, started by a scheduler or by a command of the user's.
 //!
-//! A job is this program, an [`CampaignOrder`] on its standard input, and [`HostLine`](lines::Line)s on its standard output, among them the store of
-//! its trial. The state of a campaign is a folder that its hosts may share: `HOST.out` with the lines, `HOST.log` with the job's standard
-//! error, `HOST.job` with its number, `HOST.db` (of a claim `HOST~CLAIM.db`) with its last whole store. A coordinator that dies takes nothing with it: the next
-//! one reads the folder and follows the jobs that still run.
+//! A job is this program, a [`CampaignOrder`] on its standard input, and [`HostLine`](lines::HostLine)s on its standard
+//! output, among them the store of its trial. The state of a campaign is a folder that its hosts may share: `HOST.out`
+//! with the lines, `HOST.log` with the job's standard error, `HOST.job` with its number, `HOST.db` (of a claim
+//! `HOST~CLAIM.db`) with its last whole store. A coordinator that dies takes nothing with it: the next one reads the
+//! folder and follows the jobs that still run.
 
 pub mod command;
 mod folder;
@@ -23,8 +24,9 @@ use std::{
 
 /// Interval of reading lines.
 const POLL: Duration = Duration::from_secs(1);
-const LEAST_ASKED: Duration = Duration::from_secs(1);
-const MOST_ASKED: Duration = Duration::from_secs(20);
+/// Limits of the interval of polling the scheduler: the more hosts, the longer.
+const MIN_POLL: Duration = Duration::from_secs(1);
+const MAX_POLL: Duration = Duration::from_secs(20);
 /// Interval of cancelling unended jobs again.
 const CANCEL_AGAIN: Duration = Duration::from_secs(10);
 /// Time limit for cancelled jobs to end.
@@ -56,7 +58,7 @@ pub trait Scheduler {
     /// The states of jobs, in their order. None while the scheduler does not answer.
     fn states(&mut self, jobs: &[String]) -> Option<Vec<JobState>>;
 
-    /// Requests jobs to end; `again`: for the second time.
+    /// Asks jobs to end; `again`: they were asked before.
     fn cancel(&mut self, jobs: &[String], again: bool);
 
     /// The command by which a user ends these jobs.
@@ -113,7 +115,7 @@ pub struct Campaign<'a> {
     pub rounds: u32,
     folder: &'a Folder,
     scheduler: Box<dyn Scheduler>,
-    requested: Option<Instant>,
+    polled: Option<Instant>,
 }
 
 /// The requested campaign.
@@ -131,8 +133,8 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    /// A campaign in a folder: hosts that have all rounds are done, jobs that still run are followed, and others are started. The hosts
-    /// that the folder has come first, whether or not they are up.
+    /// A campaign in a folder: hosts that have all rounds are done, jobs that still run are followed, and others are
+    /// started. The hosts that the folder has come first, whether or not they are up.
     ///
     /// # Errors
     /// The folder cannot be read or written; too few hosts take the job.
@@ -145,8 +147,7 @@ impl<'a> Campaign<'a> {
         let mut hosts = if wanted.are_named { Vec::new() } else { folder.hosts()? };
         let begun: std::collections::HashSet<String> = hosts.iter().cloned().collect();
         hosts.extend(wanted.hosts.iter().filter(|host| !begun.contains(*host)).cloned());
-        let mut campaign =
-            Self { rows: Vec::new(), rounds: wanted.rounds, folder, scheduler, requested: None };
+        let mut campaign = Self { rows: Vec::new(), rounds: wanted.rounds, folder, scheduler, polled: None };
         let mut refused: Vec<(String, Vec<String>)> = Vec::new();
         for host in hosts {
             if campaign.rows.len() >= wanted.count.max(begun.len()) || interrupt.is_raised() {
@@ -218,7 +219,7 @@ impl<'a> Campaign<'a> {
         interrupt: &Interrupt,
         show: &mut dyn FnMut(&Self),
     ) -> Result<(), ExpectedError> {
-        let (mut cancelled, mut requested): (Option<Instant>, Option<Instant>) = (None, None);
+        let (mut cancelled, mut last_cancel): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             self.poll(cancelled.is_some())?;
             show(self);
@@ -230,9 +231,9 @@ impl<'a> Campaign<'a> {
             if self.rows.iter().all(is_over) {
                 return Ok(());
             }
-            if interrupt.is_raised() && requested.is_none_or(|since| since.elapsed() > CANCEL_AGAIN) {
+            if interrupt.is_raised() && last_cancel.is_none_or(|since| since.elapsed() > CANCEL_AGAIN) {
                 self.cancel(cancelled.is_some());
-                requested = Some(Instant::now());
+                last_cancel = Some(Instant::now());
                 cancelled.get_or_insert_with(Instant::now);
             }
             if cancelled.is_some_and(|since| since.elapsed() > CANCELLED) {
@@ -272,10 +273,10 @@ impl<'a> Campaign<'a> {
                     || is_cancelled && row.gone.is_none() && row.progress != Progress::Done
             })
             .collect();
-        let each = Duration::from_millis(100 * open.len() as u64).clamp(LEAST_ASKED, MOST_ASKED);
-        let is_due = self.requested.is_none_or(|since| since.elapsed() >= each);
+        let each = Duration::from_millis(100 * open.len() as u64).clamp(MIN_POLL, MAX_POLL);
+        let is_due = self.polled.is_none_or(|since| since.elapsed() >= each);
         let states = is_due.then(|| {
-            self.requested = Some(Instant::now());
+            self.polled = Some(Instant::now());
             let jobs: Vec<String> = open.iter().map(|index| self.rows[*index].job.clone()).collect();
             self.scheduler.states(&jobs)
         });
@@ -441,7 +442,7 @@ pub fn look_again(known: &mut Vec<HostRow>, folder: &Folder) -> Result<(), Expec
     Ok(())
 }
 
-fn too_few(result: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
+fn too_few(taken: usize, count: usize, refused: &[(String, Vec<String>)]) -> ExpectedError {
     const SHOWN: usize = 3;
     let reason = |(why, hosts): &(String, Vec<String>)| format!("{}: {why}", numbers::first_of(hosts, SHOWN));
     let why = match refused.is_empty() {
@@ -449,7 +450,7 @@ fn too_few(result: usize, count: usize, refused: &[(String, Vec<String>)]) -> Ex
         false => refused.iter().take(SHOWN).map(reason).collect::<Vec<_>>().join("; "),
     };
     ExpectedError::usage(
-        format!("{result} of {count} hosts take the job; {why}"),
-        "check the words after --on, or ask for fewer hosts; nothing was left running",
+        format!("only {taken} of {count} hosts take the job: {why}"),
+        "check the words after --on, or use fewer hosts; no job is left running",
     )
 }

@@ -38,8 +38,8 @@ impl Coordinator<'_, '_, '_> {
     fn fresh_spaces(&mut self, all: &[Shared]) -> Result<Option<Vec<Space>>, ExpectedError> {
         let mut spaces = Vec::new();
         for shared in all.iter().filter(|shared| shared.load.is_none()) {
-            let Some(message) = self.built(shared, None)? else { return Ok(None) };
-            spaces.push(message.space);
+            let Some(reports) = self.built(shared, None)? else { return Ok(None) };
+            spaces.push(reports.space);
         }
         Ok(Some(spaces))
     }
@@ -61,7 +61,7 @@ impl Coordinator<'_, '_, '_> {
                 let context = format!("arm {}{}", job.arm.name, load.unwrap_or_default());
                 Err(ExpectedError::Run { context, failure })
             }
-            (JobOutcome::Measured(_), message) => Ok(Some(message)),
+            (JobOutcome::Measured(_), reports) => Ok(Some(reports)),
         }
     }
 
@@ -78,8 +78,8 @@ impl Coordinator<'_, '_, '_> {
         let builder = shared.builder(plan);
         self.tell(&Event::StatePreparing { arm: &plan.trial.arms[builder].name, state: &what })?;
         let state = StateTask { kept, restoring, step };
-        let Some(message) = self.built(&shared, Some(state))? else { return Ok(false) };
-        let Some((mut figures, mkfs_output)) = message.prepared else {
+        let Some(reports) = self.built(&shared, Some(state))? else { return Ok(false) };
+        let Some((mut figures, mkfs_output)) = reports.prepared else {
             let what = format!("a worker did not report the state prepared for {}", names[0]);
             return Err(self.blame(builder, ExpectedError::Fault(what)));
         };

@@ -67,8 +67,8 @@ pub(super) fn of_rounds(
     if in_turns { ArmOrder::Alternating } else { ArmOrder::Varied }
 }
 
-/// True if one came first in every round, or more often than a fair coin does once in a thousand times (3.3 standard
-/// deviations).
+/// True if one came first in every round, or so often that a fair coin does it in one of a thousand series (3.3
+/// standard deviations).
 fn is_lopsided(firsts: usize, all: usize) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "numbers of rounds")]
     let (more, all_rounds) = (firsts.max(all - firsts) as f64, all as f64);

@@ -7,12 +7,12 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
     let mut values = Vec::new();
     for (round, value) in b.iter().enumerate() {
         let (of_a, of_b) = order(round).unzip();
-        let plain = Value { arm: 0, requested: 0, round: Some(round), order: of_a, value: 100.0 };
+        let plain = Value { arm: 0, quantity: 0, round: Some(round), order: of_a, value: 100.0 };
         values.extend([plain, Value { arm: 1, order: of_b, value: *value, ..plain }]);
     }
     Table {
         arms: ["a", "b"].map(str::to_owned).to_vec(),
-        requested: vec![Quantity {
+        quantities: vec![Quantity {
             workload: String::new(),
             metric: String::new(),
             unit: String::new(),
@@ -95,7 +95,7 @@ fn rows_of_one_arm_after_the_other_are_seen_without_a_column() {
 #[test]
 fn less_is_better_turns_the_verdict_and_not_the_ratio() {
     let mut times = table(&late(), drawn);
-    times.requested[0].less_is_better = true;
+    times.quantities[0].less_is_better = true;
     let result = result(&times);
     assert_eq!(result.verdict, Outcome::Faster);
     assert!((result.ratio.unwrap() - 0.6).abs() < 1e-9 && (result.total_ratio.unwrap() - 0.7).abs() < 1e-9);
@@ -157,8 +157,8 @@ fn an_undecided_comparison_says_how_near_and_shows_the_interval_of_that() {
 #[test]
 fn workloads_may_have_rounds_of_their_own() {
     let mut both = table(&[110.0; 8], drawn);
-    both.requested.push(Quantity { workload: "other".into(), ..both.requested[0].clone() });
-    let later = |value: &Value| Value { requested: 1, round: value.round.map(|round| round + 8), ..*value };
+    both.quantities.push(Quantity { workload: "other".into(), ..both.quantities[0].clone() });
+    let later = |value: &Value| Value { quantity: 1, round: value.round.map(|round| round + 8), ..*value };
     let others: Vec<Value> = both.values.iter().map(later).collect();
     both.values.extend(others);
     both.rounds = Some(16);

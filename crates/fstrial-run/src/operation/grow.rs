@@ -20,7 +20,7 @@ pub(super) fn resize(run: &mut Run<'_>, places: &Places, has_changed: fn(Bytes, 
     let done = run.finish(&tool, places)?;
     if is_forbidden(&done) && !has_resource_capability() {
         return Err(run.unsupported(&format!(
-            "{} needs the capability CAP_SYS_RESOURCE here, which this process has not (a container?): {}",
+            "{} needs CAP_SYS_RESOURCE here, which this process lacks (in a container?): {}",
             tool.0,
             done.last_lines().lines().last().unwrap_or_default()
         )));
@@ -34,9 +34,9 @@ pub(super) fn resize(run: &mut Run<'_>, places: &Places, has_changed: fn(Bytes, 
     Ok(vec![ns(took)])
 }
 
-/// True if a tool failed for lack of permission in the kernel; any other failure is the arm's.
+/// True if a tool failed because the kernel denied permission; any other failure is the arm's.
 fn is_forbidden(done: &CommandOutput) -> bool {
     let refusals = ["Permission denied", "Operation not permitted"];
-    let message = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
-    !done.status.success() && (message(&done.stdout) || message(&done.stderr))
+    let is_refusal = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
+    !done.status.success() && (is_refusal(&done.stdout) || is_refusal(&done.stderr))
 }

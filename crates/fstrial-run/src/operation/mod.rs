@@ -92,7 +92,7 @@ pub(crate) fn run(
     }
     let values = routine(operation)(&mut run)?;
     let results: Vec<_> = operation.results().collect();
-    assert_eq!(results.len(), values.len(), "{operation} returns its own type");
+    assert_eq!(results.len(), values.len(), "{operation} returns one number for each of its results");
     let result = |(kind, value): (ResultKind, f64)| PhaseResult {
         name: kind.name,
         reading: Reading::Value(Value { value, unit: kind.unit, less_is_better: kind.less_is_better }),
@@ -232,9 +232,7 @@ impl Run<'_> {
     fn rebuild(&mut self, size: Bytes) -> Result<(), RunFailure> {
         let arm = self.order.arm;
         if arm.row().is_some_and(|row| row.abilities.sized.is_empty()) {
-            return Err(
-                self.unsupported("fstrial does not know how its mkfs makes it smaller than its device")
-            );
+            return Err(self.unsupported("its mkfs has no option to make it smaller than its device"));
         }
         self.ready_arm.set_down().map_err(|e| self.failed(&e))?;
         let made = self.ready_arm.make_again(arm, Some(size));

@@ -47,9 +47,9 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     run.settle()?;
     let recovered = run.ready_arm.set_up(arm).map_err(|e| run.failed(&e))?;
     // Synced files must be there: a mount that loses them has recovered nothing.
-    let result = count(&folder).map_err(|e| run.failed(&e))?;
-    if result != u64::from(last) {
-        let what = format!("after the stop {result} of {last} synced files are there");
+    let files = count(&folder).map_err(|e| run.failed(&e))?;
+    if files != u64::from(last) {
+        let what = format!("after the stop {files} of {last} synced files are there");
         return Err(run.arm_failed(what));
     }
     run.ready_arm.set_down().map_err(|e| run.failed(&e))?;

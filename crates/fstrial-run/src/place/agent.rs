@@ -1,7 +1,7 @@
 //! The other end of a [`Remote`](super::remote::Remote) place: this host, for a trial that runs elsewhere.
 //!
-//! Orders come on standard input and answers go to standard output. When the input ends, or nothing comes for too long, the
-//! trial is gone: the agent ends its run and takes everything down as after an interruption.
+//! Orders come on standard input and answers go to standard output. When the input ends, or nothing comes for too long,
+//! the trial is gone: the agent ends its run and takes everything down as after an interruption.
 
 use super::{
     Opening, Place,
@@ -29,11 +29,11 @@ pub struct Prepared {
     pub folder: std::path::PathBuf,
 }
 
-/// Serves one trial to its end. `prepare` restores the leftovers of an earlier agent, and makes sure that this is the
+/// Serves one trial to its end. `prepare` undoes the leftovers of an earlier agent, and makes sure that this is the
 /// only one.
 ///
 /// # Errors
-/// A change cannot be restored, or nothing can be made. The trial is notified as well.
+/// A change cannot be undone, or nothing can be made. The trial is notified as well.
 pub fn serve(
     prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
     interrupt: &Interrupt,

@@ -61,8 +61,8 @@ pub(super) fn lines_of(stdout: impl Read + Send + 'static) -> mpsc::Receiver<Str
     lines
 }
 
-/// The program that works on a job: the running one itself, even if its file has been replaced meanwhile, or the one that has the
-/// engine.
+/// The program that works on a job: the running one itself, even if its file has been replaced meanwhile, or the one
+/// that has the engine.
 fn program_of(job: &PlacedJob) -> Result<PathBuf, RunFailure> {
     let Some(helper) = job.job.task.as_ref().and_then(Task::helper) else {
         return Ok("/proc/self/exe".into());
@@ -135,7 +135,7 @@ impl Worker {
         }
         let killed = Instant::now();
         let group = Pid::from_child(&self.child);
-        // Gone already is fine.
+        // It may be gone already.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let mut status = None;
         let mut is_gone = || {
@@ -162,7 +162,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Requests the worker to end its clients: their later writes would be left behind.
+    /// Asks the worker to end its clients: their later writes would be left behind.
     fn end_clients(&mut self) {
         drop(self.child.stdin.take());
         let requested = Instant::now();

@@ -1,8 +1,8 @@
 //! `model`: a device that follows a model, served by a separate process (see `fstrial_device::serve`).
 //!
 //! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
-//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
-//! of a device has to outlive a run.
+//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state of a
+//! device has to outlive a run.
 
 use super::child::lines_of;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 use fstrial_device::{
     fuse::Fuse,
     nbd::Nbd,
-    serve::{self, Command as AgentOrder, Offer, Reply},
+    serve::{self, Command as DeviceOrder, Offer, Reply},
     server::Counts,
 };
 use fstrial_engine::Usage;
@@ -158,7 +158,7 @@ impl Modelled {
             done: Cell::new(Counts::default()),
         };
         (device.way, device.ceiling) = device.measure_way(ledger)?;
-        device.order(&AgentOrder::HeadStart { time: device.way })?;
+        device.order(&DeviceOrder::HeadStart { time: device.way })?;
         device.renew(0, Percent::default())?;
         Ok(device)
     }
@@ -178,7 +178,7 @@ impl Modelled {
     /// # Errors
     /// Its process is gone.
     pub fn renew(&self, seed: u64, slowed: Percent) -> Result<(), StackError> {
-        self.order(&AgentOrder::Renew { seed, slowed }).map(drop)
+        self.order(&DeviceOrder::Renew { seed, slowed }).map(drop)
     }
 
     /// A block device on it, for this process.
@@ -194,14 +194,14 @@ impl Modelled {
     fn measure_way(&self, ledger: &Ledger) -> Result<(Nanos, f64), ExpectedError> {
         let service = Service { latency: PRETENDED, ..Service::default() };
         let known = DeviceModel { read: service, write: service, ..DeviceModel::default() };
-        self.order(&AgentOrder::Pretend { model: Box::new(known) })?;
+        self.order(&DeviceOrder::Pretend { model: Box::new(known) })?;
         let attached = self.attach(ledger)?;
         let mut way = Nanos(u64::MAX);
         for reads in [true, false] {
             let shown = probe(&attached.path(), Usage::ReadWrite, &self.small(reads, 1))?;
             way = way.min(Nanos(shown.p50.0.saturating_sub(PRETENDED.0)));
         }
-        self.order(&AgentOrder::Pretend { model: Box::new(DeviceModel::default()) })?;
+        self.order(&DeviceOrder::Pretend { model: Box::new(DeviceModel::default()) })?;
         let most = probe(&attached.path(), Usage::ReadWrite, &self.small(true, DEEP))?.iops;
         attached.close();
         Ok((way, most))
@@ -220,7 +220,7 @@ impl Modelled {
         }
     }
 
-    fn order(&self, order: &AgentOrder) -> Result<Reply, StackError> {
+    fn order(&self, order: &DeviceOrder) -> Result<Reply, StackError> {
         self.serving.borrow_mut().order(order)
     }
 
@@ -229,7 +229,7 @@ impl Modelled {
     /// # Errors
     /// Its process is gone.
     pub fn counts(&self) -> Result<Counts, StackError> {
-        match self.order(&AgentOrder::Count)? {
+        match self.order(&DeviceOrder::Count)? {
             Reply::Counted { counts } => Ok(counts),
             other => Err(unexpected(&other)),
         }
@@ -250,7 +250,7 @@ impl Modelled {
         rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
         drop(held);
         self.serving.replace(serving);
-        self.order(&AgentOrder::HeadStart { time: self.way })?;
+        self.order(&DeviceOrder::HeadStart { time: self.way })?;
         Ok(())
     }
 }
@@ -310,10 +310,10 @@ impl Serving {
     fn on_host(port: Port, disk: PathBuf, size: Bytes) -> Result<(Self, File), StackError> {
         let failed = |error| StackError::io("open", &disk, error);
         let mut file = File::options().read(true).write(true).open(&disk).map_err(failed)?;
-        let result = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);
-        if result != size {
+        let served = Bytes(file.seek(SeekFrom::End(0)).map_err(failed)?);
+        if served != size {
             let what =
-                format!("the host serves a modelled device of {result}, and the trial requires {size}");
+                format!("the host serves a modelled device of {served}, and the trial requires {size}");
             return Err(unable(what, "please report it"));
         }
         let was_silent = Arc::new(AtomicBool::new(false));
@@ -322,7 +322,7 @@ impl Serving {
         Ok((Self { child: None, orders: Box::new(port), answers, was_silent, is_lost: false }, file))
     }
 
-    fn order(&mut self, order: &AgentOrder) -> Result<Reply, StackError> {
+    fn order(&mut self, order: &DeviceOrder) -> Result<Reply, StackError> {
         self.say(&serde_json::to_string(order).expect("an order is plain data"))?;
         self.hear(ANSWER_DEADLINE)
     }
@@ -471,9 +471,9 @@ impl Device for Modelled {
     }
 
     fn cautions(&self) -> Vec<String> {
-        let requested = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
+        let needed = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
         let beyond = |reads: bool| {
-            let (one, most) = (requested(reads, 1), requested(reads, DEEP).iops);
+            let (one, most) = (needed(reads, 1), needed(reads, DEEP).iops);
             let kind = if reads { "reads" } else { "writes" };
             // A model without limits tests the host's capacity.
             let cache = self.model().cache.filter(|cache| !reads && cache.latency > Nanos(0));
@@ -508,12 +508,12 @@ impl Device for Modelled {
             self.start_again()?;
             self.renew(seed, slowed)?;
         }
-        self.order(&AgentOrder::Free { is_free: true }).map(drop)
+        self.order(&DeviceOrder::Free { is_free: true }).map(drop)
     }
 
     /// Preparations before the clock starts, and teardown after it, cost no modelled time.
     fn enter(&self, stage: Stage) -> Result<(), StackError> {
-        self.order(&AgentOrder::Free { is_free: stage != Stage::Load }).map(drop)
+        self.order(&DeviceOrder::Free { is_free: stage != Stage::Load }).map(drop)
     }
 
     fn abandon(&self) {
@@ -599,7 +599,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
 fn shown(
     offer: Offer,
     socket: Option<OwnedFd>,
-    orders: &mut dyn Iterator<Item = AgentOrder>,
+    orders: &mut dyn Iterator<Item = DeviceOrder>,
     say: &mut dyn FnMut(Reply),
 ) -> Result<(), String> {
     let in_words = |error: StackError| error.to_string();

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down unprompted;
-//! a trial whose agent is gone loses the run and starts another agent, which first restores the leftovers there.
+//! a trial whose agent is gone loses the run and starts another agent, which first undoes the leftovers there.
 
 use super::{
     JobOutcome, Place,
@@ -51,8 +51,8 @@ struct Patience {
     late: Duration,
     /// Seconds here for a second of a stage there, at most.
     slowdown: u32,
-    /// Interval of the signs of life to the agent. A guest ends with its trial anyway, and in virtual time each message takes some of the
-    /// measured time.
+    /// Interval of the signs of life to the agent. A guest ends with its trial anyway, and in virtual time each message
+    /// takes some of the measured time.
     pulse: Duration,
 }
 
@@ -117,7 +117,7 @@ pub struct Remote {
     keeps: bool,
     /// The guest, if it is one, has run a job since it booted.
     has_run: bool,
-    /// Time since which the last agent's leftovers have not been restored.
+    /// Time of the loss, until the leftovers of the lost agent are undone.
     lost: Option<Instant>,
     /// The last words of every agent that was lost.
     losses: Vec<String>,
@@ -139,7 +139,7 @@ struct Link {
     voice: Voice<AgentOrder>,
     answers: mpsc::Receiver<Result<AgentAnswer, String>>,
     /// Time of the interrupt order.
-    reported: Option<Instant>,
+    interrupted: Option<Instant>,
     /// It has given a sign of life.
     is_up: bool,
     patience: Patience,
@@ -191,7 +191,7 @@ impl Link {
     fn over(transport: Transport, patience: Patience) -> std::io::Result<Self> {
         let voice = Voice::to(transport.socket()?, patience.pulse, || AgentOrder::Alive);
         let answers = wire::receive(transport.socket()?);
-        Ok(Self { transport, voice, answers, reported: None, is_up: false, patience })
+        Ok(Self { transport, voice, answers, interrupted: None, is_up: false, patience })
     }
 
     /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
@@ -199,14 +199,14 @@ impl Link {
         let began = Instant::now();
         let mut received = began;
         loop {
-            if interrupt.is_raised() && self.reported.is_none() {
-                self.reported = Some(Instant::now());
+            if interrupt.is_raised() && self.interrupted.is_none() {
+                self.interrupted = Some(Instant::now());
                 self.voice.say(AgentOrder::Interrupt);
             }
-            let is_over = |reported: Instant| {
-                reported.elapsed() > self.patience.short_farewell || interrupt.is_overdue()
+            let is_over = |interrupted: Instant| {
+                interrupted.elapsed() > self.patience.short_farewell || interrupt.is_overdue()
             };
-            if self.reported.is_some_and(is_over) {
+            if self.interrupted.is_some_and(is_over) {
                 return Err(Gone::Ended("it did not end when it was interrupted".into()));
             }
             if began.elapsed() > limit {
@@ -246,7 +246,7 @@ impl Link {
         let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
         if !interrupt.is_raised() {
             // Work abandoned at the end of time is over; restoring takes the time that it takes.
-            self.reported = None;
+            self.interrupted = None;
         }
         self.transport.pause(false);
         self.voice.say(AgentOrder::Close);
@@ -396,8 +396,8 @@ impl Remote {
         }
     }
 
-    /// Tries again as long as one that was lost may still be at work, or may hold its home; after an interruption no longer
-    /// than `short`.
+    /// Tries again as long as one that was lost may still be at work, or may hold its home; after an interruption no
+    /// longer than `short`.
     fn again<T>(
         &self,
         lost: Instant,
@@ -552,7 +552,7 @@ impl Place for Remote {
         }
     }
 
-    /// If the agent was lost, another one restores its leftovers. Changes in a guest end with it.
+    /// If the agent was lost, another one undoes its leftovers. Changes in a guest end with it.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
         let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
         if self.reach.boots.is_some() {
@@ -698,8 +698,7 @@ mod tests {
             let lost = run(&mut place);
             assert!(lost.what.contains("it hangs"), "{lost}");
         }
-        // An interruption, a second later or at the end of the budget, ends it and the attempt to restore its
-        // leftovers.
+        // An interruption, a second later or at the end of the budget, ends it and the attempt to undo its leftovers.
         for at_end in [false, true] {
             let folder = folder();
             let mut place = place(&ALIVE.replace("ALSO", "true"), &folder).unwrap();

@@ -60,7 +60,7 @@ pub(crate) enum AgentOrder {
     Run { job: Box<Job> },
     /// End the current work and restore everything.
     Interrupt,
-    /// Release the devices and end. As the first order: only restore an earlier agent's leftovers.
+    /// Release the devices and end. As the first order: only undo an earlier agent's leftovers.
     Close,
 }
 
@@ -116,14 +116,14 @@ pub(crate) struct Voice<T> {
 impl<T: Serialize + Send + 'static> Voice<T> {
     /// Starts sending to the other side, with `alive` whenever a pulse passed without a message.
     pub(crate) fn to(mut to: impl Write + Send + 'static, pulse: Duration, alive: fn() -> T) -> Self {
-        let (messages, output) = mpsc::sync_channel(SAID);
+        let (messages, queued) = mpsc::sync_channel(SAID);
         let (at_end, ended) = mpsc::channel();
         let is_lost = Arc::new(AtomicBool::new(false));
         let was_lost = Arc::clone(&is_lost);
         thread::spawn(move || {
             let _at_end: mpsc::Sender<()> = at_end;
             loop {
-                let message = match output.recv_timeout(pulse) {
+                let message = match queued.recv_timeout(pulse) {
                     Ok(message) => message,
                     Err(mpsc::RecvTimeoutError::Timeout) => alive(),
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -168,7 +168,7 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
-/// The next line of a standard error, with any content; the excess of a long one is dropped.
+/// The next line of a standard error stream, with any content; the excess of a long one is dropped.
 pub(crate) fn next_line(from: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = from.by_ref().take(bounded::MAX_TEXT as u64).read_until(b'\n', &mut line).ok()?;

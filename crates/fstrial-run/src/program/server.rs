@@ -135,15 +135,15 @@ fn await_ready(
             return Ok(Some("ended before it was ready".into()));
         }
         let why = match running.run(ready, ASK_DEADLINE.min(server.ready_within)) {
-            Ok(requested) if requested.finished.status.success() => return Ok(None),
-            Ok(requested) => requested.finished.last_lines(),
+            Ok(polled) if polled.finished.status.success() => return Ok(None),
+            Ok(polled) => polled.finished.last_lines(),
             Err(error @ StackError::Deadline { .. }) => error.to_string(),
             Err(_) if running.has_ended() => continue,
             Err(error) => return Err(failure(stage, &error)),
         };
         if Instant::now() > until {
-            let requested = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            return Ok(Some(format!("was not ready within {}{requested}", server.ready_within)));
+            let reason = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            return Ok(Some(format!("was not ready within {}{reason}", server.ready_within)));
         }
         let _ = running.server.ends_within(PAUSE);
     }

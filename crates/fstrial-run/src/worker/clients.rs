@@ -1,8 +1,8 @@
 //! A load that several clients make together, started by MPI: the worker passes its task to `mpirun`, whose ranks are
 //! clients, and merges their results.
 //!
-//! A client works in a separate folder below the arm's, or all in one. It gets its seat and an [`ClientOrder`] on standard
-//! input, sends `barrier` before each phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
+//! A client works in a separate folder below the arm's, or all in one. It gets its seat and a [`ClientOrder`] on
+//! standard input, sends `barrier` before each phase, and its [`Share`] after it; `fstrial-mpi` carries these lines.
 
 mod merge;
 
@@ -325,17 +325,15 @@ fn check_version(relay: &Path) -> Result<(), RunFailure> {
     if !wait(LAST_WORDS, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
     }
-    let message = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
+    let output = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match text(&message.stdout) {
+    match text(&output.stdout) {
         version if version == VERSION => Ok(()),
         version if version.starts_with(RELAY) => {
             Err(lacking(format!("{} is {version}, and this fstrial needs {VERSION}", relay.display()), hint))
         }
-        _ if message.status.success() => Err(fails("it has no version".into())),
-        _ => {
-            Err(fails(text(&message.stderr).lines().next().map_or(message.status.to_string(), str::to_owned)))
-        }
+        _ if output.status.success() => Err(fails("it has no version".into())),
+        _ => Err(fails(text(&output.stderr).lines().next().map_or(output.status.to_string(), str::to_owned))),
     }
 }
 

@@ -5,7 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use fstrial_engine::KeyValueEngines;
 use std::process::ExitCode;
 
-/// A worker of fstrial with a separate engine, started by `fstrial compare … --engine …`.
+/// A worker of fstrial with a built-in engine, started by `fstrial compare … --engine …`.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Cli {

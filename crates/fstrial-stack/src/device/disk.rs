@@ -130,8 +130,8 @@ impl Disk {
             None => {
                 return Err(refused(
                     named,
-                    "every run erases the whole device; confirm with --erase",
-                    format!("if it is, add --erase {}", named.display()),
+                    "every run erases the whole device, and --erase does not name it",
+                    format!("to allow this, add --erase {}", named.display()),
                 ));
             }
             Some(erase) if erase != named => {
@@ -263,9 +263,9 @@ fn is_same(tag: &str, own: &str, named: &str) -> bool {
 fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
     let mut tags = Vec::new();
     // A device with signatures that cannot be read is refused on their account.
-    for result in signatures::of(device).unwrap_or_default() {
-        tags.extend(result.uuid.map(|uuid| ("UUID", uuid)));
-        tags.extend(result.label.map(|label| ("LABEL", label)));
+    for signature in signatures::of(device).unwrap_or_default() {
+        tags.extend(signature.uuid.map(|uuid| ("UUID", uuid)));
+        tags.extend(signature.label.map(|label| ("LABEL", label)));
     }
     let path = device.display().to_string();
     let probed = Program::new("blkid").args(["-p", "-o", "export"]).args([path]).finish();
@@ -278,14 +278,14 @@ fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
 /// Refuses a device that carries anything recognisable which the user did not name as well.
 fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), StackError> {
     let device = &identity.path;
-    for result in signatures::of(device)? {
-        let kind = &result.kind;
+    for signature in signatures::of(device)? {
+        let kind = &signature.kind;
         if holders::is_of_a_group(kind) {
             let group = Holder::Group { kind: kind.clone() };
             return Err(refused(device, group.to_string(), group.remedy()));
         }
         if !permission.erase_signatures.contains(kind) {
-            let label = result.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
+            let label = signature.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
             return Err(refused(
                 device,
                 format!("it carries a signature: {kind}{label}"),

@@ -37,7 +37,7 @@ pub trait Device {
     fn cautions(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Restores its initial state, if it has a state, and applies the requests of the job's arm; before every run.
+    /// Restores its initial state, if it has a state, and applies the settings of the job's arm; before every run.
     ///
     /// # Errors
     /// It is gone.
@@ -76,7 +76,7 @@ pub trait Device {
     fn close(self: Box<Self>) -> Result<(), StackError>;
 }
 
-/// Permissions that only the command line grants: the disks that may be erased.
+/// Permissions that only the command line grants: the disk that may be erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permission {
     /// The whole device that may be erased, as the user named it.
@@ -142,5 +142,5 @@ pub fn provide_log(spec: &LogDevice, progress: Progress<'_>) -> Result<Box<dyn D
     }
 }
 
-/// Reports the progress of a lengthy preparation: bytes done, of the total. Returns whether to continue.
+/// Callback for the progress of a lengthy preparation: bytes done, of the total. Returns whether to continue.
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;

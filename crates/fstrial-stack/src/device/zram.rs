@@ -67,7 +67,7 @@ impl Zram {
             sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())?;
             before.strike_out()?;
             return Err(StackError::Unable {
-                what: format!("{} was added and does not show", node(index).display()),
+                what: format!("{} was added but did not appear", node(index).display()),
                 hint: "this /dev does not show new devices (a container?); use another device".into(),
             });
         };

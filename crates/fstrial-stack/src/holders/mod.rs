@@ -5,8 +5,8 @@
 //! except where a kernel shows nothing else of files registered with an io_uring. An unreadable source is an error, so
 //! that the device is refused; a source that disappears during the search holds nothing.
 //!
-//! All is read below a root that the constructor chooses. [`Host::recorded`] is for trees of other machines; it opens no
-//! device, because the nodes of such a tree would lead to devices of this one.
+//! All is read below a root that the constructor chooses. [`Host::recorded`] is for trees of other machines; it opens
+//! no device, because the nodes of such a tree would lead to devices of this one.
 
 mod kernel;
 mod processes;
@@ -78,7 +78,7 @@ pub enum Holder {
     },
     /// A process can read or write it.
     Process {
-        /// Which.
+        /// The process.
         process: Process,
         /// Kind of access.
         how: Access,
@@ -155,7 +155,7 @@ impl fmt::Display for Holder {
             }
             Self::Group { kind } => write!(formatter, "it is part of a group of devices ({kind})"),
             Self::Claim => formatter.write_str(
-                "another process has it open exclusively (a mount in another namespace, ZFS, a container)",
+                "it is held exclusively, by a holder that is not visible here (a mount in another namespace, ZFS, a container)",
             ),
             Self::Unknown { why, .. } => write!(formatter, "its users cannot be determined: {why}"),
         }
@@ -180,7 +180,7 @@ impl Holder {
             Self::Partitions { .. } => "delete them first, if nothing on them is needed: wipefs -a".into(),
             Self::Loop { name, .. } => format!("losetup --detach /dev/{name}, if nothing on it is needed"),
             Self::Export { attribute, .. } => {
-                format!("take it back first; {} names it", attribute.display())
+                format!("release it first; {} names it", attribute.display())
             }
             Self::Process { .. } => "end that process first".into(),
             Self::Group { .. } => "take it out of the group with the group's own tool (pvremove, mdadm --zero-superblock, zpool labelclear, \
@@ -231,6 +231,7 @@ struct Search<'a> {
     tasks: &'a [processes::Task],
 }
 
+/// Looks at a host that hides a process, and the pause between them.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -282,7 +283,7 @@ impl Host {
                     attempts -= 1;
                     thread::park_timeout(PAUSE);
                 }
-                matched => return matched,
+                result => return result,
             }
         }
     }
@@ -344,20 +345,20 @@ impl ExaminedDevice {
     }
 
     /// True if a file leads to the data of this device.
-    fn is(&self, matched: &Statx) -> bool {
-        match FileType::from_raw_mode(matched.stx_mode.into()) {
-            FileType::BlockDevice => self.is_block(DeviceNumber::led_to(matched)),
-            FileType::CharacterDevice => self.generic.contains(&DeviceNumber::led_to(matched)),
-            FileType::RegularFile => self.file == Some(FileIdentity::of(matched)),
+    fn is(&self, stat: &Statx) -> bool {
+        match FileType::from_raw_mode(stat.stx_mode.into()) {
+            FileType::BlockDevice => self.is_block(DeviceNumber::led_to(stat)),
+            FileType::CharacterDevice => self.generic.contains(&DeviceNumber::led_to(stat)),
+            FileType::RegularFile => self.file == Some(FileIdentity::of(stat)),
             _ => false,
         }
     }
 }
 
 impl FileIdentity {
-    fn of(matched: &Statx) -> Self {
-        let filesystem = DeviceNumber { major: matched.stx_dev_major, minor: matched.stx_dev_minor };
-        Self { filesystem, inode: matched.stx_ino }
+    fn of(stat: &Statx) -> Self {
+        let filesystem = DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor };
+        Self { filesystem, inode: stat.stx_ino }
     }
 }
 
@@ -380,7 +381,7 @@ fn look(path: &Path) -> io::Result<Statx> {
         // Another user's FUSE filesystem refuses root everything but a query without requested fields; it has no
         // devices.
         Err(Errno::ACCESS) => Ok(statx(StatxFlags::empty())?),
-        matched => Ok(matched?),
+        result => Ok(result?),
     }
 }
 

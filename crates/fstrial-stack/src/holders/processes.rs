@@ -158,6 +158,7 @@ fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
     Ok(flags.is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::RDONLY))
 }
 
+/// Looks at a ring whose files the kernel does not list while it is busy, and the pause between them.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
@@ -172,8 +173,8 @@ fn lists_whole(host: &Host) -> Result<bool, StackError> {
     Ok(numbers[..] >= LISTS_WHOLE[..])
 }
 
-/// Files that are registered with an io_uring stay open without a descriptor; the kernel lists them, but not while the ring is busy
-/// (io_uring/fdinfo.c).
+/// Files that are registered with an io_uring stay open without a descriptor; the kernel lists them, but not while the
+/// ring is busy (io_uring/fdinfo.c).
 fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Option<Holder>, StackError> {
     for _ in 0..LOOKS {
         // None if it was closed in the meantime.
@@ -189,10 +190,7 @@ fn registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<Opti
         thread::park_timeout(BETWEEN_LOOKS);
     }
     Ok(Some(Holder::Unknown {
-        why: format!(
-            "{} keeps an io_uring busy, and the kernel does not list the files of it",
-            task.process()
-        ),
+        why: format!("{} keeps an io_uring busy, and the kernel does not list its files", task.process()),
         remedy: "end that process first, or try again when it is idle".into(),
     }))
 }

@@ -1,4 +1,4 @@
-//! Signatures that make other devices depend on a device, in use at this moment or not.
+//! Signatures that make other devices depend on a device, whether those are in use or not.
 
 use super::{Holder, Search};
 use crate::error::StackError;

@@ -2,9 +2,9 @@
 //! the undo; `fstrial clean` replays the leftovers of dead processes.
 //!
 //! One file per step, so that writing and deleting are single atomic operations of the filesystem. The folder is opened
-//! once and used by its descriptor: a worker mounts over its possible path. Its content is acted on as root, so only
-//! files that no other user could have written are trusted ([`PrivateDir`]), and only changes that are provably ours
-//! are undone (`undoing`, [`owner`]). An unreadable or doubtful entry is left, reported, and does not stop the others.
+//! once and used by its descriptor: a worker may mount over its path. Its content is acted on as root, so only files
+//! that no other user could have written are trusted ([`PrivateDir`]), and only changes that are provably ours are
+//! undone (`undoing`, [`owner`]). An unreadable or doubtful entry is left, reported, and does not stop the others.
 
 mod owner;
 mod undo;

@@ -51,7 +51,7 @@ impl Owner {
     }
 
     /// Its state. `alone`: this process holds the lock that every command with a ledger takes, so all others of this
-    /// folder have ended, on any host.
+    /// folder have ended, in any process namespace.
     ///
     /// # Errors
     /// `/proc` is not mounted.

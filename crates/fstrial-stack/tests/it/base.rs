@@ -1,4 +1,4 @@
-//! Saved devices: what is put back is what was saved, to the byte, whatever a run did in between.
+//! Saved devices: the restored bytes equal the saved ones, after any change that a run makes in between.
 
 use crate::support::{Lab, arm, attach, isolated, run, skip, write_at};
 use fstrial_model::{state::FreeSpace, units::Bytes};
@@ -34,7 +34,7 @@ fn sum_of(path: &Path) -> u64 {
     }
 }
 
-/// Told nothing.
+/// Ignores progress.
 fn quiet(_: Bytes, _: Bytes) {}
 
 #[test]
@@ -59,7 +59,7 @@ fn a_device_comes_back_byte_for_byte() {
         let result = fs::metadata(kept.path()).unwrap();
         assert_eq!((result.len(), result.nlink()), (24 << 20, 0));
         assert!(result.blocks() * 512 < 2 << 20, "what is zero takes space: {} blocks", result.blocks());
-        // A run writes everywhere: into data, and where nothing was.
+        // A run writes everywhere: into existing data and into free space.
         for at in (0..24 << 20).step_by(1 << 20) {
             write_at(&device, at, &[9; 70_000]);
         }
@@ -121,7 +121,7 @@ fn used(
     attached
 }
 
-/// Three runs of each filesystem from one base: each finds what was saved, whatever the run before left.
+/// Three runs of each filesystem from one base: each starts from the saved content, after any change by the run before.
 #[test]
 fn runs_of_a_filesystem_begin_with_the_same_content() {
     isolated(|| {

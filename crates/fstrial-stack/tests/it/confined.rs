@@ -1,4 +1,5 @@
-//! A program shut in on a real arm: what it cannot do, and that no part of it holds the device afterwards.
+//! A confined program on a real arm: the calls it is denied, and that none of its processes holds the device
+//! afterwards.
 
 use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
@@ -83,7 +84,7 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         let ready_arm = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let Target::Directory(folder) = ready_arm.target().clone() else { panic!("a directory") };
         let place = Sandbox::make(&folder).unwrap();
-        // A daemon: in a session of its own, with a file of the arm open.
+        // A daemon: in its own session, with a file of the arm open.
         let message = shell(
             &place,
             "setsid sh -c 'exec sleep 1000 3> held' > /dev/null 2>&1 & sleep 0.2; echo started",
@@ -98,7 +99,7 @@ fn a_service_left_behind_does_not_hold_the_arm() {
     });
 }
 
-/// Says for each word, a path, `@name` or a port, whether somebody answers there.
+/// Prints for each word (a path, `@name` or a port) whether a server answers there.
 const CALL: &str = "use IO::Socket::UNIX; use IO::Socket::INET; use Socket;
 for my $to (@ARGV) {
     my $s = $to =~ /^\\d+$/ ? IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $to, Timeout => 5)
@@ -139,7 +140,7 @@ fn nobody_of_the_host_is_reached() {
             // Held for reading, or writing to it would block.
             pipes.push((File::options().read(true).write(true).open(&pipe).unwrap(), pipe));
         }
-        // The same sockets, where other mounts show the folders or what is in them.
+        // The same sockets, in mount namespaces that show the folders or their contents under other paths.
         for (number, shown) in ["/run", "/tmp", folders[4].path().to_str().unwrap()].into_iter().enumerate() {
             let point = folders[4].path().with_extension(format!("shown{number}"));
             fs::create_dir(&point).unwrap();
@@ -294,7 +295,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
             format!("{name}\n"),
             "alone, where it lies on its own"
         );
-        // A file that the command names; and one that nobody may reach stays out of reach.
+        // A file that the command names, and one that only root can read, which must stay inaccessible.
         let (data, private) = (home.path().join("data"), home.path().join("private"));
         fs::write(&data, "data\n").unwrap();
         mode(&data, 0o644);
@@ -324,7 +325,7 @@ fn another_process_of_nobody_is_no_way_out() {
         let place = Sandbox::make(&lab.folder("arm")).unwrap();
         let home = open_folder("/tmp");
         mode(home.path(), 0o777);
-        // Such as a service that runs as nobody: its root, by /proc, is the host's.
+        // For example a service that runs as nobody: its root, through /proc, is the host's.
         let script =
             "exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo ready; exec sleep 100'";
         let other = Background::start(false, script, &[]);

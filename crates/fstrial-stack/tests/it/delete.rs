@@ -1,5 +1,5 @@
-//! Deleting whatever a program can leave: depth, modes, numbers, links, mounts, flags, subvolumes, a program that goes
-//! on, and an end in the middle.
+//! Deletes every kind of tree that a program can leave: depth, modes, numbers, links, mounts, flags, subvolumes, a
+//! program still running, and an interruption half-way.
 
 use crate::support::{MountGuard, isolated, run};
 use fstrial_stack::{StackError, delete};
@@ -81,7 +81,7 @@ fn open(path: &Path) -> OwnedFd {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
 }
 
-/// Folders in folders, deeper than any path can say, each with a file next to the next one.
+/// Nested folders, deeper than the longest path allows, each with a file next to the next folder.
 fn dig(top: &Path, levels: u32) {
     let mut folder = open(top);
     for _ in 0..levels {
@@ -240,7 +240,7 @@ fn protected_files_are_deleted_by_root() {
         protect("+a", &folder.join("append"));
         protect("+i", &folder);
         protect("+a", &top);
-        // What another name leads to from outside keeps its protection, and is said.
+        // A file with another name outside the tree keeps its protection, and a message names it.
         fs::hard_link(place.path("precious"), place.path("linked")).unwrap();
         place.assert_deleted();
         let top = place.made();

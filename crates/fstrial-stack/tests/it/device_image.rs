@@ -61,7 +61,7 @@ fn nameless_and_fully_allocated_with(size: Bytes) {
     assert!(!link.exists() || fs::read_link(&link).is_ok_and(|name| !name.starts_with(home.path())));
 }
 
-/// It may be larger than memory, and what others have in the cache is theirs.
+/// The image may be larger than memory, and the page cache belongs to other programs.
 #[test]
 fn its_data_are_not_left_in_the_page_cache() {
     let name = "device_image::its_data_are_not_left_in_the_page_cache";

@@ -1,4 +1,4 @@
-//! Directory arms: a folder of our own in the user's directory, and nothing else. No root needed.
+//! Directory arms: our own folder in the user's directory, and nothing else. No root needed.
 
 use crate::support::{Lab, arm};
 use fstrial_model::{facts::Fact, job::DeviceBinding};
@@ -31,7 +31,7 @@ fn a_folder_is_made_and_removed() {
     assert_eq!(lab.entries().len(), 1);
     fs::create_dir_all(folder.join("deep/er")).unwrap();
     fs::write(folder.join("deep/er/file"), [7; 10_000]).unwrap();
-    // A link out of it is deleted, what it points to is not.
+    // A link that leads out of it is deleted, its target is not.
     std::os::unix::fs::symlink(parent.join("precious"), folder.join("link")).unwrap();
     std::os::unix::fs::symlink(&parent, folder.join("deep/link")).unwrap();
     ready_arm.settle().unwrap();
@@ -79,7 +79,7 @@ fn a_parent_that_cannot_be_written() {
     fs::set_permissions(&parent, fs::Permissions::from_mode(0o555)).unwrap();
     let arm = arm(&format!("dir:{}", parent.display()));
     let result = if fstrial_stack::host::is_root() {
-        // Root may write everywhere but where nobody may: into /proc.
+        // Root may write everywhere except where the kernel refuses it: in /proc.
         let parent = PathBuf::from("/proc/self");
         ReadyArm::in_directory(&parent, &arm, &lab.ledger)
     } else {

@@ -1,4 +1,4 @@
-//! `disk`: every reason to refuse, on a real device dressed as the case; and what is accepted.
+//! `disk`: every reason to refuse, on a real device set up for each case, and the cases that are accepted.
 
 use crate::{
     dress,
@@ -26,7 +26,7 @@ use std::{
 
 const MIN_SIZE: Bytes = Bytes::mib(1);
 
-/// What somebody types who means it.
+/// The permission of a user who means it.
 fn erase(device: &Path, signatures: &[&str]) -> Permission {
     Permission {
         erase: Some(device.to_owned()),
@@ -71,7 +71,7 @@ fn not_named_for_erasing() {
         let device = lab.device("disk", 8);
         let path = device.path();
         let remedy = format!("add --erase {}", path.display());
-        assert_refused(&path, &Permission::default(), "nobody said that this is wanted", &remedy);
+        assert_refused(&path, &Permission::default(), "every run erases the whole device", &remedy);
     });
 }
 
@@ -136,7 +136,7 @@ fn a_partition_and_a_device_with_partitions() {
         let device = Scanned::attach(&file);
         let partition = PathBuf::from(format!("{}p1", device.0.display()));
         if !partition.exists() {
-            // A kernel that reads no partition tables can still be told about a partition.
+            // A kernel that reads no partition tables still accepts partitions through an ioctl.
             let reported = fstrial_stack::command::Program::new("addpart")
                 .args([&device.0.display().to_string(), "1", "2048", "32768"])
                 .run();
@@ -290,7 +290,7 @@ fn in_use_as_swap() {
         let device = lab.device("disk", 16);
         let path = device.path();
         dress::with(&path, "mkswap", &["-q"]);
-        // The lowest priority: nobody's memory comes to rest here.
+        // The lowest priority, so that no system swaps memory to it.
         let on = fstrial_stack::command::Program::new("swapon")
             .args(["--priority", "0", path.to_str().unwrap()])
             .run();
@@ -366,7 +366,7 @@ fn open_for_a_moment() {
         let _glance = Background::start(false, "exec 3<\"$0\"; echo ready; exec sleep 1", &[&path]);
         assert_accepted(&path, &erase(&path, &[]));
         assert!(began.elapsed() > Duration::from_secs(1), "nobody was waited for");
-        // What somebody writes in that moment would be erased.
+        // Data written between the check and mkfs would be erased.
         for redirected in ["3<>", "3>>"] {
             assert_refused_while_open(&path, redirected, 1);
         }
@@ -381,7 +381,7 @@ fn held_exclusively() {
         let path = device.path();
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         let held = rustix::fs::open(&path, flags, Mode::empty()).unwrap();
-        assert_refused(&path, &erase(&path, &[]), "holds it exclusively", "lsblk and fuser");
+        assert_refused(&path, &erase(&path, &[]), "it is held exclusively", "lsblk and fuser");
         drop(held);
         assert_accepted(&path, &erase(&path, &[]));
     });

@@ -1,4 +1,4 @@
-//! Journals and logs on another device: made, mounted, checked, and damage in them found.
+//! Journals and logs on another device: made, mounted, checked, and their damage detected.
 
 use crate::support::{Lab, MountGuard, arm, assert_all_down, attach, isolated, wait_until};
 use fstrial_model::{facts::Fact, job::Setup};

@@ -60,7 +60,7 @@ const SOUND: Durability = Durability {
 };
 const COPIED: Durability = Durability { data: DataUpdate::CopyOnWrite, ..SOUND };
 
-/// What every arm says that changes nothing about its queue.
+/// The facts that every arm reports and that are independent of its queue.
 const USUAL: [(Fact, &str); 6] = [
     (Fact::Discard, "off (switched off at the device, in every arm)"),
     (Fact::Scheduler, "none"),
@@ -218,7 +218,7 @@ fn btrfs() {
             ],
         );
         assert_eq!(plain.durability, COPIED);
-        // What it takes from the device, and a read-ahead that is its own, whatever the device has.
+        // The settings it inherits from the device, and a read-ahead of its own, independent of the device's.
         for (item, rotates, taken) in [("on", "yes", "none"), ("off", "no", "ssd")] {
             let facts = cycle(&lab, &image, &format!("btrfs:rotational={item}"));
             assert_facts(&facts, &[(Fact::Rotational, rotates), (Fact::DeviceOptions, taken)]);
@@ -291,7 +291,7 @@ fn a_mount_point_behind_a_link() {
         let (mut attached, _) = attach(&image, &arm, &lab);
         let printed = attached.make(arm.checked().unwrap()).unwrap();
         let device = attached.path().to_owned();
-        // As /mnt is on systems whose root is read-only.
+        // As /mnt is on systems with a read-only root.
         fs::create_dir_all(lab.path("var/point")).unwrap();
         std::os::unix::fs::symlink(lab.path("var"), lab.path("link")).unwrap();
         let _guard = MountGuard::of(&lab.path("var/point"));
@@ -311,7 +311,7 @@ fn a_directory_on_an_unsafe_ext4() {
         let device = lab.device("disk", 64);
         let path = device.path();
         crate::dress::with(&path, "mkfs.ext4", &["-q"]);
-        // What the superblock asks for does not show among the options of the mount.
+        // The superblock's default mount options do not appear among the options of the mount.
         crate::support::run("tune2fs", &["-o", "nobarrier,journal_data_writeback", path.to_str().unwrap()]);
         let point = lab.folder("point");
         let _mounted = MountGuard::mount(&path, &point);

@@ -1,4 +1,4 @@
-//! A failure at each step: the error says what and why, and what stood before it is taken down.
+//! A failure at each step: the error names the step and the reason, and everything set up before is removed.
 
 use crate::support::{
     Lab, MountGuard, arm, assert_all_down, attach, isolated, loop_binding, wait_until, write_at,
@@ -92,8 +92,8 @@ fn settings_that_the_kernel_does_not_take() {
         let image = lab.image(16);
         for (text, what, hint) in [
             ("raw:cache=write-through,scheduler=nonsense", "no scheduler `nonsense`", "use one of none"),
-            // Less than a page is none; what was set before it is put back.
-            ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still says `0`", "leave the setting out"),
+            // A value below one page becomes zero; the settings changed before are restored.
+            ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still reads `0`", "leave the setting out"),
         ] {
             let requested = arm(text);
             let error = AttachedDevices::attach(
@@ -154,7 +154,7 @@ fn a_filesystem_that_is_not_here() {
     });
 }
 
-/// Makes a filesystem with something in it, damages it, and returns what the check says.
+/// Makes a filesystem with some files, damages it, and returns the result of the check.
 fn damaged(lab: &Lab, image: &Image, requested: &Arm, damage: impl FnOnce(&Path)) -> StackError {
     let (mut attached, _) = attach(image, requested, lab);
     let device = attached.path().to_owned();
@@ -185,8 +185,7 @@ fn assert_corrupt(error: &StackError, program: &str) {
     assert!(error.hint().unwrap().contains("outcome"));
 }
 
-/// Where btrfs has its tree of files: blocks with the id of the filesystem at byte 32 and owner 5 at byte 88
-/// (`struct btrfs_header`).
+/// The blocks of the btrfs file tree: filesystem id at byte 32, owner 5 at byte 88 (`struct btrfs_header`).
 fn blocks_of_the_file_tree(device: &Path) -> Vec<u64> {
     const BLOCK: usize = 16 << 10;
     let whole = fs::read(device).unwrap();

@@ -1,4 +1,4 @@
-//! What was frozen by a process that was killed.
+//! Thaws a filesystem frozen by a process that was killed.
 
 use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, wait_until};
 use fstrial_stack::ledger::Ledger;

@@ -1,6 +1,6 @@
-//! The matrix of ways to use a block device: each is set up, and the device is refused, with the name of who uses it; then
-//! it is taken back, and the device is accepted. Rows are *live* (on this kernel) or *recorded* (`recorded.rs`). The table
-//! is printed, and docs/safety.md has the same.
+//! The matrix of ways to use a block device: each is set up, and the device is refused, with the name of who uses it;
+//! then it is taken back, and the device is accepted. Rows are *live* (on this kernel) or *recorded* (`recorded.rs`).
+//! The table is printed, and docs/safety.md has the same.
 
 use crate::{
     dress,
@@ -31,7 +31,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Everything recognisable may be erased: what is left to refuse is that somebody uses the device.
+/// Every signature may be erased: the only reason left to refuse is that a process or driver uses the device.
 const SIGNATURES: [&str; 12] = [
     "ext4",
     "xfs",
@@ -51,14 +51,14 @@ const SIZE_MIB: u64 = 400;
 /// A row on this kernel: by whom the device is used, how, and how that is set up.
 type Live = (&'static str, &'static str, fn(&Stage) -> Result<Held, String>);
 
-/// A blank disk: a loop device that nobody holds open.
+/// A blank disk: a loop device that no process holds open.
 struct Stage {
     lab: Lab,
     device: Attached,
     image: PathBuf,
 }
 
-/// What the refusal must say, and what keeps the device in use.
+/// The text that the refusal must contain, and the guard that keeps the device in use.
 struct Held {
     says: Vec<String>,
     _guards: Vec<Box<dyn Any>>,
@@ -111,7 +111,7 @@ impl Stage {
         self.path().to_str().unwrap()
     }
 
-    /// Asks again while a `losetup` of another test has the device open: it found the same free number, and came second.
+    /// Retries while a `losetup` of another test has the device open: it picked the same free number and lost the race.
     fn accept(&self) -> Result<Disk, StackError> {
         let erase_signatures = SIGNATURES.map(str::to_owned).to_vec();
         let permission = Permission { erase: Some(self.path().into()), erase_signatures };
@@ -246,14 +246,14 @@ const LIVE: [Live; 27] = [
         let words = [&[namespace.as_str()], &mount[..]].concat();
         // unshare may keep the namespace before it has made it (EINVAL), if the machine is busy.
         wait_until("the namespace is kept", || Program::new("unshare").args(words.clone()).run().is_ok());
-        held("somebody holds it exclusively", vec![Box::new(MountGuard::of(&file))])
+        held("it is held exclusively", vec![Box::new(MountGuard::of(&file))])
     }),
     ("mount", "unmounted lazily, with a file open", |stage| {
         stage.format("ext4");
         let (point, guard) = stage.mount(stage.path());
         let script = "exec 3>\"$0/file\"; umount -l \"$0\"; echo ready; exec sleep 60";
         let process = Background::start(false, script, &[&point]);
-        held("somebody holds it exclusively", vec![Box::new(process), Box::new(guard)])
+        held("it is held exclusively", vec![Box::new(process), Box::new(guard)])
     }),
     ("mount", "of a partition", |stage| {
         let (partition, gone) = stage.partition()?;
@@ -298,7 +298,7 @@ const LIVE: [Live; 27] = [
         dress::with(&upper.0, "mkfs.ext4", &["-q", "-F"]);
         let (_, guard) = stage.mount(&upper.0);
         let says = format!(
-            "{} uses the same data: it lies on {}, from byte {}",
+            "{} uses the same data: it is on {}, from byte {}",
             upper.name(),
             stage.text(),
             128 << 20
@@ -307,7 +307,7 @@ const LIVE: [Live; 27] = [
     }),
     ("loop device", "over the device, nothing on it", |stage| {
         let upper = Attached::to(stage.path(), &[]);
-        let says = format!("{} uses the same data: it lies on {}, from byte 0", upper.name(), stage.text());
+        let says = format!("{} uses the same data: it is on {}, from byte 0", upper.name(), stage.text());
         held(says, vec![Box::new(upper)])
     }),
     ("loop device", "over a node of the device elsewhere", |stage| {
@@ -327,7 +327,7 @@ const LIVE: [Live; 27] = [
         let name = stage.lab.path("another name");
         fs::hard_link(&stage.image, &name).unwrap();
         let upper = Attached::to(&name, &["--offset", "64MiB", "--sizelimit", "64MiB"]);
-        let says = format!("{} uses the same data: it lies on {}, from byte", upper.name(), name.display());
+        let says = format!("{} uses the same data: it is on {}, from byte", upper.name(), name.display());
         held(says, vec![Box::new(upper)])
     }),
     ("partition", "unused", |stage| {
@@ -353,12 +353,12 @@ const LIVE: [Live; 27] = [
     ("claim", "of a process that may have it open", |stage| {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         let claim = rustix::fs::open(stage.path(), flags, Mode::empty()).unwrap();
-        held("somebody holds it exclusively", vec![Box::new(claim)])
+        held("it is held exclusively", vec![Box::new(claim)])
     }),
 ];
 
-/// Rows that take a driver which this kernel need not have, or that kernels show in different ways. They are run in a guest, too, by the tests
-/// of the program.
+/// Rows that take a driver which this kernel need not have, or that kernels show in different ways. They are run in a
+/// guest, too, by the tests of the program.
 const OF_KERNELS: [Live; 5] = [
     ("process", "file registered with an io_uring, its descriptor closed", |stage| {
         ring(stage.path(), [2, 1], "\"l\", fileno F", "has it registered with an io_uring")
@@ -416,8 +416,8 @@ fn mapping() -> String {
     format!("die if syscall({}, 0, 4096, 3, 1, fileno(F), 0) < 0; close F;", libc::SYS_mmap)
 }
 
-/// A row whose superblock is written byte by byte on a device of this machine: by whom it is used, how it is written, and
-/// the kind of group.
+/// A row whose superblock is written byte by byte on a device of this machine: its user, the function that writes it,
+/// and the kind of group.
 type Written = (&'static str, fn(&Path), &'static str);
 
 const WRITTEN: [Written; 4] = [
@@ -455,7 +455,7 @@ fn the_matrix_is_in_the_manual() {
     assert!(manual.contains(&matrix), "docs/safety.md has another table than this:\n{matrix}");
 }
 
-/// Uses the device, and looks at what is said and done.
+/// Puts the device in use and checks the refusal and that the device is unchanged.
 fn assert_refused_while(row: &str, stage: &Stage, held: Held) {
     let before = ends_of(stage.path());
     match stage.accept() {
@@ -478,7 +478,7 @@ fn assert_refused_while(row: &str, stage: &Stage, held: Held) {
     });
 }
 
-/// Sets up each row, and looks at what is said of the device before, meanwhile and after.
+/// Sets up each row and checks the refusal before, during and after the use.
 fn assert_refused(test: &str, rows: &[Live]) {
     for (by, case, set_up) in rows {
         let (row, stage) = (format!("{by}, {case}"), Stage::new());
@@ -512,7 +512,8 @@ fn a_member_of_a_group_is_refused() {
     });
 }
 
-/// The kernel names no file whose path is longer than a page: other processes' are in nobody's way, and a node is found.
+/// The kernel names no file whose path is longer than a page: such descriptors of other processes do not block the
+/// check, and a device node is still recognised.
 #[test]
 fn descriptors_that_the_kernel_cannot_name_are_looked_at() {
     isolated(|| {
@@ -563,8 +564,8 @@ fn another_users_fuse_filesystem_is_in_nobodys_way() {
         let options = std::ffi::CString::new(options).unwrap();
         rustix::mount::mount("test", &point, "fuse", MountFlags::NODEV, options.as_c_str()).unwrap();
         let guard = MountGuard::of(&point);
-        // Only opened with O_PATH, and by a call that does not look at it, because nobody answers for this filesystem.
-        // Whatever the tests were started with open is closed, so that its number is known.
+        // Only opened with O_PATH, and examined with a call that does not touch the filesystem, because its server
+        // never answers. Descriptors inherited by the tests are closed first, so that the number is known.
         let script = format!(
             "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec setpriv --reuid {nobody} --regid {nobody} --clear-groups perl -e \
              '$| = 1; die $! if syscall({}, -100, $ARGV[0], {}) != 3; print \"ready\\n\"; sleep 60' \"$0\"",
@@ -580,7 +581,7 @@ fn another_users_fuse_filesystem_is_in_nobodys_way() {
     });
 }
 
-/// Who uses a disk of a recorded host, of major number 8.
+/// The users of a disk of a recorded host, of major number 8.
 fn holder_in(tree: &Tree, name: &str, minor: u32) -> Result<Option<Holder>, StackError> {
     let node = Path::new("/dev").join(name);
     Host::recorded(tree.root()).holder_of(&node, DeviceNumber { major: 8, minor }, &[])

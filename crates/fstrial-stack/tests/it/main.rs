@@ -1,5 +1,6 @@
-//! Real stacks on real kernels: every refusal, every filesystem, every way down. Needs root and loop devices; without
-//! them the tests say `SKIPPED`. Nothing is touched but files in temporary folders and devices made from them.
+//! Real stacks on real kernels: every refusal, every filesystem, every way to take a stack down. Needs root and loop
+//! devices; without them the tests print `SKIPPED`. Only files in temporary folders and devices made from them are
+//! used.
 
 mod base;
 mod confined;

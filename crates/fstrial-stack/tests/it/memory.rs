@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Runs a test in a process of its own, where the memory of a load can be limited.
+/// Runs a test in a separate process, whose memory cgroup can be limited.
 fn limited<F: FnOnce()>(body: F) {
     let name = name_of(&body);
     match memory::find() {

@@ -1,6 +1,6 @@
-//! Recorded hosts: what `/proc`, `/sys` and `/dev` hold on machines with things that this one lacks (md, device mapper,
-//! LVM, ZFS, nvmet, LIO …), written from the kernel's documentation and sources. Nodes have the numbers that they have
-//! there; nobody opens them.
+//! Recorded hosts: the contents of `/proc`, `/sys` and `/dev` on machines with drivers that this one lacks (md, device
+//! mapper, LVM, ZFS, nvmet, LIO …), written from the kernel's documentation and sources. Device nodes have the numbers
+//! of those machines; no test opens them.
 
 use fstrial_stack::device_number::DeviceNumber;
 use rustix::fs::{CWD, FileType, Mode};
@@ -10,13 +10,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What every process sees mounted. A name that looks like a number is none.
+/// The mounts that every process sees. A name that looks like a number is not one.
 const MOUNTS: &str = "24 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
                       25 24 65:160 / /data rw,relatime - xfs /dev/sdaa rw\n\
                       26 24 0:45 / /srv rw - btrfs /dev/sda2 rw\n\
                       27 24 0:46 / /run/8:16 rw - tmpfs 8:16 rw\n";
 
-/// A row of the matrix: by whom `sdb` is used, how, and how that is set up; what the refusal says is returned.
+/// A row of the matrix: the user of `sdb`, the kind of use, and the setup, which returns the text of the refusal.
 pub(crate) type Recorded = (&'static str, &'static str, fn(&Tree) -> &'static str);
 
 pub(crate) const RECORDED: [Recorded; 34] = [
@@ -93,12 +93,12 @@ pub(crate) const RECORDED: [Recorded; 34] = [
     ("loop device", "over a link to the device", |tree| {
         tree.link("dev/disk/by-id/ata-DISK", "../../sdb");
         tree.looped("loop3", 3, "/dev/disk/by-id/ata-DISK", 1 << 20);
-        "loop3 uses the same data: it lies on /dev/disk/by-id/ata-DISK, from byte 1048576"
+        "loop3 uses the same data: it is on /dev/disk/by-id/ata-DISK, from byte 1048576"
     }),
     ("loop device", "over a partition, by its name alone", |tree| {
         tree.partition("sdb", 1, 17);
         tree.looped("loop3", 3, "/dev/sdb1", 0);
-        "loop3 uses the same data: it lies on /dev/sdb1, from byte 0"
+        "loop3 uses the same data: it is on /dev/sdb1, from byte 0"
     }),
     ("zram", "backing device", |tree| {
         tree.write("sys/block/zram2/backing_dev", "/dev/sdb\n");
@@ -213,7 +213,7 @@ impl Tree {
         tree
     }
 
-    /// Everything that the rows of the matrix do to `sdb`, done to others whose names and numbers look like its own.
+    /// Applies every use of the matrix to other devices whose names and numbers resemble those of `sdb`.
     fn in_use_elsewhere(&self) {
         self.append("proc/swaps", "/dev/sdaa                               partition\t1048572\t\t0\t\t-2\n");
         self.holder("sdaa", "md7");
@@ -291,7 +291,7 @@ impl Tree {
         self.node(&format!("dev/{name}"), FileType::BlockDevice, 8, minor);
     }
 
-    /// A process with an io_uring, and what the kernel shows of that.
+    /// A process with an io_uring, and its entries in `/proc`.
     pub(crate) fn ring(&self, process: u32, shown: &str) {
         self.task(process, process, "ring", "4026531841", MOUNTS);
         self.link(&format!("proc/{process}/task/{process}/fd/3"), "anon_inode:[io_uring]");
@@ -344,7 +344,7 @@ impl Tree {
         fs::create_dir_all(self.at(&format!("{folder}/fd"))).unwrap();
     }
 
-    /// A task with a mount of its own next to those of the others.
+    /// A task with its own mount next to the mounts of the others.
     pub(crate) fn task_with_mount(&self, process: u32, namespace: &str, mount: &str) {
         self.task(process, process, "container", namespace, &format!("{MOUNTS}{mount}\n"));
     }
@@ -354,7 +354,7 @@ impl Tree {
         self.link(&format!("proc/{process}/task/{task}/fd/{number}"), &format!("../../../../../{path}"));
     }
 
-    /// A map of a file of the tree; `maps` has the number of the filesystem that the node lies on.
+    /// A map of a file of the tree; `maps` shows the device number of the filesystem that holds the node.
     pub(crate) fn mapped(&self, process: u32, range: &str, path: &str) {
         let line = format!("{range} rw-s 00000000 00:06 {}                         /{path}\n", path.len());
         self.append(&format!("proc/{process}/task/{process}/maps"), &line);

@@ -31,7 +31,7 @@ fn the_queue_of_a_disk_is_put_back() {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let queue = queue_of(&device.path());
-        // What a user tuned must come back, not what the kernel would compute.
+        // The user's value must be restored, not the kernel's default.
         fs::write(queue.join("read_ahead_kb"), "512").unwrap();
         let before = all(&queue);
         for (text, scheduler, read_ahead, cache) in [
@@ -78,7 +78,7 @@ fn the_number_of_requests_is_set_and_put_back() {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let queue = queue_of(&device.path());
-        // What a user tuned comes back, though a change of the scheduler sets the number again.
+        // The user's value is restored, although a change of the scheduler resets the number.
         fs::write(queue.join("nr_requests"), "100").unwrap();
         let before = all(&queue);
         for (text, requests) in [
@@ -172,7 +172,7 @@ fn what_a_killed_worker_left_is_undone() {
         let device = attached.path().to_owned();
         let written = lab.entries().len();
         assert!(written >= 4, "settings and the removal");
-        // While it exists its removal is refused; the settings are put back.
+        // Its removal is refused while it exists; the settings are restored.
         let replayed = lab.ledger.replay().unwrap().done;
         assert_eq!(replayed.iter().filter(|step| step.result.is_err()).count(), 1, "{replayed:?}");
         assert!(attribute(&queue_of(&device), "scheduler").contains("[none]"));
@@ -187,7 +187,7 @@ fn what_a_killed_worker_left_is_undone() {
         }
         assert!(lab.ledger.replay().unwrap().done.iter().all(|step| step.result.is_ok()));
         assert!(lab.entries().is_empty() && !queue_of(&device).exists());
-        // Somebody else's device of that number is left alone.
+        // Another owner's device with that number is left alone.
         let other = LoopDevice::attach(fake.as_fd(), false, &lab.ledger).unwrap();
         let number = other.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
         let stale = Ledger::open(&lab.path("stale"), crate::support::NOBODY).unwrap();

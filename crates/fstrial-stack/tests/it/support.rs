@@ -1,4 +1,4 @@
-//! What the tests share: a process and a mount namespace for each, skips that are seen, guards for what outlives a
+//! Shared by the tests: a process and a mount namespace for each, visible skips, guards for devices that outlive a
 //! panic, and the two calls that the lints ban elsewhere.
 
 use fstrial_model::{
@@ -27,10 +27,10 @@ use tempfile::TempDir;
 
 /// Set in the process that a test starts for itself.
 const INSIDE: &str = "FSTRIAL_TEST_INSIDE";
-/// A process number that is certainly free: what it has written down is anybody's to undo.
+/// A process number that is certainly free: any process may undo its ledger entries.
 pub(crate) const NOBODY: u32 = u32::MAX - 1;
 
-/// Says on the terminal, past the capture of libtest, that a test was not run.
+/// Prints on the terminal, past the capture of libtest, that a test was skipped.
 pub(crate) fn skip(name: &str, reason: &str) {
     // In one write, or lines of tests that run at the same time mix.
     let _ = std::io::stderr().write_all(format!("SKIPPED {name}: {reason}\n").as_bytes());
@@ -42,8 +42,8 @@ pub(crate) fn name_of<F>(_body: &F) -> &'static str {
     name.trim_start_matches("it::").trim_end_matches("::{{closure}}")
 }
 
-/// Runs a test as root in a process and a mount namespace of its own: the kernel unmounts and detaches when it ends,
-/// however that is, and other tests that start programs do not hold our descriptors for a moment.
+/// Runs a test as root in its own process and mount namespace: the kernel unmounts and detaches when it ends in any
+/// way, and other tests that start programs never inherit our descriptors.
 pub(crate) fn isolated<F: FnOnce()>(body: F) {
     let name = name_of(&body);
     if !fstrial_stack::host::is_root() {
@@ -93,7 +93,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A shell script in the background that has said `ready`; killed at the end of the test.
+/// A shell script in the background that has printed `ready`; killed at the end of the test.
 pub(crate) struct Background(Child);
 
 impl Background {
@@ -140,7 +140,7 @@ impl MountGuard {
         Self(point.to_owned())
     }
 
-    /// For a point that somebody else mounts something at.
+    /// For a mount point at which another program mounts a filesystem.
     pub(crate) fn of(point: &Path) -> Self {
         Self(point.to_owned())
     }
@@ -153,7 +153,7 @@ impl Drop for MountGuard {
     }
 }
 
-/// A folder of the test, with a ledger whose owner is dead: what a failed test leaves in it is undone.
+/// A folder of the test, with a ledger of a dead owner: leftovers of a failed test are undone.
 pub(crate) struct Lab {
     pub(crate) ledger: Ledger,
     pub(crate) home: TempDir,
@@ -209,7 +209,7 @@ pub(crate) fn arm(text: &str) -> Arm {
     text.parse().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Attaches an arm on an image; says where its queue is, too.
+/// Attaches an arm to an image, and returns the path of its queue as well.
 pub(crate) fn attach(image: &Image, arm: &Arm, lab: &Lab) -> (AttachedDevices, PathBuf) {
     let attached =
         AttachedDevices::attach(&image.binding(arm), arm, std::process::id(), &lab.ledger).unwrap();
@@ -239,7 +239,7 @@ pub(crate) fn assert_all_down(image: &Image, device: &Path, lab: &Lab) {
     });
 }
 
-/// The same device as `binding` says, but by the path of a file.
+/// The device of `binding`, named by the path of a file.
 pub(crate) fn loop_binding(file: &Path, mib: u64) -> DeviceBinding {
     DeviceBinding::Loop { file: file.to_owned(), size: Bytes::mib(mib), direct_io: false, discards: false }
 }

@@ -1,4 +1,4 @@
-//! zram: a device of our own is added, used, renewed and removed; those of others are not touched.
+//! zram: our own device is added, used, reset and removed; other devices are not touched.
 
 use crate::support::{Lab, MountGuard, NOBODY, arm, isolated, name_of, skip, wait_until, write_at};
 use fstrial_model::{job::DeviceBinding, units::Bytes, workload::Data};
@@ -42,7 +42,8 @@ fn numbers() -> Vec<u32> {
         .collect()
 }
 
-/// A device of another command, in use: nobody changes it but who added it, so that any change of it is ours.
+/// A device of another command, in use: only the command that added it changes it, so that any change during the test
+/// is ours.
 struct Bystander {
     _home: Lab,
     zram: Box<Zram>,
@@ -264,12 +265,12 @@ fn a_device_added_but_not_written_down() {
         assert!(!before.contains(&index));
         let announced = |moment| Undo::RemoveUnusedZram { existing: spared.clone(), moment };
         let _entry = lab.ledger.write(announced(now)).unwrap();
-        // Set up, so in use by somebody: spared.
+        // Set up and therefore in use by another program: left alone.
         renew(index, SIZE).unwrap();
         assert!(lab.ledger.replay().unwrap().done[0].result.is_ok());
         assert!(folder(index).exists());
         fs::write(folder(index).join("reset"), "1").unwrap();
-        // Added by somebody else, long after the dead command was about to.
+        // Added by another program, long after the dead command recorded its intent.
         let _entry = lab.ledger.write(announced(now - 60_000_000_000)).unwrap();
         assert!(lab.ledger.replay().unwrap().done[0].result.is_ok());
         assert!(folder(index).exists(), "a device of somebody else was removed");

@@ -1,4 +1,4 @@
-//! Stores of others are read through a copy, whatever is next to them.
+//! Stores of other users are read through a copy, with any files next to them.
 
 use crate::common;
 use fstrial_store::{Store, TrialId};
@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-/// A store with as many runs in its log, and nobody who has it open: its last user was killed.
+/// A store with this many runs in its log and no open connection: its last user was killed.
 fn with_log(folder: &Path, runs: u64) -> TrialId {
     let made = tempfile::tempdir().unwrap();
     let mut store = Store::open(made.path().join("s.db")).unwrap();
@@ -49,7 +49,7 @@ fn nothing_next_to_the_store_is_touched() {
     assert_eq!(state(&precious), before);
     assert_eq!(fs::read_dir(&theirs).unwrap().count(), 3, "something was made there");
 
-    // A journal that nobody writes into, for ever.
+    // A journal that will never be written again.
     rustix::fs::mknodat(
         rustix::fs::CWD,
         theirs.join("s.db-journal"),
@@ -76,7 +76,7 @@ fn a_journal_that_has_to_be_played_back_is_refused() {
     assert!(error.to_string().contains("was killed in a change"), "{error}");
 }
 
-/// Whatever became of the log, a copy shows what SQLite would.
+/// With any end of the log, a copy shows the content that SQLite would show.
 #[test]
 fn a_log_that_ends_anywhere_is_read_as_sqlite_reads_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Trials are found by everything a filter can ask for, and by nothing that is smuggled into it.
+//! Trials are selected by every condition of a filter, and no text in a filter becomes SQL.
 
 use crate::common::{self, ENDED, SESSION, TOML};
 use fstrial_store::{Filter, MAX_TAGS, NewTrial, Session, Store, StoreError, TrialId, TrialStatus};
@@ -35,7 +35,7 @@ fn store() -> Store {
     store
 }
 
-/// The numbers of the trials that are found.
+/// The numbers of the matching trials.
 fn result(store: &Store, change: impl FnOnce(&mut Filter)) -> Vec<i64> {
     let mut filter = Filter::default();
     change(&mut filter);
@@ -91,7 +91,8 @@ fn times_are_compared_by_the_second() {
 #[test]
 fn what_is_bound_is_no_sql() {
     let store = store();
-    // Times are compared as texts: what begins below a digit is before every trial, what begins above it after them.
+    // Times are compared as texts: a text that begins below a digit sorts before every trial, one that begins above the
+    // digits after them.
     let (all, none): (&[i64], &[i64]) = (&[1, 2, 3], &[]);
     for (text, since) in [
         ("' OR 1=1 --", all),

@@ -36,7 +36,7 @@ fn every_released_schema_opens_with_everything_in_it() {
         let runs = store.runs(TrialId(1)).unwrap();
         assert_eq!(runs.len(), 8);
         for (index, run) in runs.into_iter().enumerate() {
-            // The job stays as it was, in a form of its own time; everything else is as today's code made it.
+            // The job keeps the form of its time; everything else is written by today's code.
             assert!(run.job.contains("\"protocol\":"), "{}", run.job);
             let expected = common::expected(index as u64);
             assert_eq!(
@@ -53,7 +53,7 @@ fn every_released_schema_opens_with_everything_in_it() {
         assert_eq!(trial.arms[0].facts, Some(common::facts("ext4")));
         assert_eq!(store.latest_trial().unwrap().unwrap().status, TrialStatus::Running);
 
-        // What is kept next to the documents.
+        // The columns stored next to the documents.
         let summary = trial.summary;
         assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (4, 8, 1));
         assert_eq!((summary.kernel.as_deref(), summary.host), (Some("6.12.0"), None));
@@ -68,7 +68,7 @@ fn every_released_schema_opens_with_everything_in_it() {
             store.find_trials(&requested).unwrap().into_iter().map(|trial| trial.id).collect();
         assert_eq!(result, [TrialId(1)], "the other one has no run");
 
-        // It goes on as if it had always been of today's schema.
+        // The session continues as if it had always been of today's schema.
         common::record(&mut store, TrialId(1), 8).unwrap();
         common::assert_run(&store.runs(TrialId(1)).unwrap()[8], 8);
         drop(store);

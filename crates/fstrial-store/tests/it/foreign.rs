@@ -1,4 +1,4 @@
-//! What is not a store, or not one we know, is refused and not touched.
+//! A file that is not a store, or a store of an unknown schema, is refused and not changed.
 
 use crate::common;
 use fstrial_store::{APPLICATION_ID, SCHEMA, Store, StoreError};
@@ -92,7 +92,7 @@ fn what_is_no_file_is_refused() {
     assert!(matches!(Store::open_read_only(&missing), Err(StoreError::NotAStore { .. })));
     let error = Store::open(folder.path().join("no/folder/s.db")).unwrap_err();
     assert!(error.hint().unwrap().contains("folder exists"), "{error}");
-    // An empty file belongs to nobody.
+    // An empty file has no owner yet.
     drop(Store::open(&missing).unwrap());
     drop(Store::open_read_only(&missing).unwrap());
 }

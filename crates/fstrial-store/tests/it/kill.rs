@@ -17,7 +17,7 @@ use std::{
 
 const CHILD: &str = "FSTRIAL_STORE_TEST_CHILD";
 
-/// What the child does until it is killed, or until it has written `most` runs.
+/// The loop of the child: it writes runs until it is killed, or until it has written `most` runs.
 fn write_runs(path: &Path, most: u64) {
     let mut out = std::io::stdout().lock();
     let mut report = |line: String| {
@@ -118,7 +118,7 @@ fn every_run_reported_as_stored_survives_sigkill() {
     assert!(kills_while_making > 0, "no kill came before the first trial");
 }
 
-/// Found by the test above: page 1 is written first, and then promises pages that only the log has.
+/// Found by the test above: page 1 is written first, and then refers to pages that only the log has.
 #[test]
 fn a_store_whose_writer_was_killed_while_it_moved_pages_out_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,13 +140,14 @@ fn a_store_whose_writer_was_killed_while_it_moved_pages_out_of_the_log() {
     common::assert_runs(&Store::open(&killed).unwrap(), trial, 8);
 }
 
-/// Also found by it: killed in its very first commit, a file has a page 1 of ours and a journal that takes it back.
+/// Also found by it: a file killed in its very first commit has our page 1 and a journal that rolls it back.
 #[test]
 fn a_store_whose_making_was_killed_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let beside = folder.path().join("s.db-journal");
-    // Nothing was in the file before, so its journal says: zero pages. The layout is in SQLite's "Database File Format" §3.
+    // The file was empty before, and so its journal records zero pages. The layout is in SQLite's "Database File
+    // Format" §3.
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
     journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
@@ -163,7 +164,7 @@ fn a_store_whose_making_was_killed_is_made_again() {
     common::assert_runs(&store, trial, 1);
 }
 
-/// Copies that are killed leave whole trials, and the same done again goes on.
+/// Killed imports leave whole trials, and repeating the import completes it.
 #[test]
 fn an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated() {
     const TEST: &str = "kill::an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated";

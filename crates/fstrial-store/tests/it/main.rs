@@ -1,4 +1,4 @@
-//! The store as its users see it: what goes in comes out, and nothing that goes wrong loses what was stored.
+//! The store as its users see it: results are read as they were written, and no failure loses stored data.
 
 mod common;
 mod copy;

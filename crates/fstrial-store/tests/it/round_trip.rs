@@ -1,4 +1,4 @@
-//! What is stored comes back as it was.
+//! Stored results are read back unchanged.
 
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
 use fstrial_model::{

@@ -1,4 +1,4 @@
-//! Several users of one file at once, and a disk that fills up.
+//! Several users of one file at a time, and a disk that fills up.
 
 use crate::common;
 use fstrial_store::{Store, StoreError, TrialId};
@@ -87,7 +87,7 @@ fn a_reader_cannot_write() {
     common::assert_runs(&reader, trial, 1);
 }
 
-/// What a follower asks: whether there is anything new, and what.
+/// The two queries of a follower: whether there are new runs, and the runs.
 #[test]
 fn a_follower_reads_each_run_once() {
     let folder = tempfile::tempdir().unwrap();

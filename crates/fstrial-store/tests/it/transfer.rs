@@ -1,4 +1,4 @@
-//! Trials that go from store to store stay what they are, and those that go away leave nothing.
+//! Trials copied between stores stay the same, and removed trials leave no data.
 
 use crate::common::{self, ENDED, SESSION, TOML};
 use fstrial_model::measurement::{Counters, PhaseResult, Reading, Value};
@@ -25,7 +25,7 @@ fn anonymous(store: &Store, trial: TrialId) -> (StoredTrial, Vec<StoredRun>) {
     (stored, runs)
 }
 
-/// What a trial is made of.
+/// The parts of a trial.
 #[derive(Debug, Clone)]
 struct Made {
     name: String,
@@ -114,7 +114,7 @@ proptest! {
             prop_assert_eq!(from.import_trial(&to, new).unwrap(), back);
         }
         prop_assert_eq!(to.check().unwrap(), Vec::<String>::new());
-        // And what is removed is gone, with no part of the others.
+        // Removed trials are gone, and no part of the others with them.
         let rest: Vec<_> = ids[1..].iter().map(|&id| (id, anonymous(&from, id))).collect();
         from.remove_trial(ids[0]).unwrap();
         from.shrink().unwrap();
@@ -155,7 +155,7 @@ fn a_trial_that_has_not_ended_is_left_where_it_is() {
     common::assert_runs(&here, new, 1);
 }
 
-/// Copies from a store in which somebody changed something; nothing may come of it but an error that names that store.
+/// Copies from a store that was modified by hand; the only outcome may be an error that names that store.
 #[test]
 fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
     for (change, complaint) in [
@@ -244,7 +244,7 @@ fn what_is_removed_gives_its_room_back() {
     assert!(after < before / 2, "{before} bytes, then {after}");
     common::assert_runs(&store, second, 1);
     assert!(matches!(store.remove_trial(first), Err(StoreError::NoSuchTrial { .. })));
-    // Its number is never used again: what people have written down stays true.
+    // Its number is never reused: references written down by users stay valid.
     assert!(common::create_trial(&mut store) > second);
 }
 

@@ -1,5 +1,5 @@
-//! The views are an interface: every column is documented, every documented example runs, in the programs it is meant for
-//! where they are, and what the views say is what the store says.
+//! The views are an interface: every column is documented, every documented example runs in its program where that is
+//! installed, and the views agree with the store.
 
 use crate::common::{self, SESSION, TOML};
 use fstrial_store::{NewTrial, Session, Store, StoredRun, TrialId, metrics};
@@ -46,7 +46,7 @@ fn run(program: &str, arguments: &[&str], input: &str) -> std::io::Result<(bool,
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // One that does not read says so by its status.
+    // An unreadable one is marked by its status.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output()?;
     let reported = String::from_utf8_lossy(&output.stdout).into_owned();

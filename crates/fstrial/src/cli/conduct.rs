@@ -310,8 +310,8 @@ impl<'a> Conducting<'a> {
 /// Folder of prepared filesystems: next to the image, with which they may share blocks; else the folder for temporary
 /// files, or the home folder.
 fn state_folder(plan: &Plan, home: &Home) -> Result<PathBuf, ExpectedError> {
-    let message = || env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    match plan.trial.device.folder().map(Path::to_owned).or_else(message) {
+    let temporary = || env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    match plan.trial.device.folder().map(Path::to_owned).or_else(temporary) {
         Some(folder) => Ok(folder),
         None => Ok(home.make()?.path().to_owned()),
     }

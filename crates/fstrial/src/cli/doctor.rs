@@ -80,7 +80,7 @@ struct Check {
     found: String,
 }
 
-/// True if a filesystem can be an arm.
+/// Availability of a filesystem as an arm.
 #[derive(Debug, Serialize)]
 struct FilesystemCheck {
     name: &'static str,
@@ -239,7 +239,7 @@ fn server((name, programs): (&'static str, [&str; 2])) -> Check {
     let found = match missing {
         Some(program) => format!("{program} is missing; {}", program::install(program)),
         None => {
-            version().and_then(|message| message.stdout.lines().next().map(str::to_owned)).unwrap_or_default()
+            version().and_then(|output| output.stdout.lines().next().map(str::to_owned)).unwrap_or_default()
         }
     };
     Check { name, ok: missing.is_none(), found }
@@ -250,8 +250,8 @@ fn engines() -> Check {
     let linked = fstrial_kv::ENGINES.map(KeyValueEngine::name).join(", ");
     let version = |name: &str| {
         let helper = command::find_own(name)?;
-        let message = Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok()?.stdout;
-        message.lines().next().map(str::to_owned)
+        let output = Program::new(helper.to_str()?).args(["--engine-version"]).finish().ok()?.stdout;
+        output.lines().next().map(str::to_owned)
     };
     let versions = HELPERS.map(|(name, _)| version(name).ok_or(name));
     let ok = versions.iter().all(Result::is_ok);
@@ -303,7 +303,7 @@ fn benchmarks() -> Check {
     }
 }
 
-/// True if the memory of loads can be limited, with the purpose.
+/// The check of the memory limit for loads, with its mechanism.
 fn memory_limit() -> Check {
     let found = match (host::is_root(), memory::find()) {
         (false, _) => Err("needs root (memory=)".to_owned()),

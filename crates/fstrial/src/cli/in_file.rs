@@ -168,12 +168,12 @@ fn open_file(path: &Path) -> Result<File, ExpectedError> {
 /// Refuses anything but a regular file or a pipe without a name.
 fn check(
     path: &Path,
-    result: &Metadata,
+    metadata: &Metadata,
     filesystem: impl FnOnce() -> rustix::io::Result<rustix::fs::StatFs>,
 ) -> Result<(), ExpectedError> {
-    let kind = FileType::from_raw_mode(result.mode());
+    let kind = FileType::from_raw_mode(metadata.mode());
     #[expect(clippy::cast_sign_loss, reason = "a pattern of bits")]
-    let is_pipe = || filesystem().is_ok_and(|result| result.f_type as u64 == PIPES);
+    let is_pipe = || filesystem().is_ok_and(|metadata| metadata.f_type as u64 == PIPES);
     if kind == FileType::RegularFile || kind == FileType::Fifo && is_pipe() {
         return Ok(());
     }

@@ -76,7 +76,7 @@ Exit codes:
   5    --fail-if-worse cannot judge the newest trial
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, an arm failed, or all runs of one were lost
-  12   something on the host could not be restored; run `fstrial clean`
+  12   a change on the host could not be undone; run `fstrial clean`
   13   `clean` left something alone that is not provably a dead command's
   14   the results cannot be stored or read: their store is full, locked, damaged or gone
   15   the answer could not be written out: standard output is closed or full
@@ -87,8 +87,8 @@ Environment:
                 ~/.local/share/fstrial)
   NO_COLOR      no colours";
 
-/// Randomized controlled trials for Linux filesystems: which storage configuration is faster for this workload, by
-/// how much, and how sure.
+/// Randomized controlled trials for Linux filesystems: which storage configuration is faster for this workload, by how
+/// much, and how sure.
 #[derive(Debug, Parser)]
 #[command(name = "fstrial", version, after_long_help = AFTER_LONG_HELP, max_term_width = 100, propagate_version = true)]
 #[command(arg_required_else_help = true)]
@@ -229,7 +229,7 @@ impl Home {
             Some(lock) => Ok(lock),
             None => Err(ExpectedError::usage(
                 format!("another trial is running with the results in {}", home.path().display()),
-                "wait for it (another command may change results, too): two would disturb each other; \
+                "wait for it (any command that changes the host or results takes this lock): two would disturb each other; \
                      an agent on this host needs a separate home: fstrial agent --home FOLDER",
             )),
         }
@@ -395,16 +395,17 @@ fn compact(help: &str) -> String {
     all
 }
 
-/// Hears the signal for a file beyond the limit on its size (`ulimit -f`) instead of dying of it, so that the write fails
-/// as others do. Programs that are started have the signal as it was: an `exec` puts handlers back.
+/// Hears the signal for a file beyond the limit on its size (`ulimit -f`) instead of dying of it, so that the write
+/// fails as others do. Programs that are started have the signal as it was: an `exec` puts handlers back.
 fn survive_large_files() -> Result<(), ExpectedError> {
-    let received = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    received.map_err(|e| ExpectedError::Fault(format!("could not set a signal handler: {e}")))?;
+    let registered = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    registered.map_err(|e| ExpectedError::Fault(format!("could not set a signal handler: {e}")))?;
     Ok(())
 }
 
-/// Exit code of a command whose answer may not have been written. `again` shows a stored measurement; without it, a
-/// reader that stopped early (`| head`) needs no complaint. Errors worse than a lost answer take precedence.
+/// Exit code of a command whose answer may not have been written. `again` names the command that shows the stored
+/// answer; without it, a reader that stopped early (`| head`) needs no complaint. Errors worse than a lost answer take
+/// precedence.
 pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedError> {
     let answers = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET, exit_code::UNJUDGED];
     let is_answer = answers.contains(&code);

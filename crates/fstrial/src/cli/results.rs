@@ -104,7 +104,7 @@ pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<D
 
 /// The document of a stored trial, judged again from its runs.
 pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    judged(store, stored, |reported| reported.document)
+    judged(store, stored, |judged| judged.document)
 }
 
 /// Judges a stored trial again and passes the result on; for an unended one, with whether it still runs.
@@ -115,8 +115,8 @@ pub(crate) fn judged<T>(
 ) -> Result<T, ExpectedError> {
     let running = stored.summary.status == TrialStatus::Running;
     let word = if running { Some(TrialStatuses::of(store)?.word(&stored.summary)) } else { None };
-    again::judged(store, stored, |mut reported| {
-        reported.document.ended = word.unwrap_or(reported.document.ended);
-        tell(reported)
+    again::judged(store, stored, |mut judged| {
+        judged.document.ended = word.unwrap_or(judged.document.ended);
+        tell(judged)
     })
 }

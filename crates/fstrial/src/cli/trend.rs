@@ -26,7 +26,7 @@ Examples:
   fstrial trend xfs/ext4 --tag nightly --fail-if-worse 5%
 
 Exit codes:
-  0  shown; with --fail-if-worse: no step is confirmed worse by more than that
+  0  shown; with --fail-if-worse: no step is confirmed to be worse by more than that
   2  no stored trial matches
   4  the condition of --fail-if-worse is met
   5  --fail-if-worse cannot judge the newest trial: it has no point, or fewer than 10 are like it
@@ -35,10 +35,10 @@ docs/trend.md describes the comparison, docs/statistics.md the confidence in a c
 
 /// Detect changes of a ratio across stored trials: when, by how much, and how sure.
 ///
-/// Each stored trial with both arms is a point: the ratio A/B over the rounds of the trial. A change that affects both arms
-/// alike (kernel, machine) cancels out. Trials with another device, other workload settings or other options form separate
-/// series. Points are ordered by time. Each change point is reported with its size, the trials before and after it, the
-/// other differences between them, and an upper bound on the probability of a false alarm.
+/// Each stored trial with both arms is a point: the ratio A/B over the rounds of the trial. A change that affects both
+/// arms alike (kernel, machine) cancels out. Trials with another device, other workload settings or other options form
+/// separate series. Points are ordered by time. Each change point is reported with its size, the trials before and
+/// after it, the other differences between them, and an upper bound on the probability of a false alarm.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TrendArgs {
@@ -64,8 +64,8 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_name = "PERCENT", help = practical_help())]
     practical: Option<Percent>,
 
-    /// Exit with 4 if the last segment is worse than an earlier one by more than this (95 % confidence), with 5 if too few
-    /// trials are comparable with the newest.
+    /// Exit with 4 if the last segment is worse than an earlier one by more than this (95 % confidence), with 5 if too
+    /// few trials are comparable with the newest.
     #[arg(long, value_name = "PERCENT")]
     fail_if_worse: Option<Percent>,
 

@@ -1,6 +1,6 @@
-//! Pages that the program made, in a real browser: the tests of `tests/browser` (Playwright and axe in Debian's Chromium)
-//! on the page of a usual trial, one with hostile names, several trials side by side, the catalogue of claims, and a trial
-//! that really ran.
+//! Pages that the program made, in a real browser: the tests of `tests/browser` (Playwright and axe in Debian's
+//! Chromium) on the page of a usual trial, one with hostile names, several trials side by side, the catalogue of
+//! claims, and a trial that really ran.
 //!
 //! A separate program: a browser takes a processor, and the other tests measure.
 
@@ -128,7 +128,7 @@ fn problem(page: &str, most: Duration) -> Option<String> {
     let message = String::from_utf8_lossy(&tested.stdout);
     let of =
         |word: &str| message.lines().filter(|line| line.trim_start().starts_with(word)).collect::<Vec<_>>();
-    // A runner that found no test, or left them out, would pass as well.
+    // A runner that found no test, or skipped them all, would pass as well.
     let count = |name: &str| of(name).first().and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
     let all_passed = count("# pass ").is_some_and(|passed| passed >= 8 && count("# tests ") == Some(passed));
     (!tested.status.success() || !all_passed)

@@ -1,4 +1,5 @@
-//! Axes of a device, in whole trials: what was asked for is really there, and no part of it is left, no matter what is killed.
+//! Axes of a device, in whole trials: the requested setting is really in force, and none of it is left after a kill at
+//! any point.
 
 use crate::support::{self, Ended, Lab, SMALL};
 use rustix::process::Signal;
@@ -163,7 +164,8 @@ fn journals_and_logs_on_a_device_of_their_own() {
         for arm in 1..4 {
             assert!(fact(&document, arm, "journal").ends_with(", on the log device"), "{document}");
         }
-        // Where the journal lies is all that differs: the blocks are those of the filesystem with a journal inside.
+        // The place of the journal is the only difference: the blocks are those of the filesystem with an internal
+        // journal.
         assert_eq!(fact(&document, 0, "block-size"), fact(&document, 1, "block-size"));
         let notes = document["environment"]["device_notes"].to_string();
         assert!(notes.contains("log=external are on another device"), "{notes}");
@@ -232,7 +234,7 @@ fn btrfs_spreads_itself_over_members() {
             assert_eq!(fact(&document, arm, "members"), members);
         }
         if device != "ramdisk" {
-            // It takes what all members say.
+            // It takes options that apply to all members.
             assert_eq!(fact(&document, 2, "device-options"), "ssd");
         }
         lab.assert_nothing_left(&words);
@@ -283,7 +285,7 @@ fn arrays_of_md_where_the_kernel_has_it() {
     }
 }
 
-/// A loop device that nobody holds open, as a disk is.
+/// A loop device that no process holds open, like a disk.
 struct Losetup(String);
 
 impl Drop for Losetup {
@@ -341,7 +343,7 @@ fn a_pilot_looks_beyond_the_length_of_a_run() {
     let ended = running.end(support::PATIENCE);
     assert_eq!(ended.code(), 130, "{ended:?}");
     assert!(lines[0].starts_with(&format!("pilot: {one}")), "{lines:?}");
-    // What was seen is a warning of the answer; where nothing was, the pilot says so.
+    // Differences seen are warnings of the answer; without any, the pilot reports that.
     let shown = lab.run("report --format json").document()["warnings"].to_string();
     assert!(seen.iter().all(|line| shown.contains(line.as_str())), "{shown}");
     let found_nothing = lines.get(1).is_some_and(|line| {

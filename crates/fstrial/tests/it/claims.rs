@@ -1,11 +1,11 @@
-//! Claims as users meet them: the catalogue, a file of one's own, checking, going on, and what cannot run here.
+//! Claims as users meet them: the catalogue, a user's own file, checking, resuming, and claims that cannot run here.
 
 use crate::support::{self, Ended, Lab, PATIENCE};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// A claim of one's own that is small and soon decided.
+/// A small claim that is decided soon.
 fn claim(id: &str, expectations: &str) -> String {
     format!(
         "[claim]\nid = \"{id}\"\nstatement = \"it is so\"\nauthor = \"me\"\nsaid = \"twice\"\n\
@@ -156,7 +156,7 @@ fn a_store_answers_for_the_whole_catalogue() {
     let row = |id: &str| *rows.iter().find(|row| row.starts_with(&format!("| {id} |"))).unwrap();
     assert!(row("sandeep-2012-freeze").ends_with("| partly confirmed (1 of 2) |"), "{}", table.stdout);
     assert!(row("closson-2012-init-equal").ends_with("| not in this store |"), "{}", table.stdout);
-    // A store of somebody else's, by its path.
+    // Another user's store, by its path.
     let exported = lab.run("results export --format store --out theirs.db");
     assert_eq!(exported.code(), 0, "{exported:?}");
     assert_eq!(lab.run("claims table theirs.db --format markdown").stdout, table.stdout);
@@ -216,7 +216,7 @@ fn an_interrupted_check_goes_on() {
         before.iter().map(|trial| trial["status"].as_str().unwrap()).collect::<Vec<_>>(),
         ["decided", "interrupted"]
     );
-    // Given more time, what was begun as a quick check is carried on as that.
+    // With more time, a quick check continues as a quick check.
     let after = lab.run("claims check first.toml second.toml --json -q --budget 10s");
     assert!([0, 3].contains(&after.code()), "{after:?}");
     assert_eq!(answers(&after).len(), 2);
@@ -243,7 +243,7 @@ fn several_answers_end_in_a_table() {
     assert!(checked.stdout.contains("2 claims: 1 confirmed, 1 not testable here"), "{}", checked.stdout);
 }
 
-/// The published table is what the published runs say, as this version judges them.
+/// The published table agrees with the published runs, as this version judges them.
 #[test]
 fn the_published_table_is_what_the_published_runs_say() {
     let root = PathBuf::from(format!("{}/../..", env!("CARGO_MANIFEST_DIR")));

@@ -1,4 +1,5 @@
-//! `fstrial compare --clients`: a load that several clients make at once, started by MPI on this host, and on the nodes of a Slurm.
+//! `fstrial compare --clients`: a load that several clients make together, started by MPI on this host and on the nodes
+//! of a Slurm cluster.
 
 use crate::{
     cluster::Cluster,
@@ -15,7 +16,8 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A lab with two folders and the program between MPI and clients; none, with a reason, where that cannot be built.
+/// A lab with two folders and the program between MPI and clients; `None`, with a reason, where that program cannot be
+/// built.
 fn lab(name: &str) -> Option<Lab> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
@@ -122,7 +124,7 @@ fn what_ends_clients_leaves_none() {
     lab.assert_nothing_left("after clients that were ended");
 }
 
-/// What MPI prints of itself is nobody's result, and an mpirun whose ranks fail is ended.
+/// The output of MPI itself is not taken as a result, and an mpirun whose ranks fail ends.
 #[test]
 fn an_mpirun_that_talks_or_fails_is_no_hang() {
     let Some(lab) = lab("an_mpirun_that_talks_or_fails_is_no_hang") else { return };
@@ -235,11 +237,12 @@ fn calls(lab: &Lab, preset: &str) -> Vec<(String, String)> {
     calls
 }
 
-/// What IO500 defines, from the calls of its presets: which rank makes what, and which uses it afterwards.
+/// The definition of IO500, checked on the calls of its presets: which rank makes each file, and which rank uses it
+/// afterwards.
 #[test]
 fn calls_of_io500_are_those_that_it_defines() {
     let Some(lab) = traced_lab("calls_of_io500_are_those_that_it_defines") else { return };
-    // One file of twelve records, by turns.
+    // One file of twelve records, written in turns.
     let ior_hard = calls(&lab, "ior-hard");
     for kind in ["pwrite64", "pread64"] {
         let offset = |call: &str| call.rsplit_once(", ")?.1.split(')').next()?.parse().ok();
@@ -294,7 +297,7 @@ fn what_threads_do_not_divide_is_left_alone() {
     }
 }
 
-/// Of three clients, each looks at what the next has made, and removes what the third has: its own.
+/// Of three clients, each examines the files of the next one and removes those of the third: its own.
 #[test]
 fn clients_use_what_others_have_made() {
     let Some(lab) = traced_lab("clients_use_what_others_have_made") else { return };

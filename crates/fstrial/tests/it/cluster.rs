@@ -1,5 +1,5 @@
-//! `fstrial run --on`: a real Slurm whose nodes are network, process, mount and host-name namespaces of this host, and commands. The
-//! nodes share a kernel and its processors, so that these tests look at what is kept and counted, and never at verdicts.
+//! `fstrial run --on`: a real Slurm whose nodes are network, process, mount and host-name namespaces of this host, and
+//! commands. The nodes share a kernel and its processors, and so these tests check files and counts, never verdicts.
 
 use crate::support::{self, FSTRIAL, Lab, Running};
 use serde_json::Value;
@@ -15,13 +15,13 @@ use std::{
     time::Duration,
 };
 
-/// How long Slurm may take for anything.
+/// Longest wait for any step of Slurm.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster: its controller on a bridge, and its nodes behind it.
 pub(crate) struct Cluster {
     folder: PathBuf,
-    /// Two numbers of the address of its network, and what its devices are called after.
+    /// Two numbers of the network's address, and the prefix of its devices' names.
     net: u32,
     munge: Option<Child>,
     controller: Option<Child>,
@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// One of this many nodes, `h1` and so on; none with a reason where it cannot be made.
+    /// A cluster with this many nodes, `h1` and so on; `None` with a reason where it cannot be made.
     pub(crate) fn new(name: &str, lab: &Lab, nodes: usize) -> Option<Self> {
         if !support::is_root_with_loop_devices(name) {
             return None;
@@ -85,7 +85,7 @@ impl Cluster {
         format!("fst{}h{node}", self.net)
     }
 
-    /// Whether the folder of named namespaces was a mount before the first cluster: ip makes it one.
+    /// Whether the folder of named namespaces was a mount before the first cluster: ip turns it into one.
     fn had_mount() -> bool {
         static HAD: OnceLock<bool> = OnceLock::new();
         let is_mounted = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(" /run/netns ");
@@ -276,7 +276,7 @@ fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
         "three jobs in all"
     );
 
-    // A host whose trial is there counts also when its node is not: no other takes its place.
+    // A host whose trial is present counts even when its node is missing: no other node takes its place.
     cluster.ask("scontrol", &["update", "nodename=h3", "state=drain", "reason=test"]);
     let without = cluster.start(&lab, "run short.toml --on slurm --hosts 3 --json").end(PATIENCE);
     let hosts = rounds_of_hosts(&without.json().pop().unwrap());
@@ -295,7 +295,7 @@ fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
     assert!(support::eventually(PATIENCE, || rounds().contains("\"done\":2")), "{}", rounds());
     cluster.kill_node(2);
     cluster.end_controller();
-    // It may find its port taken for a moment.
+    // Its port may be taken for a moment.
     let is_back = || {
         if cluster.controller.as_mut().is_none_or(|daemon| daemon.try_wait().unwrap().is_some()) {
             cluster.start_controller();
@@ -311,7 +311,7 @@ fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     let document = ended.json().pop().unwrap();
     assert_eq!(rounds_of_hosts(&document), named(&[("h1", 12), ("h2", 12), ("h3", 12)]));
-    // What it had before is kept: it has begun twice, and the second time with rounds.
+    // Its earlier results are kept: it has started twice, and the second time with rounds.
     let begun: Vec<u64> = rounds()
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -330,7 +330,7 @@ fn more_hosts_than_there_are(lab: &Lab, cluster: &Cluster) {
     write_trial(lab, "many", 5);
     let ended = cluster.start(lab, "run many.toml --on slurm --hosts 4").end(PATIENCE);
     assert_eq!(ended.code(), 2, "{ended:?}");
-    assert!(ended.stderr.contains("3 of 4 hosts take the job"), "{ended:?}");
+    assert!(ended.stderr.contains("only 3 of 4 hosts take the job"), "{ended:?}");
     let none_left = || cluster.ask("squeue", &["-h"]).trim().is_empty();
     assert!(support::eventually(PATIENCE, none_left), "{}", cluster.ask("squeue", &[]));
 }
@@ -350,7 +350,7 @@ fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
         }
         running
     };
-    // Interrupted, it cancels its jobs, and says what they have.
+    // Interrupted, it cancels its jobs and reports their results so far.
     let running = until_all_run();
     let done = || fs::read_to_string(lab.path("trial.hosts/h1.out")).unwrap_or_default();
     assert!(support::eventually(PATIENCE, || done().contains("\"done\":1")), "{}", done());
@@ -375,7 +375,7 @@ fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
     assert_eq!(jobs.lines().count(), 3, "{jobs}");
     let ended = cluster.start(&lab, words).end(4 * PATIENCE);
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
-    // A round that was cut short is not one of those that were asked for.
+    // An interrupted round is not one of the requested rounds.
     let result = rounds_of_hosts(&ended.json().pop().unwrap());
     assert_eq!(result, named(&[("h1", 12), ("h2", 12), ("h3", 12)]));
     assert_eq!(cluster.ask("squeue", &["-h", "-t", "all", "-o", "%i"]).lines().count(), 9, "no other job");
@@ -383,7 +383,7 @@ fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
     lab.assert_nothing_left("after a campaign");
 }
 
-/// The words of a command that runs the trial of a host here, in a home of its own.
+/// The words of a command that runs the trial of a host here, with its own home.
 fn command_for(lab: &Lab) -> String {
     let home = lab.path("homes").display().to_string();
     fs::create_dir_all(&home).unwrap();
@@ -452,7 +452,7 @@ fn any_command_starts_the_job_of_a_host() {
         &format!("run other.toml --on 'command {on} {{host}}' --hosts x --folder dirs.hosts"),
     );
     assert!(other.code() == 2 && other.stderr.contains("has the hosts of another trial"), "{other:?}");
-    // One that cannot be reached is said, with what its command complained of, and the others count.
+    // An unreachable host is reported with its command's error output, and the others count.
     lab.write(
         "half.sh",
         "#!/bin/sh\n[ $1 = lost ] && { echo no route to lost >&2; exit 255; }\nexec ./on-host $1\n",
@@ -481,8 +481,8 @@ fn any_command_starts_the_job_of_a_host() {
     lab.assert_nothing_left("after commands");
 }
 
-/// A trial that is decided on a busy machine too, as one arm writes half as much again, and the words that run it on some hosts; none
-/// where that cannot be tried.
+/// A trial that is decided on a busy machine too, because one arm writes half as much again, and the words that run it
+/// on some hosts; `None` where that cannot be tried.
 fn decided(test: &str, lab: &Lab, name: &str, hosts: &str) -> Option<String> {
     if !support::is_root_with_loop_devices(test) {
         return None;

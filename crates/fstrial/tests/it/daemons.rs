@@ -1,5 +1,5 @@
-//! Without root, too, nothing that a program starts outlives its run, or the command: with a process namespace, and where an
-//! ordinary user may not make one (here: in a chroot).
+//! Without root as well, no process of a program outlives its run or the command: with a process namespace, and where
+//! an ordinary user may not make one (here: in a chroot).
 
 use crate::support::{self, Lab, PATIENCE, Running};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ use std::{
 /// The user nobody.
 const NOBODY: u32 = 65_534;
 
-/// Leaves daemons in sessions of their own: one keeps its streams open and ignores polite signals, one has no environment.
+/// Leaves daemons in their own sessions: one keeps its streams open and ignores SIGTERM, one has no environment.
 const DAEMON: &str = r#"
 kind = "program"
 file_size = "1MiB"

@@ -1,4 +1,5 @@
-//! What programs leave in their folders is deleted; what cannot be deleted is said soon, and is all that is left.
+//! Files that programs leave in their folders are deleted; the ones that cannot be deleted are reported soon, and only
+//! they are left.
 
 use crate::support::{self, Lab, NOBODY, SETTLE, eventually};
 use rustix::process::Signal;
@@ -23,7 +24,7 @@ fn directories(lab: &Lab) -> [PathBuf; 2] {
     })
 }
 
-/// A program that leaves what Go's module cache, and worse, leaves.
+/// A program that leaves files as Go's module cache does, and worse ones.
 const LEAVES: &str = r#"
 kind = "program"
 file_size = "1MiB"
@@ -94,7 +95,7 @@ fn what_cannot_be_deleted_is_said_soon() {
     assert!(folders.iter().all(|folder| support::names_in(folder).is_empty()));
 }
 
-/// A trial that is broken off while it deletes goes on for a moment only, and says what it leaves.
+/// A trial interrupted while it deletes continues for a moment only, and names the files it leaves.
 #[test]
 fn ctrl_c_ends_a_long_deletion() {
     let lab = Lab::new();

@@ -1,5 +1,5 @@
-//! Modelled devices, for real: FUSE, loop devices and filesystems; the process that serves one killed at any moment; and
-//! what a user sees when one is not available.
+//! Modelled devices, for real: FUSE, loop devices and filesystems; the serving process killed at any moment; and the
+//! user's view of a model that is not available.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SETTLE, command_line, eventually};
 use rustix::process::Signal;
@@ -50,7 +50,7 @@ fn run_with(lab: &Lab, hidden: &str, words: &str) -> Ended {
     Running::start(command).end(PATIENCE)
 }
 
-/// A controller whose cache a battery keeps gets no flushes, as it comes: a commit does not wait for twelve disks.
+/// A controller with a battery-backed cache gets no flushes by default: a commit does not wait for twelve disks.
 #[test]
 fn a_model_says_what_it_is() {
     if !can_run("a_model_says_what_it_is") {
@@ -74,7 +74,8 @@ fn a_model_says_what_it_is() {
     // With flushes there are 180 in a second.
     let rate = document["workloads"][0]["cells"][0]["rate"].as_f64().unwrap();
     assert!(rate > 500.0, "{rate}");
-    // It really rotates: nothing is doubted. On an image it is what the host says, and that is doubted.
+    // On the real disk it does rotate, and no doubt is reported. On an image the flag comes from the host, and is
+    // reported as doubtful.
     assert!(!document["warnings"].to_string().contains("without `ssd`"), "{}", document["warnings"]);
     let ended = lab.run(&words.replace("model:raid10-bbwc", "image:images"));
     let document = ended.document();
@@ -97,7 +98,7 @@ fn a_trial_on_a_modelled_device_says_so_and_leaves_nothing() {
     assert!(conditions.contains("times come from a model"), "{conditions}");
     for cell in document["workloads"][0]["cells"].as_array().unwrap() {
         let rate = cell["rate"].as_f64().unwrap_or_else(|| panic!("{cell}"));
-        // Direct writes of existing blocks: what is granted, or a little less where a filesystem writes of its own.
+        // Direct writes of existing blocks: the granted rate, or a little less where a filesystem adds writes.
         assert!((100.0..=310.0).contains(&rate), "{rate} in {cell}");
     }
     assert_nothing_left(&lab, command, "a whole trial");
@@ -117,7 +118,8 @@ fn the_stored_trial_holds_the_model() {
     assert!(stored.stdout.contains("iops = 1000"), "{}", stored.stdout);
 }
 
-/// The worker sees EIO, the run is lost and not the arm's failure, another process takes over, and the trial goes on.
+/// The worker gets EIO, the run is lost without counting as the arm's failure, another process takes over, and the
+/// trial continues.
 #[test]
 fn a_served_device_that_dies_loses_a_run_and_not_the_trial() {
     if !can_run("device::a_served_device_that_dies_loses_a_run_and_not_the_trial") {
@@ -151,7 +153,8 @@ fn a_served_device_that_dies_loses_a_run_and_not_the_trial() {
     }
 }
 
-/// A process that is stopped answers nobody: the run is lost, another one takes over, and what waited for it goes on.
+/// A stopped process answers no request: the run is lost, another process takes over, and the waiting requests
+/// complete.
 #[test]
 fn a_stopped_server_loses_a_run_and_not_the_trial() {
     if !can_run("device::a_stopped_server_loses_a_run_and_not_the_trial") {
@@ -317,7 +320,8 @@ fn models_are_listed_and_shown() {
     assert!(message.stdout.contains("iops = 3000"), "{}", message.stdout);
 }
 
-/// Half the rate asked for, and no more than it: what this machine can be held to while other tests run alongside.
+/// Half the requested rate, and no more than the rate: the bounds that hold on this machine while other tests run
+/// alongside.
 #[test]
 fn a_modelled_device_keeps_to_its_limits() {
     if !can_run("device::a_modelled_device_keeps_to_its_limits") {
@@ -328,7 +332,8 @@ fn a_modelled_device_keeps_to_its_limits() {
     assert_eq!(ended.code(), 0, "{}", ended.stderr);
     let checked: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     for row in checked.as_array().unwrap().iter().filter(|row| row["depth"] == 32) {
-        let (requested, got) = (row["asked"]["iops"].as_f64().unwrap(), row["got"]["iops"].as_f64().unwrap());
+        let (requested, got) =
+            (row["requested"]["iops"].as_f64().unwrap(), row["got"]["iops"].as_f64().unwrap());
         assert!((295.0..305.0).contains(&requested), "{row}");
         assert!((0.5..1.02).contains(&(got / requested)), "{row}");
     }
@@ -352,7 +357,7 @@ fn a_model_is_fitted_to_a_device_that_is_only_read() {
     let shown = lab.run("device show fitted.toml");
     assert_eq!(shown.code(), 0, "{}", shown.stderr);
     assert!(shown.stdout.contains("writes are taken to be like reads"), "{}", shown.stdout);
-    // Writing needs the device's name twice, and is refused like any disk that somebody uses.
+    // Writing needs the device's name twice, and a disk in use is refused like any other.
     let refused = lab.run(&format!("device fit {path} --erase /dev/null"));
     assert_ne!(refused.code(), 0);
     assert!(fs::read(lab.path("disk")).unwrap() == content, "nothing was written");

@@ -1,8 +1,8 @@
-//! What is written about the command line is true: every command in README.md, in `docs/` and in the examples of the
-//! help is read by the definition of the command line, and the manual pages are sound.
+//! The documentation of the command line is true: every command in README.md, in `docs/` and in the examples of the
+//! help is parsed by the definition of the command line, and the manual pages are sound.
 //!
-//! Nothing is run. Commands are those of code blocks: each line of `sh`, and lines after a prompt (`$ `) of others.
-//! A command in which a word is `…` is not whole: such are counted and left out.
+//! Nothing is run. Commands are those of code blocks: each line of `sh`, and lines after a prompt (`$ `) of others. A
+//! command in which a word is `…` is not whole: such are counted and left out.
 
 use crate::support::{self, Lab, names_in};
 use clap::{Command, CommandFactory, Parser};
@@ -12,12 +12,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What may stand before a command on its line.
+/// Words that may precede a command on its line.
 const BEFORE: [&str; 7] = ["sudo", "ssh", "time", "do", "then", "if", "!"];
-/// What ends a command on its line.
+/// Words that end a command on its line.
 const SEPARATORS: [&str; 5] = ["|", "||", "&&", ";", "&"];
 
-/// A command, and where it is written.
+/// A command and its place in the documentation.
 #[derive(Debug)]
 struct Written {
     place: String,
@@ -25,7 +25,7 @@ struct Written {
 }
 
 impl Written {
-    /// Whether something is left out of it.
+    /// Whether part of it is omitted.
     fn is_partial(&self) -> bool {
         self.words.iter().any(|word| word == "…")
     }
@@ -56,7 +56,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The lines of the code blocks of a page that a shell would read, with their numbers; a line that ends with `\` goes on.
+/// The lines of a page's code blocks that a shell would read, with their numbers; a line ending with `\` continues on
+/// the next.
 fn shell_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let (mut block, mut goes_on) = (None, false);
@@ -86,7 +87,7 @@ fn shell_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// The commands of this program on a line of a shell, without what redirects them.
+/// The commands of this program on a shell line, without redirections.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let words = shlex::split(line).unwrap_or_else(|| panic!("no shell reads: {line}"));
     let parts = words.split(|word| SEPARATORS.contains(&word.as_str()));
@@ -122,7 +123,7 @@ fn problems_of_prose(text: &str, place: &str, program: &Command) -> Vec<String> 
     problems.map(|problem| format!("{place}: {problem}")).collect()
 }
 
-/// What the program does not know of a command in prose: the command, or one of its options.
+/// The unknown part of a command in prose: the command, or one of its options.
 fn unknown(span: &str, program: &Command) -> Option<String> {
     let (mut command, mut has_arguments) = (program, false);
     for word in span.split_whitespace() {
@@ -159,7 +160,8 @@ fn documented() -> Vec<Written> {
     result
 }
 
-/// The lines of the examples in the help of a command and of those below it. What a line does follows after two spaces.
+/// The example lines in the help of a command and of its subcommands. The explanation of a line follows after two
+/// spaces.
 fn in_help(command: &Command, result: &mut Vec<Written>) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What users see when something is wrong: the exit code and the words, as snapshots without what differs between
-//! machines. `INSTA_UPDATE=always cargo test -p fstrial --test it errors` writes them again.
+//! Error messages as users see them: exit code and text, as snapshots without the parts that differ between machines.
+//! `INSTA_UPDATE=always cargo test -p fstrial --test it errors` updates them.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SMALL};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a terminal would show, and the exit code.
+/// The terminal output and the exit code.
 fn shown(lab: &Lab, words: &str, ended: &Ended) -> String {
     let mut text = format!("$ fstrial {words}\n{}", ended.stderr.trim_end());
     if !ended.stdout.is_empty() {
@@ -17,7 +17,7 @@ fn shown(lab: &Lab, words: &str, ended: &Ended) -> String {
     lab.redact(&format!("{text}\n[exit {}]\n", ended.code()))
 }
 
-/// Runs a command that must fail so, and leave nothing; returns what it showed.
+/// Runs a command that must fail with this code and leave nothing behind; returns its output.
 fn fails(lab: &Lab, code: i32, words: &str) -> String {
     let ended = lab.run(words);
     assert_eq!(ended.code(), code, "{ended:?}");
@@ -26,7 +26,7 @@ fn fails(lab: &Lab, code: i32, words: &str) -> String {
     shown(lab, words, &ended)
 }
 
-/// A snapshot with a name of its own.
+/// A snapshot with this name.
 fn snapshot(name: &str, text: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_omit_expression(true);
@@ -34,19 +34,19 @@ fn snapshot(name: &str, text: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-/// What another program said, between our words, differs with its version.
+/// The messages of other programs, quoted in ours, differ with their version.
 fn without_the_programs_words(text: &str) -> String {
     let Some((before, rest)) = text.split_once("(exit status: ") else { return text.to_owned() };
     let (_, after) = rest.split_once("\ntry:").unwrap_or(("", ""));
     format!("{before}(exit status: …): [ITS WORDS]\ntry:{after}")
 }
 
-/// Where only the words are settled.
+/// For cases where only the text is fixed.
 fn without_the_code(text: &str) -> String {
     text.split_once("\n[exit").map_or(text, |(words, _)| words).to_owned()
 }
 
-/// A small trial on an image of this lab, but for what is wrong.
+/// A small trial on an image of this lab, valid except for these words.
 fn compare(words: &str) -> String {
     format!("compare {words} {SMALL} --device image:images -q")
 }
@@ -245,7 +245,7 @@ fn disks_that_must_not_be_erased() {
     assert_eq!(result.trim(), "ext4", "nothing was erased");
 }
 
-/// A filesystem that is mounted from a loop device over the disk, beyond what is recognised at the disk's beginning.
+/// A filesystem mounted from a loop device over the disk, at an offset beyond the signatures at the disk's beginning.
 #[test]
 fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
     let name = "a_disk_that_a_loop_device_lies_on_is_not_erased";
@@ -286,7 +286,7 @@ fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
     lab.assert_nothing_left(name);
 }
 
-/// A loop device that nobody holds open, as a disk is; a process that does is a reason of its own to refuse it.
+/// A loop device that no process holds open, like a disk; an open descriptor is another reason to refuse it.
 struct Losetup(String);
 
 impl Losetup {
@@ -335,7 +335,7 @@ fn trial_files_that_are_wrong() {
     }
 }
 
-/// A hundred megabytes of anything are refused at once, in little memory.
+/// A hundred megabytes of garbage are refused immediately, in little memory.
 #[test]
 fn garbage_as_a_trial_file_is_refused_fast() {
     let lab = Lab::new();
@@ -506,7 +506,7 @@ fn an_arm_without_space_fails_alone() {
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
 
-/// A worker that says nothing is killed after its deadline of half a minute, and replaced.
+/// A silent worker is killed after its deadline of half a minute, and replaced.
 #[test]
 fn a_worker_that_hangs_is_killed() {
     let name = "a_worker_that_hangs_is_killed";

@@ -1,5 +1,5 @@
-//! Next to the fio that is installed: our answers have its structure, it takes the job files we write, and it makes of
-//! sizes and sections what we make of them. Without fio the tests say `SKIPPED`.
+//! Next to the installed fio: our answers have its structure, it accepts the job files we write, and it reads sizes and
+//! sections as we do. Without fio the tests print `SKIPPED`.
 
 use crate::support::{self, Lab};
 use fstrial_model::fio::{Jobs, Surroundings, output::FioOutput, understand};
@@ -91,7 +91,7 @@ fn exported_runs_have_the_structure_of_fios_own() {
             read.jobs[0].values["read.iops"].value > 0.0 && read.jobs[0].values["sync.lat_p99"].value > 0.0
         );
     }
-    // None is overwritten, and what fails says so.
+    // Existing files are not overwritten, and the error names the file.
     assert_eq!(lab.run("results export --format fio --out out").code(), 2);
 }
 
@@ -164,7 +164,7 @@ fn workloads_show_takes_what_compare_takes() {
     );
     assert_eq!(lab.run("workloads show mine.toml --json").json()[0]["about"], "our own");
     assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "fio");
-    // Both commands say the same of a word that is not a workload.
+    // Both commands print the same error for a word that is not a workload.
     lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
     for (word, hint) in [("nosuch", "lists all"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")] {
         let shown = lab.run(&format!("workloads show {word}"));
@@ -195,7 +195,7 @@ fn numbers_of_the_environment_stand_for_variables_and_nothing_else_does() {
     }
 }
 
-/// Each is wrong in a way of its own, at a line of its own.
+/// A different fault on each line.
 const MANY_FAULTS: &str = "[global]\nioengine=rbd\n[a]\nfilename=/dev/sda\nsiz=1g\nrw=randwrit\nprofile=x\n\
                            [b]\nsize=1g\nruntime=1m30s\nopendir=/etc\n";
 
@@ -216,7 +216,7 @@ fn all_problems_of_a_job_file_are_told_at_once() {
     let lines: Vec<u64> =
         document["problems"].as_array().unwrap().iter().map(|one| one["line"].as_u64().unwrap()).collect();
     assert_eq!((lines, &document["runs"]), (vec![2, 5, 6, 7, 10, 11], &"refused".into()));
-    // What is well is told, too.
+    // Correct parts are reported too.
     let fates = document["sections"][1]["keys"].as_array().unwrap();
     let fates: Vec<&str> = fates.iter().map(|key| key["fate"].as_str().unwrap()).collect();
     assert_eq!(fates, ["note", "refused", "refused", "refused"]);
@@ -226,8 +226,8 @@ fn all_problems_of_a_job_file_are_told_at_once() {
 struct Watch(OwnedFd);
 
 impl Watch {
-    /// Later than what ends on its own: what looks at a new device, and a test's child that was forked while the file
-    /// was written, which closes it when it becomes another program.
+    /// Later than short-lived processes: programs that examine a new device, and a forked child of a test that closes
+    /// the file when it executes another program.
     fn on(paths: &[&Path]) -> Self {
         support::pause(Duration::from_millis(500));
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
@@ -270,7 +270,7 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
         assert_eq!(shown.code(), 0, "{shown:?}");
         let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json");
         assert!([0, 3].contains(&run.code()), "{run:?}");
-        // The answer says so.
+        // The answer reports it.
         let about = run.document()["workloads"][0]["about"].as_str().unwrap().to_owned();
         assert!(about.contains("no named file is opened") && about.contains("file-1"), "{about}");
         assert_eq!(watch.events(), [""; 0], "{lines}");
@@ -439,7 +439,7 @@ fn a_job_file_includes_what_lies_beside_it() {
     lab.write("parts/direct", "direct=1\n");
     let shown = lab.run("workloads show job.fio --toml");
     assert!(shown.stdout.contains("direct=1") && shown.stdout.contains("bs=65536"), "{shown:?}");
-    // What is stored says it all.
+    // The stored result has all of it.
     let saved = lab.run("compare dir:a dir:b --workload job.fio --save trial.toml --dry-run");
     assert_eq!(saved.code(), 0, "{saved:?}");
     lab.write("parts/direct", "direct=1\nnosuch=1\n");
@@ -449,7 +449,7 @@ fn a_job_file_includes_what_lies_beside_it() {
         refused.stderr.contains("parts/direct:2") && refused.stderr.contains("no key `nosuch`"),
         "{refused:?}"
     );
-    // What is behind a link stays there.
+    // The target of a link stays in place.
     fs::remove_file(lab.path("parts/direct")).unwrap();
     lab.write("secret", "password=hidden\n");
     std::os::unix::fs::symlink(lab.path("secret"), lab.path("parts/direct")).unwrap();
@@ -469,7 +469,7 @@ fn flags_do_not_change_a_job_file() {
         let name = flag.split(' ').next().unwrap();
         assert!(refused.stderr.contains(name) && refused.stderr.contains("numjobs"), "{refused:?}");
     }
-    // What it becomes is a workload file.
+    // It becomes a workload file.
     let explained = lab.run("workloads show job.fio --toml");
     fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
     let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");

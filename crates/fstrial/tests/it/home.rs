@@ -1,5 +1,5 @@
-//! Whom root believes: homes that somebody else could write are refused and stay as they are, a damaged ledger stops nothing,
-//! what runs in a container is left alone, and a home below a folder that workers cover loses no undo.
+//! Homes that root trusts: homes writable by another user are refused and stay as they are, a damaged ledger stops
+//! nothing, processes in a container are left alone, and a home below a folder covered by workers loses no undo.
 
 use crate::support::{self, FSTRIAL, Lab, NOBODY, PATIENCE, Running};
 use rustix::process::Signal;
@@ -174,13 +174,13 @@ fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     let cleaned = lab.run("clean");
     assert_eq!(cleaned.code(), 13, "{cleaned:?}");
     assert!(cleaned.stdout.contains("which is running"), "{cleaned:?}");
-    // What the dead have left is undone by the command that holds the lock, and by nobody else.
+    // Leftovers of dead commands are undone only by the command that holds the lock.
     let dead = plant_for_the_dead(&lab);
     let cleaned = lab.run("clean");
     assert_eq!(cleaned.code(), 13, "{cleaned:?}");
     assert!(cleaned.stdout.contains("another command works with this home"), "{cleaned:?}");
     assert!(dead.iter().all(|path| path.exists()), "{dead:?} was undone during a trial");
-    // Killed, it is for the one inside to clean: nobody holds the lock any more.
+    // After a kill, the command inside cleans up: the lock is free.
     support::signal_group(support::worker_of(running.pid()).expect("a worker"), Signal::KILL);
     running.signal(Signal::KILL);
     running.end(PATIENCE);
@@ -206,7 +206,7 @@ fn plant_for_the_dead(lab: &Lab) -> [PathBuf; 2] {
     [folder, path]
 }
 
-/// A mount namespace in which `/mnt` is another filesystem, as where a data disk is mounted there.
+/// A mount namespace in which `/mnt` is another filesystem, as with a data disk mounted there.
 struct Elsewhere(Running);
 
 impl Elsewhere {
@@ -278,7 +278,7 @@ fn the_home_of_root_does_not_come_from_the_environment() {
     }
     let lab = Lab::new();
     let mut command = lab.prepare(FSTRIAL);
-    // What `sudo -E` keeps. Nothing is made: the folder is only asked for.
+    // The variables that `sudo -E` keeps. No file is made: the folder is only printed.
     command.args(["results", "list"]).env_remove("FSTRIAL_HOME").env("HOME", lab.root());
     command.env("XDG_DATA_HOME", lab.path("data"));
     let listed = Running::start(command).end(PATIENCE);
@@ -349,7 +349,7 @@ fn what_is_unmounted_outside_is_unmounted_in_the_workers() {
     let outside = running.pid().to_string();
     support::tool("nsenter", &["--mount", "--target", &outside, "umount", disk.to_str().unwrap()]);
     assert!(!workers.iter().any(has_it));
-    // What is mounted where a worker has its mount points does not cover them.
+    // A mount at the workers' mount points does not cover them.
     for folder in ["/mnt", "/media", "/srv"].into_iter().filter(|folder| Path::new(folder).is_dir()) {
         support::tool("nsenter", &["--mount", "--target", &outside, "mount", "-t", "tmpfs", "none", folder]);
     }
@@ -359,7 +359,7 @@ fn what_is_unmounted_outside_is_unmounted_in_the_workers() {
     lab.assert_nothing_left(name);
 }
 
-/// A root that is not a mount point, as a chroot has it, with what a trial needs of the host mounted below it.
+/// A root that is not a mount point, as in a chroot, with the host's mounts that a trial needs below it.
 const IN_CHROOT: &str = "set -e; root=$1; shift; \
     for folder in usr etc dev proc sys work mnt; do mkdir -p \"$root/$folder\"; done; \
     for link in bin sbin lib lib64; do [ -L /$link ] && ln -s usr/$link \"$root/$link\"; done; \

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a user waits after Ctrl-C before pressing it again.
+/// The time a user waits after Ctrl-C before pressing it again.
 const PROMPT: Duration = Duration::from_secs(30);
 
 /// Arms that are alike: they are not decided while the test looks on.
@@ -114,7 +114,7 @@ fn before_the_first_round_there_is_an_answer_too() {
     assert_interrupted(&lab, running, 1);
 }
 
-/// Writing a large image takes long, and nobody waits for it after Ctrl-C.
+/// Writing a large image takes long, and Ctrl-C must not wait for it.
 #[test]
 fn a_signal_while_the_image_is_made_ends_the_command() {
     let name = "a_signal_while_the_image_is_made_ends_the_command";
@@ -145,7 +145,7 @@ fn a_second_signal_ends_it_at_once() {
         assert!(running.wait_for("run-ended"));
         assert!(running.wait_for("run-started"));
         running.signal(signals[0]);
-        // Signals of one kind that come at once are one signal.
+        // Several pending signals of one kind are delivered as one signal.
         support::pause(Duration::from_millis(5));
         running.signal(signals[1]);
         let ended = running.end(Duration::from_secs(3));
@@ -174,7 +174,7 @@ fn a_reader_that_goes_away_is_no_fault() {
     lab.check_store();
 }
 
-/// Another program may hold the store for half a minute; nobody has to wait for that.
+/// Another program may lock the store for half a minute; a signal must end the command sooner.
 #[test]
 fn a_signal_while_the_store_is_locked_ends_the_command_at_once() {
     let lab = Lab::new();
@@ -193,7 +193,7 @@ fn a_signal_while_the_store_is_locked_ends_the_command_at_once() {
     assert_eq!(ended.code(), 130, "{ended:?}");
 }
 
-/// Its self-comparisons take a minute: after Ctrl-C neither goes on.
+/// Its self-comparisons take a minute: after Ctrl-C neither continues.
 #[test]
 fn doctor_ends_at_a_signal() {
     let name = "doctor_ends_at_a_signal";
@@ -216,7 +216,7 @@ fn doctor_ends_at_a_signal() {
     }
 }
 
-/// What was interrupted says how to go on, and goes on by that command without its file.
+/// An interrupted trial names the command that resumes it, and that command resumes it without its file.
 #[test]
 fn an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names() {
     let name = "an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names";

@@ -1,6 +1,6 @@
-//! `fstrial judge` on what other programs write: each format, what is said about orders, and that all rows count.
+//! `fstrial judge` on the output of other programs: each format, the messages about orders, and that all rows count.
 //!
-//! The files are in `fixtures/judge/`: `README.md` there says which program wrote which.
+//! The files are in `fixtures/judge/`, whose `README.md` names the program that wrote each.
 
 use crate::support::{Ended, Lab};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn judged(lab: &Lab, code: i32, words: &str) -> Ended {
     ended
 }
 
-/// What a terminal shows of a command, as a snapshot.
+/// The terminal output of a command, as a snapshot.
 fn shows(lab: &Lab, name: &str, code: i32, words: &str) {
     let ended = judged(lab, code, words);
     let text = format!("$ fstrial judge {words}\n{}{}[exit {code}]\n", ended.stdout, ended.stderr);

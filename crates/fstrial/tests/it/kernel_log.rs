@@ -1,5 +1,5 @@
-//! What the kernel complains of during a run: errors that ext4 is made to report on the run's own device, and on the
-//! device of somebody else. Both are real loop devices on files of the test.
+//! Kernel messages during a run: errors that ext4 is made to report on the run's own device, and on an unrelated
+//! device. Both are real loop devices on files of the test.
 
 use crate::support::{self, Lab, PATIENCE, Running, tool};
 use fstrial_stack::kernel_log::KernelLog;
@@ -76,7 +76,7 @@ fn an_error_on_the_device_of_somebody_else_is_not_the_runs() {
     let mut received = KernelLog::open().unwrap();
     let mut running = lab.start(TRIAL);
     wait_for_load(&mut running);
-    // In a mount namespace of its own, so that it goes with the script.
+    // In its own mount namespace, so that it disappears with the script.
     let script =
         format!("mount {node} /mnt && echo from a test > {} && umount /mnt", trigger(&name).display());
     tool("unshare", &["--mount", "sh", "-c", &script]);

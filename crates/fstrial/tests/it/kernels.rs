@@ -16,7 +16,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// A machine without KVM.
 const NO_KVM: &str =
     r#"case "$*" in *"-accel kvm"*) echo 'no KVM for a test' >&2; exit 1;; esac; exec $real "$@""#;
-/// A machine that is said to have it: its processors are emulated all the same.
+/// A fake QEMU that claims KVM: its processors are emulated all the same.
 const AS_IF_KVM: &str = r#"for word do
     shift
     case "$word" in kvm) word=tcg,thread=multi;; host) word=max;; esac
@@ -24,7 +24,7 @@ const AS_IF_KVM: &str = r#"for word do
 done
 exec $real "$@""#;
 
-/// Where kernels that were fetched stay between runs of the tests.
+/// The folder in which fetched kernels are kept between runs of the tests.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
 }
@@ -111,7 +111,7 @@ fn two_kernels_are_compared_by_what_is_counted() {
     lab.assert_nothing_left("after guests");
 }
 
-/// Where guests can use KVM, times are compared; a trial that needs it is refused elsewhere.
+/// Where guests can use KVM, times are compared; elsewhere a trial that needs it is refused.
 #[test]
 fn times_of_guests_that_use_kvm_are_compared() {
     let test = "times_of_guests_that_use_kvm_are_compared";
@@ -194,7 +194,7 @@ fn what_says_nothing_under_emulation_is_refused() {
     assert_eq!(guests(&lab), Vec::<String>::new());
 }
 
-/// A home of its own: nothing may happen to kernels that other tests use.
+/// A separate home: the kernels of other tests must not change.
 #[test]
 fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     let test = "a_kernel_of_ones_own_is_taken_replaced_and_removed";
@@ -255,7 +255,8 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
     lab.assert_nothing_left("after a kernel of one's own");
 }
 
-/// What the tests of another crate set up, where its matrix of uses of a device is: on hosts whose kernels have the drivers.
+/// The setup of another crate's tests, where the matrix of uses of a device is: on hosts whose kernels have the
+/// drivers.
 #[test]
 fn a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them() {
     let test = "a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them";
@@ -307,7 +308,7 @@ fn in_archive(name: &str, mode: u32, text: &str) -> String {
     file
 }
 
-/// What a script prints on the console as the one program of a guest.
+/// The console output of a script that runs as the only program of a guest.
 fn in_a_guest(lab: &Lab, kernel: &str, script: &str) -> String {
     let [file, more, all] = ["script", "more.cpio", "all.cpio"].map(|name| lab.path(name));
     fs::write(&file, script).unwrap();
@@ -455,7 +456,7 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     if let Some(missing) = missing_tool(&["lvm", "thin_check", "cryptsetup", "dmsetup"]) {
         return skip(test, &format!("needs {missing}"));
     }
-    // On one device, one after the other: what one run leaves, the next one finds.
+    // On one device, one after the other: each run starts from the state that the previous one left.
     let arms = "plain=ext4@6.1 lvm=ext4@6.1:lvm thin=xfs@6.1:thin crypt=btrfs@6.1:crypt";
     // On a busy machine a guest makes one file in half a second.
     let words = WORDS.replace("500ms", "3s");
@@ -488,7 +489,7 @@ fn layers_and_arrays_are_made_and_taken_down_in_guests() {
     lab.assert_nothing_left("after layers");
 }
 
-/// A guest plays the host: its kernel has the device mapper even where this host's kernel lacks it.
+/// A guest stands in for the host: its kernel has the device mapper even where this host's kernel lacks it.
 #[test]
 fn layers_of_a_host_are_removed_whenever_their_command_is_killed() {
     let test = "layers_of_a_host_are_removed_whenever_their_command_is_killed";
@@ -541,7 +542,7 @@ done
 sleep 1
 "#;
 
-/// A snapshot of LVM freezes the filesystem on it, and goes with it where it is left.
+/// A snapshot of LVM freezes the filesystem on it, and disappears with it when abandoned.
 #[test]
 fn volumes_have_snapshots_that_their_filesystems_lack() {
     let test = "volumes_have_snapshots_that_their_filesystems_lack";
@@ -601,7 +602,8 @@ tree = { files = 50 }
     lab.assert_nothing_left("after snapshots of volumes");
 }
 
-/// In virtual time a model means in a guest what it means on a machine: who wins, by how much, and how fast each is.
+/// In virtual time a model has the same meaning in a guest as on a machine: the winner, the ratio, and the speed of
+/// each arm.
 #[test]
 #[ignore = "takes minutes: `cargo xtask long tests`"]
 fn a_modelled_disk_is_as_fast_in_virtual_time_as_on_this_machine() {
@@ -671,7 +673,7 @@ fn virtual_time_is_the_same_in_two_guests_of_one_kernel() {
     lab.assert_nothing_left("after two guests");
 }
 
-/// The host serves it: its model's numbers come back, and its process goes with the guest.
+/// The host serves it: its model's numbers are reported, and its process ends with the guest.
 #[test]
 fn a_modelled_device_of_a_guest_is_served_by_the_host() {
     let Some(lab) = lab("a_modelled_device_of_a_guest_is_served_by_the_host", &["6.1"]) else { return };
@@ -694,7 +696,8 @@ fn a_modelled_device_of_a_guest_is_served_by_the_host() {
         // 4 KiB of data, and a journal or log.
         assert!(cell["device_bytes_per_operation"].as_f64().unwrap() > 4096.0, "{cell}");
     }
-    // Nobody answers the guest any more, neither its disk nor its orders: the run is lost, or the agent; and nothing hangs.
+    // Neither the guest's disk nor its agent's orders are answered any more: the run or the agent is lost, and nothing
+    // hangs.
     for stage in ["mkfs", "load"] {
         kill_the_device_of_a_guest(&lab, "run served.toml --json", stage);
     }
@@ -719,7 +722,7 @@ fn kill_the_device_of_a_guest(lab: &Lab, command: &str, stage: &str) {
     assert_eq!(guests(lab), Vec::<String>::new(), "{stage}");
 }
 
-/// The guest hears that nobody is left on its port, and powers off.
+/// The guest notices that its port is closed, and powers off.
 #[test]
 fn a_guest_goes_with_its_trial() {
     let Some(lab) = lab("a_guest_goes_with_its_trial", &["6.1"]) else { return };
@@ -737,7 +740,7 @@ fn a_guest_goes_with_its_trial() {
     assert!(support::eventually(PATIENCE, || guests(&lab).len() == 1));
     running.signal(Signal::KILL);
     assert!(running.end(PATIENCE).is_killed());
-    // Its kernel boots, and does not hear that nobody is left.
+    // Its kernel boots, and does not notice the closed port.
     assert!(support::eventually(Duration::from_secs(2), || guests(&lab).is_empty()), "killed while it boots");
     lab.clean();
     lab.assert_nothing_left("after guests that were left alone");

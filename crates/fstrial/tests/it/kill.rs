@@ -1,5 +1,5 @@
-//! SIGKILL at random moments, from a seed, in every stage of a trial: nothing is left on the host, every run that ended
-//! is in the store, the store is sound, and the trial goes on.
+//! SIGKILL at random moments, from a seed, in every stage of a trial: nothing is left on the host, every completed run
+//! is in the store, the store is sound, and the trial resumes.
 
 use crate::support::{self, Dice, Lab, PATIENCE, Running, SMALL, say};
 use rustix::process::Signal;
@@ -27,19 +27,19 @@ const WORKER_KILLS: usize = 64;
 /// Only one test at a time adds zram devices.
 static ZRAM: Mutex<()> = Mutex::new(());
 
-/// Who is killed.
+/// The process to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Command,
     Outer,
     Inner,
-    /// Both workers at once, by their process group.
+    /// Both workers together, by their process group.
     Workers,
-    /// The command and its workers at once.
+    /// The command and its workers together.
     Everything,
 }
 
-/// When somebody is killed: a while after an event.
+/// The moment of a kill: a while after an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment {
     /// After the start.
@@ -62,7 +62,7 @@ impl Moment {
     }
 }
 
-/// What a command has said so far.
+/// The output of a command so far.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     stage: Option<String>,
@@ -108,7 +108,7 @@ impl Heard {
         }
     }
 
-    /// Where it was, for the tally.
+    /// Its stage, for the tally.
     pub(crate) fn place(&self) -> String {
         match (&self.stage, self.in_run) {
             (None, _) => "preparing".into(),
@@ -134,7 +134,7 @@ impl Tally {
     }
 }
 
-/// Kills somebody, if there is such a process at this moment.
+/// Kills the victim, if such a process exists at this moment.
 fn strike(running: &Running, victim: Victim, workers_first: bool) -> bool {
     let command = running.pid();
     let outer = support::worker_of(command);
@@ -212,7 +212,7 @@ impl Killed {
         Self { flags, lab, stalled: Cell::new(false) }
     }
 
-    /// Starts or goes on, whichever is possible.
+    /// Starts or resumes, depending on the store.
     pub(crate) fn session(&self, flags: &str) -> (Running, Before) {
         let trials = self.lab.trials();
         let runs = trials.iter().map(|trial| trial["runs"].as_u64().unwrap()).sum();
@@ -224,7 +224,7 @@ impl Killed {
         (self.lab.start(&format!("{command} {} --json {flags}", self.flags)), Before { runs, next_round })
     }
 
-    /// What must hold after a session, however it ended.
+    /// The conditions that must hold after a session, however it ended.
     pub(crate) fn check(&self, before: &Before, received: &Heard, when: &str) {
         self.stalled.set(received.stalled);
         self.lab.assert_nothing_left(when);
@@ -272,7 +272,7 @@ impl Killed {
                 assert!(received.codes().contains(&ended.code()), "{when}: {ended:?}");
             }
             self.check(&before, &received, &when);
-            // Every other time the next command has to cope with what is left.
+            // Every other time the next command must cope with the leftovers.
             if attempt % 2 == 0 {
                 self.lab.clean();
             }
@@ -280,7 +280,7 @@ impl Killed {
         tally
     }
 
-    /// The trial goes on and comes to an answer.
+    /// The trial resumes and reaches an answer.
     fn finish(&self, dice: &mut Dice) {
         let (mut running, _) = self.session("");
         let mut received = Heard::default();
@@ -412,7 +412,7 @@ fn a_killed_worker_costs_one_run() {
     killed.finish(&mut dice);
 }
 
-/// A worker that is lost while it looks at an arm is replaced by another one; the trial goes on.
+/// A worker lost while it inspects an arm is replaced by another one; the trial continues.
 #[test]
 fn a_worker_killed_while_an_arm_is_inspected_is_replaced() {
     let name = "a_worker_killed_while_an_arm_is_inspected_is_replaced";
@@ -484,7 +484,7 @@ fn folders_of_killed_directory_trials_are_cleaned() {
         killed.check(&before, &received, &format!("{stage} of a directory"));
         seen += usize::from(left().len() > 1);
         if index % 3 == 0 {
-            // What is written down need not have happened yet, or may be undone already; never the other way round.
+            // A recorded step may not have happened yet, or may be undone already; never the other way round.
             let would = killed.lab.run("clean --dry-run").stdout;
             assert!(left().len() == 1 || would.contains("delete the folder"), "{would}");
             killed.lab.clean();
@@ -493,7 +493,7 @@ fn folders_of_killed_directory_trials_are_cleaned() {
     }
     tally.say(name);
     assert!(seen > 0, "no kill left a folder: this test tests nothing");
-    // The next command removes what the last one left.
+    // The next command removes the leftovers of the last one.
     let (running, _) = killed.session("--budget 2s");
     let ended = running.end(PATIENCE);
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -548,7 +548,7 @@ fn zram_devices_of_killed_commands_are_removed() {
     tally.say(name);
 }
 
-/// A canary: the detector sees what it is there to see.
+/// A canary: the detector must notice every kind of leak.
 #[test]
 fn the_detector_sees_a_leak_of_every_kind() {
     let name = "the_detector_sees_a_leak_of_every_kind";

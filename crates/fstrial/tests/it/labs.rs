@@ -1,4 +1,4 @@
-//! Labs with made-up trials in their store, for whatever is made from a store.
+//! Labs with invented trials in their store, for every command that reads a store.
 
 use crate::{
     made::{self, Shape},
@@ -7,11 +7,11 @@ use crate::{
 use fstrial_store::Store;
 use std::fs;
 
-/// What a trial file or a tool can have in it that a browser would act on.
+/// Text that a trial file or a tool can contain and that a browser would execute.
 pub(crate) const HOSTILE: &str =
     "<img src=x onerror=\"window.__pwned=1\">'\"></script><script>alert(1)</script>";
 
-/// The same for a terminal: a colour, a line of its own, a cleared screen, a turned direction.
+/// The same for a terminal: a colour, a line break, a cleared screen, a reversed direction.
 pub(crate) const COMMANDS: &str = "\u{1b}[31m\nforged\u{9b}2J\u{202e}\u{7}";
 
 /// A lab with made-up trials in its store.

@@ -1,6 +1,6 @@
-//! The command from outside: what it answers, what it says when something is wrong, what it leaves behind when it is
-//! killed. Most of it needs root and loop devices; without them the tests say `SKIPPED`. Nothing is touched but files in
-//! folders of the tests and devices made from them.
+//! The command from outside: its answers, its messages for wrong input, the state it leaves behind when killed. Most
+//! tests need root and loop devices; without them they print `SKIPPED`. Only files in folders of the tests and devices
+//! made from them are used.
 
 mod axes;
 mod claims;

@@ -1,5 +1,5 @@
-//! Limits for memory, in whole trials: what does not fit is read from the device, what needs more fails with the limit's
-//! name, and no group is left, no matter what is killed.
+//! Memory limits, in whole trials: data beyond the limit is read from the device, a program that needs more fails with
+//! the limit's name, and no group is left after a kill at any point.
 
 use crate::{
     axes::{fact, groups_in_the_ledger, kill_under_load},
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::Value;
 use std::{fs, path::Path};
 
-/// Whether the memory of a load can be limited here; says so if not.
+/// Whether the memory of a load can be limited here; prints the reason if not.
 fn has_limit(name: &str) -> bool {
     if !support::is_root_with_loop_devices(name) {
         return false;
@@ -98,8 +98,8 @@ fn a_file_of_twice_the_limit_is_read_from_the_device() {
     let size = f64::from(64 << 20);
     let (loads, device_read) = read_within("32MiB");
     assert!(device_read > loads / 2.0, "of {loads} bytes {device_read} came from the device");
-    // Each of the four runs reads the file once, and again whenever another test drops the caches of the machine: one of
-    // some trials is left alone.
+    // Each of the four runs reads the file once, and again whenever another test drops the caches of the machine: one
+    // of some trials is left alone.
     let is_read_once = || {
         let (loads, device_read) = read_within("256MiB");
         assert!(device_read >= 4.0 * size, "{device_read}");
@@ -229,7 +229,7 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
     assert_eq!(shown.stdout.contains("does not slow down writers"), is_v1, "{shown:?}");
 }
 
-/// Who put the command into a group with a limit meant it.
+/// A limit of the command's own group was set on purpose.
 #[test]
 fn no_limit_is_above_that_of_the_commands_own_group() {
     let name = "no_limit_is_above_that_of_the_commands_own_group";

@@ -1,4 +1,4 @@
-//! `fstrial meta` on planted hosts: what they say together, who counts, and who does not.
+//! `fstrial meta` on planted hosts: their combined verdicts, the hosts that count, and those that do not.
 
 use crate::{planted::Night, support::Lab};
 use fstrial_store::Store;
@@ -72,7 +72,7 @@ fn what_hosts_say_together_is_what_was_planted() {
 fn every_host_counts_once() {
     let lab = Lab::new();
     hosts(&lab, "hosts", |_, _| {});
-    // The same trials again, another trial of one host, and what is not a store.
+    // The same trials again, another trial of one host, and a file that is not a store.
     hosts(&lab, "copies", |_, _| {});
     let other = Night { day: 1, host: "n0".into(), rounds: 8, is_fixed: true, ..Night::default() };
     other.store(&mut Store::open(lab.path("other.db")).unwrap());
@@ -126,7 +126,7 @@ fn trials_with_few_rounds_do_not_count() {
     assert!(ended.stderr.contains("a trial counts with 5 rounds"), "{ended:?}");
 }
 
-/// Where SQLite keeps the version of a schema, in the first page of a file.
+/// The offset of SQLite's schema version in the first page of a file.
 const USER_VERSION: u64 = 60;
 
 #[test]

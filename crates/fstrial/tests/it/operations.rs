@@ -1,5 +1,5 @@
-//! Every operation on the three filesystems for real, with small trees: its numbers, its tools, and what a filesystem
-//! cannot do as an answer. A worker that is killed while the filesystem is frozen leaves nothing behind.
+//! Every operation on the three filesystems for real, with small trees: its numbers, its tools, and the answer for a
+//! filesystem without support. A worker killed while the filesystem is frozen leaves nothing behind.
 
 use crate::support::{self, Ended, Lab, Running};
 use rustix::{
@@ -11,7 +11,7 @@ use std::{fs, time::Duration};
 
 const IMAGE: &str = "--device image:images --set device.size=640MiB --rounds 1 --json";
 const ARMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
-/// A freeze that a test has time to kill somebody in.
+/// A freeze long enough for a test to kill the process.
 const LONG_FREEZE: &str = "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]";
 
 /// The cells of an answer: section, arm and the cell.
@@ -27,8 +27,8 @@ fn cells(ended: &Ended) -> Vec<(String, String, Value)> {
     cells
 }
 
-/// Runs an operation with a tree of its usual shape but few files (`keys` says how small) on the three filesystems.
-/// `cannot` are those that answer that they cannot; each of the others has every number, and its tool.
+/// Runs an operation with a tree of its usual shape but few files (`keys` gives the size) on the three filesystems.
+/// `cannot` names the filesystems that answer that they cannot; each of the others has every number, and its tool.
 fn operation(name: &str, keys: &str, sections: &[&str], cannot: &[&str]) -> Option<(Lab, Ended)> {
     let test = format!("operation {name}");
     if !support::is_root_with_loop_devices(&test) {
@@ -84,7 +84,7 @@ fn mount() {
 fn recovery_brings_back_what_was_synced() {
     let sections = ["after unclean stop", "after clean stop"];
     let Some((lab, _)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
-    // The run itself checks that every file is there; the commands say how it was stopped.
+    // The run itself checks that every file exists; the output names the cause of the end.
     let commands = commands(&lab);
     for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "the restored copy"] {
         assert!(commands.contains(how), "{how}: {commands}");
@@ -368,7 +368,7 @@ fn what_a_killed_command_left_frozen_is_thawed_by_clean() {
         support::kill(running.pid());
         support::signal_group(outer, Signal::KILL);
         assert!(running.end(support::PATIENCE).is_killed());
-        // A frozen filesystem keeps its device, and those that write to it: nobody else could undo this.
+        // A frozen filesystem blocks its device and its writers: no other process could undo this.
         support::pause(Duration::from_secs(1));
         assert!(!lab.leaks().is_empty(), "{filesystem}: it was not frozen, and this test says nothing");
         lab.clean();

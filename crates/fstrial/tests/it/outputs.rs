@@ -1,4 +1,4 @@
-//! What commands write and read by name, and how they end when that cannot be done: files, standard output, the store.
+//! Files, standard output and stores that commands name, and the exit codes when writing or reading them fails.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, command};
 use rustix::fs::FlockOperation;
@@ -167,7 +167,7 @@ fn an_answer_that_nobody_got_has_a_code() {
         let received = shell(&lab, &format!("$F {words} 1<>/dev/null"));
         assert_eq!(received.code(), 0, "{words}: {received:?}");
     }
-    // What is worse than a lost answer stands.
+    // The more severe exit code is kept.
     is(&shell(&lab, "$F report 99 --format text >/dev/full"), 2, &["no trial 99"]);
 }
 
@@ -220,7 +220,7 @@ fn a_store_that_fills_up_keeps_what_it_has() {
     let mut running = lab.start(&many);
     assert!(running.wait_for("run-ended"));
     assert!(running.wait_for("run-ended"));
-    // Whatever room is left, to the last page.
+    // With any amount of free space, to the last page.
     let filler = fs::write(lab.home().join("filler"), vec![0; 1 << 20]).unwrap_err();
     assert_eq!(filler.kind(), std::io::ErrorKind::StorageFull);
     is(&running.end(PATIENCE), 14, &["home/results.db", "full", "free space"]);
@@ -231,7 +231,7 @@ fn a_store_that_fills_up_keeps_what_it_has() {
     ends(&lab, TRIAL, 3, &[]);
 }
 
-/// A filesystem that goes with this value.
+/// A filesystem that is unmounted when this value is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {

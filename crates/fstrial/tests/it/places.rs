@@ -1,5 +1,5 @@
-//! Arms at another place: an agent in mount, PID, network and host-name namespaces of its own, which sees neither the
-//! trial's folders nor its processes, with a home and devices of its own. Only bytes cross a socket.
+//! Arms at another place: an agent in its own mount, PID, network and host-name namespaces, which sees neither the
+//! trial's folders nor its processes, with its own home and devices. Only bytes cross a socket.
 
 use crate::{
     kill::{Heard, Killed, Moment, RUN, Tally, wait_until},
@@ -24,7 +24,7 @@ use std::{
 /// Kills of agents.
 const AGENT_KILLS: usize = 24;
 
-/// The flags of a trial that has the place `box`, whose agent has the home `there`.
+/// The flags of a trial with the place `box`, whose agent has the home `there`.
 fn with_place(lab: &Lab) -> String {
     let [root, home, images] = [lab.root(), lab.home(), lab.images()].map(|path| path.display().to_string());
     std::fs::create_dir_all(lab.home()).unwrap();
@@ -79,7 +79,7 @@ fn arms_at_two_places_are_one_trial() {
     let audit = document["audit"].to_string();
     assert!(audit.contains("machine (as requested): ") && audit.contains("elsewhere ("), "{audit}");
 
-    // Every run says where it was, and nothing in its job is of one host only.
+    // Every run names its place, and its job has no path of one host only.
     let store = Store::open_read_only(lab.home().join("results.db")).unwrap();
     let runs = store.runs(TrialId(1)).unwrap();
     assert_eq!(runs.len(), 12);
@@ -126,7 +126,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
         assert!(wait_until(&mut running, &mut received, Moment::Running(stage), 1, delay));
         let agent = agent_below(running.pid()).unwrap();
         running.signal(Signal::INT);
-        // It is told by the trial as well; that is not a second signal, at which it would end at once.
+        // The trial signals it as well; that is not a second signal, at which it would end immediately.
         support::pause(Duration::from_millis(dice.below(200)));
         support::send(agent, Signal::TERM);
         let ended = running.end(PATIENCE);
@@ -159,7 +159,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         assert_eq!(ended.code(), 2, "{words}: {ended:?}");
         assert!(ended.stderr.contains(message), "{words}: {}", ended.stderr);
     }
-    // What the command leaves behind holds its socket and its standard error.
+    // A process left behind by the command holds its socket and its standard error.
     let pid = lab.path("left.pid");
     let script = lab.write(
         "left.sh",
@@ -189,7 +189,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
     lab.assert_nothing_left("after refusals");
 }
 
-/// A trial, a claim and a store may name a place; what reaches it is a word of the command line.
+/// A trial, a claim and a store may name a place; the command that reaches it comes only from the command line.
 #[test]
 fn no_file_says_how_a_place_is_reached() {
     let lab = Lab::new();
@@ -230,7 +230,7 @@ fn no_file_says_how_a_place_is_reached() {
         let ended = lab.run(&format!("run trial.toml --dry-run --place {words}"));
         assert!(ended.code() == 2 && ended.stderr.contains(message), "{ended:?}");
     }
-    // What a store says of its trial is read as a trial file is.
+    // The trial in a store is parsed as a trial file is.
     if support::is_root_with_loop_devices("no_file_says_how_a_place_is_reached") {
         let place = with_place(&lab);
         let ended =
@@ -292,7 +292,7 @@ fn a_worker_refuses_an_arm_that_no_trial_could_have() {
     lab.assert_nothing_left("after the worker");
 }
 
-/// An agent whose orders end has nothing to do; one that hears nonsense does not guess.
+/// An agent exits when its orders end, and on an order that it cannot parse.
 #[test]
 fn an_agent_without_a_trial_ends() {
     let name = "an_agent_without_a_trial_ends";
@@ -373,7 +373,7 @@ fn a_killed_agent_costs_one_run() {
     tally.say(name);
 }
 
-/// Two devices of this host in one trial: arms are compared on each, and what they lead by with each other.
+/// Two devices of this host in one trial: arms are compared on each, and their leads with each other.
 #[test]
 fn leads_on_two_devices_are_compared() {
     let name = "places::leads_on_two_devices_are_compared";
@@ -398,7 +398,7 @@ fn leads_on_two_devices_are_compared() {
     };
     assert_eq!(compared("verdicts"), ["xfs image over ext4 image", "xfs ideal over ext4 ideal"]);
     assert_eq!(compared("leads"), ["xfs / ext4 at ideal over xfs / ext4 at image"]);
-    // The lead is made of both ratios of each round; with two rounds it lies near their quotient.
+    // The lead is computed from both ratios of each round; with two rounds it is near their quotient.
     let ratio = |of: &str, index: usize| section[of][index]["ratio"].as_f64().unwrap();
     let leads = section["leads"].as_array().unwrap();
     let lead = leads.iter().position(|verdict| verdict["metric"] == "throughput").unwrap();
@@ -422,7 +422,7 @@ fn leads_on_two_devices_are_compared() {
     assert!(refused.stderr.contains("several devices are places themselves"), "{refused:?}");
     let disk =
         lab.run(&format!("compare ext4 xfs {SMALL} --device image --device disk --erase /dev/nothing"));
-    assert!(disk.stderr.contains("disk of a place cannot be set separately"), "{disk:?}");
+    assert!(disk.stderr.contains("a place cannot have a separate disk"), "{disk:?}");
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_killed_command_leaves_nothing_at_its_places() {
         let (mut running, before) = killed.session("");
         let mut received = Heard::default();
         if wait_until(&mut running, &mut received, moment, 1 + dice.below(2), delay) {
-            // Every other time the agent dies with it, and nobody is left to put anything back.
+            // Every other time the agent dies with it, and no process is left to restore settings.
             let agent = agent_below(running.pid()).filter(|_| attempt % 2 == 0);
             support::kill(running.pid());
             agent.into_iter().for_each(support::kill);
@@ -462,7 +462,7 @@ fn a_killed_command_leaves_nothing_at_its_places() {
     tally.say(name);
 }
 
-/// Two boots of this host, which the number that the kernel gives to each tells apart; a namespace has another number mounted there.
+/// Two boots of this host, which the kernel's boot id tells apart; a namespace has another id mounted there.
 #[test]
 fn boots_of_this_host_are_the_parts_of_a_round() {
     let test = "boots_of_this_host_are_the_parts_of_a_round";

@@ -1,4 +1,4 @@
-//! Stores with trials that never ran: every figure in them is planted, so that what is found can be checked.
+//! Stores with invented trials: every figure is planted, so that results can be checked against it.
 
 use crate::made;
 use fstrial_model::{
@@ -11,7 +11,7 @@ use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// A trial of ext4 against XFS, with what is planted in it.
+/// A trial of ext4 against XFS, with these planted values.
 #[derive(Debug, Clone)]
 pub(crate) struct Night {
     /// Days after 2026-01-01 that it began.
@@ -23,7 +23,7 @@ pub(crate) struct Night {
     pub(crate) processor: String,
     /// Name of the second arm, of XFS.
     pub(crate) arm: String,
-    /// Version of mkfs.xfs as it says itself.
+    /// Version of mkfs.xfs as the program prints it.
     pub(crate) mkfs: String,
     /// A line of the kernel's log or a tool that the facts quote.
     pub(crate) note: String,
@@ -36,11 +36,11 @@ pub(crate) struct Night {
     /// Throughput of XFS over that of ext4.
     pub(crate) ratio: f64,
     pub(crate) status: TrialStatus,
-    /// The device in words.
+    /// Description of the device.
     pub(crate) device: String,
     /// Whether XFS fails with 4 threads in the last round.
     pub(crate) fails_late: bool,
-    /// Whether its number of rounds was fixed before.
+    /// Whether its number of rounds was fixed in advance.
     pub(crate) is_fixed: bool,
     /// The digest of its machine-id.
     pub(crate) machine: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! A command on a terminal of its own: a pseudo-terminal, and behind it an emulator that knows what is on the screen.
+//! A command on a pseudo-terminal, with an emulator behind it that keeps the screen.
 
 use crate::support::{FSTRIAL, Lab, eventually};
 use rustix::{
@@ -39,7 +39,7 @@ impl OnTerminal {
             let path = name.to_str().unwrap();
             File::options().read(true).write(true).open(path).unwrap().into()
         };
-        // It must be the controlling terminal, or nobody is told about another size.
+        // It must be the controlling terminal, or a change of size sends no signal.
         let mut command = lab.prepare("setsid");
         command
             .args(["--ctty", FSTRIAL])
@@ -95,7 +95,7 @@ impl OnTerminal {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Whether keys reach the command one by one and unseen.
+    /// Whether keys reach the command one by one and without echo.
     pub(crate) fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.master).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
@@ -105,8 +105,8 @@ impl OnTerminal {
         self.emulator.screen()
     }
 
-    /// Waits for the command's end, and for the terminal to be as it was: no other screen, a cursor, and keys that echo.
-    /// Gives the exit code.
+    /// Waits for the command's end, and for the terminal to be as it was: no other screen, a cursor, and keys that
+    /// echo. Gives the exit code.
     pub(crate) fn end_as_it_began(&mut self) -> i32 {
         let child = &mut self.child;
         let mut status: Option<ExitStatus> = None;

@@ -1,5 +1,5 @@
-//! Stored trials as pages, tables for tickets and posts for mailing lists: what they say, that nothing in them runs, that
-//! no file is lost.
+//! Stored trials as pages, tables for tickets and posts for mailing lists: their text, that none of it is executed, and
+//! that no file is lost.
 
 use crate::{
     labs::{hostile, with},
@@ -40,7 +40,7 @@ fn the_page_says_who_won_and_shows_it() {
     for expected in ["<h1>xfs", "Caveats", "Repeat this", "fstrial run made-up.toml --seed 0x64"] {
         assert!(words.contains(expected), "the page lacks: {expected}");
     }
-    // What the pictures show is what the document says.
+    // The charts show the values of the document.
     let shown: Value = serde_json::from_str(ok(lab.run("report --format json")).trim()).unwrap();
     let number = |text: &str| text.parse::<f64>().unwrap();
     let alike = |drawn: f64, reported: &Value| (drawn / reported.as_f64().unwrap() - 1.0).abs() < 1e-3;
@@ -80,7 +80,7 @@ fn arms_that_were_not_compared_are_not_called_equivalent() {
     let faster = vec![("ext4".into(), 1.0), ("xfs".into(), 1.3), ("btrfs".into(), 1.3)];
     let lab = with(&[Shape { arms: faster, ..shape }]);
     let page = words_of(&ok(lab.run("report --out -")));
-    // Each is told against the baseline.
+    // Each is compared with the baseline.
     for leader in ["xfs has 1.", "btrfs has 1."] {
         assert!(page.contains(leader), "{leader}: {}", &page[..3000]);
     }
@@ -236,7 +236,7 @@ fn the_answer_to_a_claim_comes_first() {
             .take_while(|line| !line.starts_with("Reproducer"))
             .all(|line| line.chars().count() <= 80)
     );
-    // What was open when its trial failed is not open any more.
+    // Questions open when their trial failed are not open any more.
     let shape = |rounds| Shape {
         claim: claim.into(),
         workloads: vec!["random-write".into()],

@@ -1,5 +1,5 @@
-//! The store as people ask it: found, shown side by side, exported, imported, removed; and what is said where that cannot
-//! be done. Trials here are of directories, so most of this runs without root.
+//! The store as users query it: found, shown side by side, exported, imported, removed; and the messages where that
+//! fails. Trials here are of directories, and so most of this runs without root.
 
 use crate::{
     planted::Night,
@@ -31,7 +31,7 @@ fn good(lab: &Lab, words: &str) -> Ended {
     ended
 }
 
-/// Asserts that a command is refused, with words in its message, and returns what it said.
+/// Asserts that a command is refused with these words in its message, and returns the message.
 fn refused(lab: &Lab, words: &str, code: i32, message: &[&str]) -> String {
     let ended = lab.run(words);
     assert_eq!(ended.code(), code, "{words}: {ended:?}");
@@ -47,7 +47,8 @@ fn listed(lab: &Lab, flags: &str) -> Vec<i64> {
     ended.json().iter().map(|trial| trial["id"].as_i64().unwrap()).collect()
 }
 
-/// A document without the figures of its verdicts, which an earlier rule found: rounds were weighted. What was decided stays.
+/// A document without the figures of its verdicts, which an earlier rule computed with weighted rounds. Its decisions
+/// stay.
 fn without_ratios(mut document: Value) -> Value {
     const FIGURES: [&str; 9] = [
         "ratio",
@@ -60,13 +61,13 @@ fn without_ratios(mut document: Value) -> Value {
         "waits_for_total",
         "waits_for_control",
     ];
-    // What was for that day was repeated, too.
+    // Steps planned for that day were repeated, too.
     if let Some(repeat) = document["repeat"].as_str() {
         document["repeat"] = repeat.replace(" --no-page --quiet", "").into();
     }
     // Rounds were planned.
     document.as_object_mut().unwrap().remove("planned_rounds");
-    // That a machine was busy was not said then, and how much runs vary in other words.
+    // That version did not report a busy machine, and described the variation of runs differently.
     let warnings = document["warnings"].as_array_mut().unwrap();
     let others =
         ["other work was running", "on this device the same arm varies", "half of the runs differ from"];
@@ -83,7 +84,7 @@ fn without_ratios(mut document: Value) -> Value {
             verdict.as_object_mut().unwrap().retain(|key, _| !FIGURES.contains(&key.as_str()));
         }
     }
-    // Which stalls were not seen was not said.
+    // That version did not report which stalls were missed.
     if let Some(notes) = document["claim"]["notes"].as_array_mut() {
         notes.retain(|line| !line.as_str().unwrap().contains("may not have done so"));
     }
@@ -93,7 +94,7 @@ fn without_ratios(mut document: Value) -> Value {
     document
 }
 
-/// A store of an earlier fstrial, with what that said about each trial: one of two workloads, a claim that is reversed by a
+/// A store of an earlier fstrial, with its texts about each trial: one of two workloads, a claim that is reversed by a
 /// failure, and one that was interrupted and resumed.
 #[test]
 fn what_an_earlier_version_stored_is_judged_as_it_was() {
@@ -123,7 +124,7 @@ fn trials_are_found_by_what_they_are() {
     let host = good(&lab, "results list --json").json()[0]["host"].as_str().unwrap().to_owned();
     assert_eq!(listed(&lab, &format!("--host {host}")), [1, 2]);
     assert_eq!(listed(&lab, "--host nobody-has-this-name"), [] as [i64; 0]);
-    // What is the same everywhere is only shown when it is asked for.
+    // Values equal in all trials are shown only on request.
     let header =
         |flags: &str| good(&lab, &format!("results list {flags}")).stdout.lines().next().unwrap().to_owned();
     assert!(!header("").contains("host") && header("").contains("tags"));
@@ -188,7 +189,7 @@ fn trials_that_never_ran_do_not_fill_the_list_nor_pass_for_the_last() {
     assert_eq!(listed(&lab, ""), [1, 2, 3], "programs see all");
     assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 2, "the last that has a round");
     assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 2);
-    // Where nothing else is there it is the last one that is shown.
+    // Where nothing else matches it is the last one shown.
     good(&lab, "results rm 1 2 --yes");
     assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 3);
 }
@@ -210,7 +211,7 @@ fn a_trial_whose_process_is_dead_is_killed_everywhere() {
         assert!(text.contains("was killed before its end"), "{format}: {text}");
     }
     assert!(good(&lab, "report 2 --format text").stdout.contains("Killed; to resume"));
-    // While somebody holds the lock, a process works on it.
+    // While another process holds the lock, that process works on it.
     let lock = fs::File::create(lab.home().join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert_eq!(good(&lab, "results list --json").json()[1]["status"], "running");
@@ -278,7 +279,7 @@ fn exports_are_whole_and_say_the_same() {
     lab.write("again.toml", &toml);
     good(&lab, "run again.toml --dry-run");
 
-    // What is there stays.
+    // Existing data stays.
     refused(&lab, "results export 1 --format parquet --out runs.parquet", 2, &["there already", "--force"]);
     good(&lab, "results export 1 --format csv --out runs.parquet --force");
     assert!(fs::read_to_string(lab.path("runs.parquet")).unwrap().starts_with("trial,run"));
@@ -334,14 +335,14 @@ fn trials_travel_from_home_to_home() {
     );
     let document = |words: &str| good(&lab, words).json().remove(0);
     assert_eq!(document(&format!("report 1 --format json {elsewhere}")), document("report 1 --format json"));
-    // The rest of it comes later; what is there is left alone.
+    // The rest arrives later; existing parts are left alone.
     let message = good(&lab, &format!("results import home/results.db sent.db --json {elsewhere}")).json();
     let reported: Vec<(bool, i64)> =
         message.iter().map(|line| (line["imported"] == true, line["trial"].as_i64().unwrap())).collect();
     assert_eq!(reported, [(false, 1), (true, 2), (false, 1)]);
     assert_eq!(good(&lab, &format!("results tag 1 {elsewhere}")).stdout, "nightly\none\n");
 
-    // What could not be shown is not taken.
+    // Trials that could not be shown are not copied.
     for (number, change) in
         ["[trial]\nname=1", "[[place]]\nname = \"a\"\ncommand = [\"true\"]\n"].iter().enumerate()
     {
@@ -391,7 +392,7 @@ fn what_a_trial_is_writing_is_not_changed_by_another_command() {
         fs::copy(lab.path("home/results.db"), lab.path("sent.db")).unwrap();
         refused(&lab, words, 2, &["another trial is running", "wait for it"]);
     }
-    // Reading never waits; what has not ended is not handed on as if it were whole.
+    // Reading never waits; an unfinished trial is not exported as a finished one.
     good(&lab, "results export 1");
     refused(
         &lab,
@@ -514,7 +515,7 @@ fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
     }
 }
 
-/// Runs `fstrial` where the home is on a filesystem that is mounted read-only, in mounts of its own.
+/// Runs `fstrial` with a home on a filesystem mounted read-only, in its own mount namespace.
 fn read_only(lab: &Lab, words: &str) -> Ended {
     let script = format!("mount --bind home home && mount -o remount,bind,ro home && exec {FSTRIAL} {words}");
     let mut command = lab.prepare("unshare");

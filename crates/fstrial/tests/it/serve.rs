@@ -1,4 +1,4 @@
-//! `fstrial serve` from outside, byte by byte: what it shows, what it escapes, what it refuses, how it ends.
+//! `fstrial serve` from outside, byte by byte: its pages, its escaping, its refusals, its end.
 
 use crate::{
     planted::Night,
@@ -90,7 +90,7 @@ impl Client {
         stream
     }
 
-    /// Sends bytes and reads until the other side closes. A connection that is reset has said all it wanted.
+    /// Sends bytes and reads until the other side closes. A reset connection has sent its whole reply.
     fn raw(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect();
         // It may be refused before all of it is sent.

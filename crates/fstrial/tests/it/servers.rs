@@ -1,5 +1,5 @@
-//! Database servers on real filesystems: the presets at their smallest, what is left when somebody kills the command, and
-//! servers that do not come up. Skipped aloud where the server is not installed.
+//! Database servers on real filesystems: the presets at their smallest, leftovers after the command is killed, and
+//! servers that do not start. Skipped with a message where the server is not installed.
 
 use crate::support::{self, Ended, Lab, PATIENCE, SETTLE};
 use fstrial_stack::command;
@@ -17,7 +17,7 @@ const MARIADB: [(&str, &str); 3] = [
     ("mariadb-oltp-wo", "tables = '2', table_size = '10000'"),
 ];
 
-/// Whether a test can run; says so if not.
+/// Whether a test can run; prints the reason if not.
 fn can_run(name: &str, programs: &[&str]) -> bool {
     if let Some(missing) = programs.iter().find(|program| command::find(program).is_none()) {
         support::skip(name, &format!("{missing} is not installed"));
@@ -83,7 +83,7 @@ fn run_presets(presets: &[(&str, &str)]) {
     lab.assert_nothing_left("after the trial");
 }
 
-/// What writes has bytes next to its transactions, and PostgreSQL its checkpoints.
+/// A workload that writes has bytes next to its transactions, and PostgreSQL its checkpoints.
 fn assert_causes(workload: &Value) {
     let name = workload["name"].as_str().expect("a name");
     let is_main = workload["phase"] == "transactions";
@@ -133,7 +133,7 @@ fn a_server_is_loaded_once_and_put_back() {
     lab.assert_nothing_left("after runs on a loaded server");
 }
 
-/// Processes in the PID namespace of the first one whose command line has a word.
+/// The namespace of the first process whose command line contains the word.
 fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
     let pids = support::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
     let mut with_word = pids.filter(|pid| {
@@ -159,7 +159,7 @@ fn a_killed_command_leaves_no_server() {
         return;
     }
     let lab = Lab::new();
-    // Words of its own, by which the server is told from those of other tests.
+    // Unique words, which tell the server from those of other tests.
     for (number, stage) in ["layout", "load"].into_iter().enumerate() {
         let connections = 141 + number;
         let parameters = format!("scale = '5', max_wal_size = '160MB', max_connections = '{connections}'");

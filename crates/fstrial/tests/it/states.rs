@@ -1,4 +1,5 @@
-//! States from outside: prepared once, put back in every run, in the answer with their figures, gone with the command.
+//! States from outside: prepared once, restored in every run, in the answer with their figures, removed with the
+//! command.
 
 use crate::support::{self, Dice, Lab, PATIENCE, Running, say};
 use rustix::process::Signal;
@@ -34,7 +35,7 @@ fn filesystems_are_aged_to_what_was_asked() {
         return;
     }
     let lab = Lab::new();
-    // The check after every run sees to it that what was put back is whole.
+    // The check after every run verifies the restored state.
     let ended = lab.run(&format!(
         "compare ext4 xfs btrfs {LOAD} --duration 100ms --state aged:60%:turnovers=1 --rounds 2 --set trial.fsck=true --seed 3 --json"
     ));
@@ -51,7 +52,7 @@ fn filesystems_are_aged_to_what_was_asked() {
         let score = layout["score"].as_f64().unwrap();
         assert!(score > 0.3 && score < 1.0, "{arm}: an aged filesystem splits files: {state}");
         assert!(layout["extents_per_file"].as_f64().unwrap() > 1.0, "{arm}: {state}");
-        // All that grew by the tape; what filled up the rest differs by a file.
+        // All of the growth comes from the tape; the filler differs by one file.
         files.push(layout["files"].as_u64().unwrap());
         let is_known = !state["free_space"]["known"].is_null();
         assert_eq!(is_known, arm != "btrfs", "{arm}: {state}");
@@ -65,7 +66,7 @@ fn filesystems_are_aged_to_what_was_asked() {
     assert_eq!(stages.iter().filter(|stage| *stage == "restore").count(), 6, "{stages:?}");
     lab.assert_nothing_left("after a trial of states");
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
-    // What is stored shows the same.
+    // The stored result shows the same.
     let shown = lab.run("report --format json").document();
     assert_eq!(figures(&shown, "xfs"), figures(&document, "xfs"));
 }
@@ -89,14 +90,14 @@ fn filled_and_fresh_are_compared_as_two_arms() {
     assert!(figures(&document, "raw").is_null(), "the bare device has no state");
     let audit = document["audit"].to_string();
     assert!(audit.contains("state (as requested): fresh (fresh) · filled:80% (full)"), "{audit}");
-    // The fresh arm is put back as well: every run has the same writes behind it.
+    // The fresh arm is restored as well: every run follows the same number of writes.
     let stages = stages_of_runs(&ended.json());
     assert_eq!(stages.iter().filter(|stage| *stage == "restore").count(), 4, "{stages:?}");
     lab.assert_nothing_left("after a trial of states");
 }
 
-/// The data are loaded before the first round, twice on each filesystem; all arms of a round begin with the same load, and what runs
-/// insert is gone in the next one.
+/// The data is loaded before the first round, twice on each filesystem; all arms of a round begin with the same load,
+/// and inserts of a run are gone in the next one.
 #[test]
 fn records_are_loaded_once_and_put_back() {
     let name = "records_are_loaded_once_and_put_back";
@@ -129,7 +130,7 @@ fn records_are_loaded_once_and_put_back() {
     }
     let shown = lab.run("report --format text");
     assert!(shown.stdout.contains("throughput on each load: xfs / ext4 "), "{}", shown.stdout);
-    assert!(!shown.stdout.contains("verdicts are about"), "two rounds decide nothing: {}", shown.stdout);
+    assert!(!shown.stdout.contains("verdicts hold for"), "two rounds decide nothing: {}", shown.stdout);
     lab.assert_nothing_left("after runs on loads");
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
@@ -192,7 +193,7 @@ fn what_has_no_state_refuses_one() {
     }
 }
 
-/// Says "cannot clone" before anything is made, on a host that cannot; and clones on one that can.
+/// Fails with "cannot clone" before any work on a host without reflinks; clones on a host with them.
 #[test]
 fn clones_need_a_host_that_shares_blocks() {
     let name = "clones_need_a_host_that_shares_blocks";
@@ -328,7 +329,7 @@ fn a_worker_killed_while_it_prepares_is_replaced() {
     lab.assert_nothing_left("after a worker was replaced");
 }
 
-/// The times of a model are for what is measured: at 300 requests a second this state alone would take minutes.
+/// The times of a model apply to the measured phase only: at 300 requests a second this state alone would take minutes.
 #[test]
 fn a_modelled_device_is_quick_until_the_load_begins() {
     let name = "a_modelled_device_is_quick_until_the_load_begins";

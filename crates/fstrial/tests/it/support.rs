@@ -1,5 +1,5 @@
-//! What the tests share: a folder and a home for each, commands started and watched, a detector of what they leave
-//! behind, dice from a seed, one redactor, and the two calls that the lints ban elsewhere.
+//! Shared by the tests: a folder and a home for each, commands started and watched, a detector of leftovers, dice from
+//! a seed, one redactor, and the two calls that the lints ban elsewhere.
 
 use fstrial_stack::{ledger::Ledger, loopdev::LoopDevice};
 use rustix::process::{Pid, Signal};
@@ -35,17 +35,17 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(20);
 /// Flags that make a trial as small as filesystems allow.
 pub(crate) const SMALL: &str = "--set device.size=320MiB --duration 100ms --set workload.warmup=20ms --workload random-write --set workload.file_size=16MiB --threads 1";
 
-/// Says on the terminal, past the capture of libtest.
+/// Prints on the terminal, past the capture of libtest.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says that a test was not run.
+/// Prints that a test was skipped.
 pub(crate) fn skip(name: &str, reason: &str) {
     say(&format!("SKIPPED {name}: {reason}"));
 }
 
-/// Whether a test can run as root; skips it if not. `cargo xtask quick` leaves out all that need root.
+/// Whether a test can run as root; skips it if not. `cargo xtask quick` leaves out all tests that need root.
 pub(crate) fn is_root(name: &str, purpose: &str) -> bool {
     if std::env::var_os("FSTRIAL_TESTS_WITHOUT_ROOT").is_some() {
         skip(name, "is left to `./x test`");
@@ -80,7 +80,7 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Runs a tool that must succeed and returns what it printed.
+/// Runs a tool that must succeed and returns its output.
 pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
     let mut command = command(program);
     command.args(arguments).stdin(Stdio::null());
@@ -113,7 +113,7 @@ pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) ->
     true
 }
 
-/// The disk below the images did nothing for as long as a whole run: no fault of what is tested.
+/// The disk below the images stalled for as long as a whole run: not a fault of the tested code.
 pub(crate) fn is_stall(failure: &Value) -> bool {
     failure["what"].as_str().is_some_and(|what| what.starts_with("no operation was completed in"))
 }
@@ -298,7 +298,7 @@ impl Lab {
         names_in(&self.ledger())
     }
 
-    /// What commands of this lab have left on the host: processes, loop devices, mounts and files.
+    /// Leftovers of this lab's commands on the host: processes, loop devices, mounts and files.
     pub(crate) fn leaks(&self) -> Vec<String> {
         let mut result: Vec<String> =
             self.processes().into_iter().map(|(pid, line)| format!("process {pid}: {line}")).collect();
@@ -355,7 +355,7 @@ impl Lab {
             .collect()
     }
 
-    /// Processes whose environment or command line has the home of this lab.
+    /// Processes whose environment or command line contains the home of this lab.
     fn processes(&self) -> Vec<(u32, String)> {
         let home = self.home().into_os_string().into_encoded_bytes();
         let has = |path: String| {
@@ -399,12 +399,12 @@ impl Lab {
 }
 
 impl Drop for Lab {
-    /// The net under a test that failed: no part of it goes on.
+    /// The safety net under a failed test: none of its processes continues.
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
             kill(pid);
         }
-        // What a process that is still dying holds cannot be cleaned, and the ledger goes with this folder.
+        // A process that is still dying blocks the cleaning, and the ledger is removed with this folder.
         eventually(SETTLE, || self.leaks().iter().all(|leak| leak.starts_with("file ")));
         let _ = self.prepare(FSTRIAL).arg("clean").stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
@@ -447,7 +447,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     listing.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Where a device is mounted in the initial namespace, and in that of the tests, which may be another.
+/// The mount points of a device in the initial namespace and in that of the tests, which may be another.
 fn mounts_of(device: &str) -> Vec<String> {
     let tables = ["/proc/1/mountinfo", "/proc/self/mountinfo"].map(fs::read_to_string);
     assert!(tables[1].is_ok(), "{tables:?}");
@@ -466,7 +466,7 @@ pub(crate) fn command_line(pid: u32) -> String {
     String::from_utf8_lossy(&words).replace('\0', " ").trim_end().to_owned()
 }
 
-/// Whether a process, or a thread of it, still holds anything.
+/// Whether a process, or one of its threads, still exists.
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -508,7 +508,7 @@ pub(crate) fn signal_group(pid: u32, signal: Signal) {
     let _ = rustix::process::kill_process_group(pid, signal);
 }
 
-/// A command that goes on while the test watches it.
+/// A command that runs while the test watches it.
 pub(crate) struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -594,12 +594,12 @@ impl Running {
         self.complaints.take().map(|all| all.join().unwrap()).unwrap_or_default()
     }
 
-    /// Whether it is over.
+    /// Whether it has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end, and for all it says.
+    /// Waits for its end, and for all its output.
     pub(crate) fn end(mut self, patience: Duration) -> Ended {
         let in_time = eventually(patience, || self.is_over());
         if !in_time {

@@ -1,4 +1,4 @@
-//! `fstrial trend` on planted histories: what changed is found, named and told to CI by the exit code.
+//! `fstrial trend` on planted histories: changes are found, named and reported to CI by the exit code.
 
 use crate::{
     planted::Night,
@@ -307,7 +307,7 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
     assert_eq!((&result["unjudged"]["trial"], &result["series"], code), (&1.into(), &json!([]), 5));
     assert_eq!(gate("--threads 4"), (2, false));
     assert_eq!(gate("--threads 3 --fail-if-worse 5%"), (2, false));
-    // Of good ones before it, none says anything of the newest.
+    // None of the good points before it concerns the newest one.
     let mut store = store_of(&lab);
     for day in 1..12 {
         Night { day, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() }.store(&mut store);
@@ -318,7 +318,7 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
     assert!(newest.code() == 5 && newest.stdout.contains("NOT JUDGED: #13, the newest trial"), "{newest:?}");
 }
 
-/// What an arm did in the rounds before it failed is no figure of it, and a gate is not passed by failing.
+/// The rounds of an arm before it failed yield no figure, and a failing arm does not pass a gate.
 #[test]
 fn a_level_at_which_an_arm_failed_late_is_no_point_and_closes_the_gate() {
     let lab = Lab::new();

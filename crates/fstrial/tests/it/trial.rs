@@ -1,4 +1,5 @@
-//! Whole trials: what is saved runs again, what is printed is what is stored, and every form of a trial says the same.
+//! Whole trials: a saved trial runs again, the printed answer is the stored one, and every form of a trial gives the
+//! same trial.
 
 use crate::support::{self, Lab, PATIENCE, SMALL};
 use serde_json::Value;
@@ -328,7 +329,7 @@ fn a_bare_device_runs_against_a_filesystem() {
     lab.assert_nothing_left("after a trial with a bare device");
 }
 
-/// The budget is kept, whatever it is.
+/// Every budget is kept.
 #[test]
 fn a_trial_ends_with_its_budget() {
     let name = "a_trial_ends_with_its_budget";

@@ -1,7 +1,7 @@
 //! The tutorials: every command in them runs, in the order of the page, with small budgets.
 //!
-//! The commands are the blocks marked `sh`. They run in one shell with a folder and a home of their own, where `fstrial` is
-//! a script that makes trials short, and `sudo` starts what follows it. Blocks marked otherwise are not run.
+//! The commands are the blocks marked `sh`. They run in one shell with their own folder and home, where `fstrial` is a
+//! script that makes trials short, and `sudo` only starts the command after it. Blocks marked otherwise are not run.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, Running};
 use std::{
@@ -50,7 +50,7 @@ code=$?
 if [ "$code" = 3 ]; then exit 0; else exit "$code"; fi
 "#;
 
-/// What the blocks marked `sh` hold, in order.
+/// The contents of the blocks marked `sh`, in order.
 fn commands(page: &str) -> String {
     let mut result = String::new();
     let mut runs = false;
@@ -101,7 +101,7 @@ fn the_one_for_a_database_can_be_followed() {
     let lab = Lab::new();
     let ended = follow(&lab, "database.md");
     assert!(ended.stdout.contains("gp3-3000"), "{}", ended.stdout);
-    // Where a round takes longer than the short budget, that is the answer.
+    // Where a round takes longer than the short budget, that message is the answer.
     let answers = ["In short", "No round was completed"];
     assert!(answers.iter().any(|words| ended.stdout.contains(words)), "{}", ended.stdout);
     assert!(lab.path("answer.html").exists());

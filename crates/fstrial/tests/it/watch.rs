@@ -1,5 +1,5 @@
-//! `fstrial watch` and `--watch` on a real terminal: what is seen, and that the terminal is given back whatever ends
-//! them. Directories need no root, so these tests run everywhere.
+//! `fstrial watch` and `--watch` on a real terminal: the screen, and that the terminal is restored after any end.
+//! Directories need no root, and so these tests run everywhere.
 
 use crate::{
     pty::OnTerminal,
@@ -79,7 +79,7 @@ fn a_trial_is_watched_from_another_terminal_until_it_is_killed() {
     watch.wait_for("trial 1 · running");
     watch.wait_for("a run takes about");
     watch.wait_for("left");
-    // It goes on on its own.
+    // It continues by itself.
     let round = |screen: &vt100::Screen| -> Option<u32> {
         let contents = screen.contents();
         contents.split("round ").nth(1)?.split(' ').next()?.parse().ok()

@@ -207,10 +207,10 @@ fn ycsb_runs_on_the_engine_that_is_asked_for() {
     }
 }
 
-/// WiredTiger's licence is not ours: it may only be in the program of its own.
+/// WiredTiger's licence differs from ours: it may only be linked into its own program.
 #[test]
 fn the_program_is_not_linked_with_wiredtiger() {
-    // In every error that it says.
+    // In every error message.
     let has = |program: &Path| {
         let bytes = std::fs::read(program).unwrap();
         bytes.windows(WIREDTIGER_SAYS.len()).any(|window| window == WIREDTIGER_SAYS)

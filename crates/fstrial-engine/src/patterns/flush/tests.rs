@@ -80,7 +80,7 @@ fn failed_batches_are_an_outcome() {
     let load = load_to_end(Pattern::Flush(flush), 1);
     for (fd, words) in [(full(), "write /dev/x: No space left"), (null(), "fsync /dev/x: ")] {
         let files = Files { fds: vec![fd], paths: vec!["/dev/x".into()] };
-        let result = run_work(&load, works([FlushThread { flush, files }]));
+        let result = run_work(&load, prepared_threads([FlushThread { flush, files }]));
         assert_eq!((result.operations, result.errors), (0, 16));
         let first = result.first_error.unwrap();
         assert!(first.starts_with(words), "{first}");

@@ -64,7 +64,7 @@ fn commits_that_wait_become_durable_together() {
     // The first leader cannot write before everybody waits.
     let held = lock(&log.place);
     let result = std::thread::scope(|scope| {
-        let work = works((0..8).map(|_| LogThread(Arc::clone(&log))));
+        let work = prepared_threads((0..8).map(|_| LogThread(Arc::clone(&log))));
         let load = &load;
         let running = scope.spawn(move || run_work(load, work));
         while lock(&log.queue).requested < 8 {
@@ -101,7 +101,7 @@ fn ring_goes_round_in_place() {
         prepare(&Log { commits: Some(7), ..log }, directory.path(), &mut Writer::new(&load)).unwrap(),
     );
     let before = std::fs::read(directory.path().join(name(0))).unwrap();
-    let result = run_work(&load, works([LogThread(Arc::clone(&shared))]));
+    let result = run_work(&load, prepared_threads([LogThread(Arc::clone(&shared))]));
     assert_eq!((result.operations, result.errors), (7, 0));
     // Three records fit: the seventh is the first of the first file's second lap.
     assert_eq!(lock(&shared.place).offset, 512);
@@ -121,7 +121,7 @@ fn a_broken_log_fails_every_commit() {
         let full = openat(CWD, "/dev/full", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
         lock(&shared.place).files = VecDeque::from([full]);
         let shared = Arc::new(shared);
-        let result = run_work(&load, works((0..4).map(|_| LogThread(Arc::clone(&shared)))));
+        let result = run_work(&load, prepared_threads((0..4).map(|_| LogThread(Arc::clone(&shared)))));
         assert_eq!((result.operations, result.errors), (0, 64), "16 for each of four threads");
         assert!(result.first_error.unwrap().contains("No space left"));
     }

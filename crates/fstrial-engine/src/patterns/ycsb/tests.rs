@@ -152,7 +152,7 @@ fn a_record_that_was_acknowledged_and_is_not_there_is_an_error() {
         let forgetful = Memory { forgets, ..Memory::default() };
         let result = run(&forgetful, settings(workload, 5000), 1);
         let error = result.first_error.expect("what was inserted is read");
-        assert!(error.contains("is not there as a whole, although it was inserted"), "{workload}: {error}");
+        assert!(error.contains("is missing or incomplete, although it was inserted"), "{workload}: {error}");
     }
 }
 
@@ -160,7 +160,7 @@ fn a_record_that_was_acknowledged_and_is_not_there_is_an_error() {
 fn a_run_has_room_for_as_many_records_again() {
     let result = run(&Memory::default(), Ycsb { records: 100, ..settings(CoreWorkload::D, 5000) }, 1);
     let error = result.first_error.expect("5 % of 5000 are more than 100");
-    assert!(error.contains("as many records were inserted as were loaded, 100"), "{error}");
+    assert!(error.contains("the inserts have reached the number of loaded records, 100"), "{error}");
 }
 
 #[test]
@@ -207,8 +207,7 @@ fn keys_are_those_of_ycsb() {
     }
 }
 
-/// True if counts match the distribution of the others from ten million draws: χ² of two samples, five standard
-/// deviations.
+/// Checks that counts match the distribution of YCSB's ten million draws: χ² of two samples, five standard deviations.
 fn agree(ours: &[u64], ycsb: &[u64]) -> Result<(), String> {
     let [n, m] = [ours, ycsb].map(|counts| counts.iter().sum::<u64>() as f64);
     let bins = ours.iter().zip(ycsb).filter(|(a, b)| **a + **b > 0);
@@ -218,13 +217,9 @@ fn agree(ours: &[u64], ycsb: &[u64]) -> Result<(), String> {
             ((m / n).sqrt() * a - (n / m).sqrt() * b).powi(2) / (a + b)
         })
         .collect();
-    let (matched, freedom) = (terms.iter().sum::<f64>(), terms.len() as f64 - 1.0);
+    let (chi2, freedom) = (terms.iter().sum::<f64>(), terms.len() as f64 - 1.0);
     let most = freedom + 5.0 * (2.0 * freedom).sqrt();
-    if matched < most {
-        Ok(())
-    } else {
-        Err(format!("χ² is {matched:.0}, and at most {most:.0} was expected"))
-    }
+    if chi2 < most { Ok(()) } else { Err(format!("χ² is {chi2:.0}, and at most {most:.0} was expected")) }
 }
 
 /// Counts of `ScrambledZipfianGenerator(0, 1000)` of YCSB 0.17.0 per 25 records, of the first thousand, in ten million

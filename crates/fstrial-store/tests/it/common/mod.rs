@@ -19,7 +19,7 @@ use hdrhistogram::{
 };
 use std::collections::BTreeMap;
 
-/// The stages of a run at the time of the first schema: files of it are compared with what is made here.
+/// The stages of a run at the time of the first schema: its files are compared with the files made here.
 const STAGES: [Stage; 9] = [
     Stage::Attach,
     Stage::Mkfs,

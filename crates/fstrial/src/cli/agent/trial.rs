@@ -125,7 +125,7 @@ fn claim(claimed: &ClaimFile, claims: &Claims, home: &Home) -> Result<Result<Tri
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error.in_full())),
     };
-    if !plan.parts.iter().any(|part| answers::is_pooled(&part.part.requested)) {
+    if !plan.parts.iter().any(|part| answers::is_pooled(&part.part.question)) {
         return Ok(Err("no part of it is a ratio, which hosts could have together".into()));
     }
     Ok(on::fix(&mut trial, claims.budget).map(|()| trial).map_err(|error| error.to_string()))

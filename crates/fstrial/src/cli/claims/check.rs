@@ -47,8 +47,8 @@ const QUICK: Nanos = Nanos::secs(180);
 
 /// Check claims on this machine.
 ///
-/// Decided claims are not measured again, and interrupted ones are resumed: repeat the same command after an interruption.
-/// Undecided claims are resumed if --budget gives them more time.
+/// Decided claims are not measured again, and interrupted ones are resumed: repeat the same command after an
+/// interruption. Undecided claims are resumed if --budget gives them more time.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -131,7 +131,7 @@ struct CheckResult {
 struct PendingCheck {
     trial: Trial,
     ready: Ready,
-    /// The same as a quick check, which is resumed from its beginning with more time.
+    /// The same as a quick check; one that has begun is resumed with more time.
     quick: Option<Trial>,
 }
 

@@ -13,7 +13,7 @@ pub(super) const ARMS: (usize, usize) = (2, 64);
 /// Most values read.
 const MAX_VALUES: usize = 1_000_000;
 /// Most different numbers: workloads times metrics.
-const MAX_ASKED: usize = 4096;
+const MAX_QUANTITIES: usize = 4096;
 /// Names of other numbers that are shown.
 const SHOWN: usize = 8;
 
@@ -24,7 +24,7 @@ pub(super) type RoundName = (String, u64, String);
 #[derive(Debug)]
 pub(super) struct RawValue {
     pub(super) arm: String,
-    pub(super) requested: Quantity,
+    pub(super) quantity: Quantity,
     /// True if it is judged by default.
     pub(super) is_main: bool,
     pub(super) round: Option<RoundName>,
@@ -37,8 +37,8 @@ pub(super) struct Builder<'a> {
     args: &'a JudgeArgs,
     format: Format,
     arms: Vec<String>,
-    requested: Vec<(Quantity, bool)>,
-    asked_at: BTreeMap<Quantity, usize>,
+    quantities: Vec<(Quantity, bool)>,
+    known_at: BTreeMap<Quantity, usize>,
     values: Vec<Value>,
     /// Rounds of the values, numbered in the order of their appearance.
     rounds: BTreeMap<RoundName, usize>,
@@ -56,8 +56,8 @@ impl<'a> Builder<'a> {
             args,
             format,
             arms: Vec::new(),
-            requested: Vec::new(),
-            asked_at: BTreeMap::new(),
+            quantities: Vec::new(),
+            known_at: BTreeMap::new(),
             values: Vec::new(),
             rounds: BTreeMap::new(),
             seen: BTreeSet::new(),
@@ -88,14 +88,14 @@ impl<'a> Builder<'a> {
     /// Takes a number; `place` is its position, for errors.
     pub(super) fn add(&mut self, result: RawValue, place: &str) -> Result<(), ExpectedError> {
         if !self.is_wanted(&result) {
-            self.note_asked(result.requested, result.is_main, place)?;
+            self.note_quantity(result.quantity, result.is_main, place)?;
             return Ok(());
         }
         let (name, value) = (result.arm, result.value);
         let arm = self.name_arm(&name, place)?;
-        let requested = self.note_asked(result.requested, result.is_main, place)?;
+        let quantity = self.note_quantity(result.quantity, result.is_main, place)?;
         if value == 0.0 && self.format != Format::Csv {
-            self.has_zero.insert(requested);
+            self.has_zero.insert(quantity);
         } else if !(value.is_finite() && value > 0.0) {
             return Err(ExpectedError::usage(
                 format!("{place}: the value {value} is not a positive number"),
@@ -108,8 +108,8 @@ impl<'a> Builder<'a> {
                 "check that this is the right file, and remove unneeded parts",
             ));
         }
-        let round = result.round.map(|round| self.round(arm, requested, &name, round, place)).transpose()?;
-        self.values.push(Value { arm, requested, round, order: result.order, value });
+        let round = result.round.map(|round| self.round(arm, quantity, &name, round, place)).transpose()?;
+        self.values.push(Value { arm, quantity, round, order: result.order, value });
         Ok(())
     }
 
@@ -136,42 +136,42 @@ impl<'a> Builder<'a> {
         if self.args.metric.is_empty() {
             result.is_main
         } else {
-            self.args.metric.contains(&result.requested.metric)
+            self.args.metric.contains(&result.quantity.metric)
         }
     }
 
-    fn note_asked(
+    fn note_quantity(
         &mut self,
-        requested: Quantity,
+        quantity: Quantity,
         is_main: bool,
         place: &str,
     ) -> Result<usize, ExpectedError> {
-        if let Some(known) = self.asked_at.get(&requested) {
+        if let Some(known) = self.known_at.get(&quantity) {
             return Ok(*known);
         }
-        if self.requested.len() == MAX_ASKED {
+        if self.quantities.len() == MAX_QUANTITIES {
             return Err(ExpectedError::usage(
-                format!("{place}: there are more than {MAX_ASKED} workloads and metrics"),
+                format!("{place}: there are more than {MAX_QUANTITIES} workloads and metrics"),
                 "check that this is the right file, and remove unneeded parts",
             ));
         }
-        let index = self.requested.len();
-        self.requested.push((requested.clone(), is_main));
-        self.asked_at.insert(requested, index);
+        let index = self.quantities.len();
+        self.quantities.push((quantity.clone(), is_main));
+        self.known_at.insert(quantity, index);
         Ok(index)
     }
 
     fn round(
         &mut self,
         arm: usize,
-        requested: usize,
+        quantity: usize,
         name: &str,
         round: RoundName,
         place: &str,
     ) -> Result<usize, ExpectedError> {
         let next = self.rounds.len();
         let index = *self.rounds.entry(round.clone()).or_insert(next);
-        if self.seen.insert((arm, requested, index)) {
+        if self.seen.insert((arm, quantity, index)) {
             return Ok(index);
         }
         Err(ExpectedError::usage(
@@ -183,7 +183,7 @@ impl<'a> Builder<'a> {
     /// The table, once all files are read.
     pub(super) fn finish(mut self, files: &str) -> Result<(Table, Vec<String>), ExpectedError> {
         if let Some(unknown) = self.args.metric.iter().find(|name| !self.has_metric(name)) {
-            let names = names(self.requested.iter().map(|(requested, _)| requested.metric.as_str()));
+            let names = names(self.quantities.iter().map(|(quantity, _)| quantity.metric.as_str()));
             let hint =
                 if names.is_empty() { "leave --metric out".into() } else { format!("use one of {names}") };
             return Err(ExpectedError::usage(format!("{files}: there is no metric `{unknown}`"), hint));
@@ -205,20 +205,20 @@ impl<'a> Builder<'a> {
             value.round = value.round.map(|came| in_order[came]);
         }
         let rounds = (!in_order.is_empty()).then_some(in_order.len());
-        let requested = self.requested.into_iter().map(|(requested, _)| requested).collect();
-        let table = Table { arms: self.arms, requested, values: self.values, rounds, is_list: self.is_list };
+        let quantities = self.quantities.into_iter().map(|(quantity, _)| quantity).collect();
+        let table = Table { arms: self.arms, quantities, values: self.values, rounds, is_list: self.is_list };
         Ok((table, self.notes))
     }
 
     fn has_metric(&self, name: &str) -> bool {
-        self.requested.iter().any(|(requested, _)| requested.metric == name)
+        self.quantities.iter().any(|(quantity, _)| quantity.metric == name)
     }
 
     /// A number that is 0 somewhere has no ratio: of other programs' numbers that is not a fault.
     fn leave_out_zeros(&mut self) {
-        for requested in &self.has_zero {
-            let (of, _) = &self.requested[*requested];
-            let all = self.values.iter().filter(|value| value.requested == *requested);
+        for quantity in &self.has_zero {
+            let (of, _) = &self.quantities[*quantity];
+            let all = self.values.iter().filter(|value| value.quantity == *quantity);
             // One that is 0 throughout was not done at all.
             if all.clone().any(|value| value.value > 0.0) || !self.args.metric.is_empty() {
                 let of_what =
@@ -226,14 +226,14 @@ impl<'a> Builder<'a> {
                 self.notes.push(format!("{}{of_what} is 0 in places and has no ratio: left out", of.metric));
             }
         }
-        self.values.retain(|value| !self.has_zero.contains(&value.requested));
+        self.values.retain(|value| !self.has_zero.contains(&value.quantity));
     }
 
     fn note_others(&mut self) {
-        let main: BTreeSet<usize> = self.values.iter().map(|value| value.requested).collect();
+        let main: BTreeSet<usize> = self.values.iter().map(|value| value.quantity).collect();
         let judged: BTreeSet<&str> =
-            main.iter().map(|requested| self.requested[*requested].0.metric.as_str()).collect();
-        let others = self.requested.iter().map(|(requested, _)| requested.metric.as_str());
+            main.iter().map(|quantity| self.quantities[*quantity].0.metric.as_str()).collect();
+        let others = self.quantities.iter().map(|(quantity, _)| quantity.metric.as_str());
         let others = names(others.filter(|metric| !judged.contains(metric)));
         if !others.is_empty() && self.args.metric.is_empty() {
             self.notes.push(format!("not judged (--metric NAME): {others}"));

@@ -1,7 +1,7 @@
 //! Tables: a row for each value, or a column for each arm; with commas, semicolons or tabs.
 //!
-//! Exports of fstrial are tables with a row for each value. Their runs that failed are left out and counted, and of their
-//! many numbers those are judged that trials are about.
+//! Exports of fstrial are tables with a row for each value. Their runs that failed are left out and counted, and of
+//! their many numbers those are judged that trials are about.
 
 use super::builder::{Builder, RawValue, RoundName};
 use csv::StringRecord;
@@ -294,10 +294,10 @@ fn read_long(
         }
         let round = round_at.map(|at| round(cell(Column::Trial), row.get(at).unwrap_or_default(), &place));
         let order = order_at.filter(|at| row.get(*at).is_some_and(|cell| !cell.is_empty()));
-        let (requested, is_main) = requested(builder, rows, &cell);
+        let (quantity, is_main) = quantity(builder, rows, &cell);
         let result = RawValue {
             arm: cell(Column::Arm).to_owned(),
-            requested,
+            quantity,
             is_main,
             round: round.transpose()?,
             order: order.map(|at| rows.number(&row, at)).transpose()?,
@@ -337,7 +337,7 @@ fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedErro
 }
 
 /// Subject of a row, and whether it is judged by default.
-fn requested<'r>(
+fn quantity<'r>(
     builder: &Builder<'_>,
     rows: &Rows<'r>,
     cell: &impl Fn(Column) -> &'r str,
@@ -450,7 +450,7 @@ fn read_wide(
                 empty += 1;
                 continue;
             }
-            let requested = Quantity {
+            let quantity = Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
@@ -459,7 +459,7 @@ fn read_wide(
             let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
             column.push(value);
             let result =
-                RawValue { arm, requested, is_main: true, round: Some(name.clone()), order: None, value };
+                RawValue { arm, quantity, is_main: true, round: Some(name.clone()), order: None, value };
             builder.add(result, &place)?;
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn read(
 ) -> Result<(), ExpectedError> {
     // Units of which more is better, according to the file.
     let mut higher: BTreeSet<&str> = BTreeSet::new();
-    let mut result = 0_usize;
+    let mut lines_read = 0_usize;
     for (index, line) in text.lines().enumerate() {
         let mut words = line.split_ascii_whitespace();
         let first = words.next().unwrap_or_default();
@@ -39,22 +39,22 @@ pub(super) fn read(
         let place = format!("{name}, line {}", index + 1);
         let (of_name, workload) = parts(first);
         let Some(arm) = arm.or(of_name) else { return Err(one_side(name)) };
-        result += 1;
+        lines_read += 1;
         let pairs = rest[1..].chunks_exact(2);
         let has_main = pairs.clone().any(|pair| pair[1] == MAIN);
         for pair in pairs {
             let (value, unit) = (number(pair[0], &place)?, pair[1]);
             let less_is_better = !higher.contains(unit) && !unit.ends_with("/s");
             let (workload, metric) = (workload.clone(), unit.to_owned());
-            let requested = Quantity { workload, metric, unit: unit.to_owned(), less_is_better };
+            let quantity = Quantity { workload, metric, unit: unit.to_owned(), less_is_better };
             let is_main = unit == MAIN || !has_main;
             builder.add(
-                RawValue { arm: arm.to_owned(), requested, is_main, round: None, order: None, value },
+                RawValue { arm: arm.to_owned(), quantity, is_main, round: None, order: None, value },
                 &place,
             )?;
         }
     }
-    if result == 0 {
+    if lines_read == 0 {
         return Err(ExpectedError::usage(
             format!("{name} has no line of a benchmark, such as `BenchmarkCopy-8  100  12.5 ns/op`"),
             "did the benchmarks run? go test -bench . -count 10 > FILE",

@@ -84,7 +84,7 @@ impl Command {
         builder.name_arm(arm, &place)?;
         let has_failed = |run: usize| self.exit_codes.get(run).is_some_and(|code| *code != Some(0));
         for (_, time) in times.iter().enumerate().filter(|(run, _)| !has_failed(*run)) {
-            let requested = Quantity {
+            let quantity = Quantity {
                 workload: String::new(),
                 metric: "time".into(),
                 unit: "s".into(),
@@ -92,7 +92,7 @@ impl Command {
             };
             let result = RawValue {
                 arm: arm.to_owned(),
-                requested,
+                quantity,
                 is_main: true,
                 round: None,
                 order: None,
@@ -122,9 +122,9 @@ pub(super) fn fio(builder: &mut Builder<'_>, text: &str, name: &str, arm: &str) 
         for (metric, number) in job.values {
             let is_main = metric.ends_with(".iops");
             let (unit, less_is_better) = (number.unit.name().to_owned(), !number.unit.more_is_better());
-            let requested = Quantity { workload: job.name.clone(), metric, unit, less_is_better };
+            let quantity = Quantity { workload: job.name.clone(), metric, unit, less_is_better };
             let (arm, value) = (arm.to_owned(), number.value);
-            builder.add(RawValue { arm, requested, is_main, round: None, order: None, value }, name)?;
+            builder.add(RawValue { arm, quantity, is_main, round: None, order: None, value }, name)?;
         }
     }
     Ok(())

@@ -94,14 +94,14 @@ fn lines(
             continue;
         };
         has_main |= of.is_main;
-        let requested = Quantity {
+        let quantity = Quantity {
             workload: String::new(),
             metric: of.metric.into(),
             unit: of.unit.into(),
             less_is_better: of.less_is_better,
         };
         let result =
-            RawValue { arm: arm.to_owned(), requested, is_main: of.is_main, round: None, order: None, value };
+            RawValue { arm: arm.to_owned(), quantity, is_main: of.is_main, round: None, order: None, value };
         builder.add(result, &format!("{name}, line {}", index + 1))?;
     }
     if has_main {

@@ -91,30 +91,30 @@ impl<E: Into<ExpectedError>> From<E> for Trouble {
 }
 
 /// Answers an accepted request.
-pub(super) fn answer(store: &Path, requested: &PageRequest) -> Answer {
-    let result = route(store, requested).unwrap_or_else(|trouble| in_words(&trouble, requested));
+pub(super) fn answer(store: &Path, request: &PageRequest) -> Answer {
+    let result = route(store, request).unwrap_or_else(|trouble| in_words(&trouble, request));
     debug_assert!(!result.body.is_empty());
     result
 }
 
-fn route(path: &Path, requested: &PageRequest) -> Result<Answer, Trouble> {
-    let parts: Vec<&str> = requested.path.split('/').skip(1).collect();
+fn route(path: &Path, request: &PageRequest) -> Result<Answer, Trouble> {
+    let parts: Vec<&str> = request.path.split('/').skip(1).collect();
     // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
     let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
     match parts.as_slice() {
         ["style.css"] => Ok(Answer::new(StatusCode::OK, CSS, STYLE)),
         ["pictures.css"] => Ok(Answer::new(StatusCode::OK, CSS, page::PICTURES)),
-        [""] => list(&open()?, requested),
+        [""] => list(&open()?, request),
         ["trial", id] => {
             let (store, id) = (open()?, number(id)?);
             Ok(Answer::report(report::page_of(&store, &[store.trial(id)?])?))
         }
         ["trial", id, "text"] => text(&open()?, number(id)?),
-        ["compare"] => side_by_side(&open()?, requested),
-        ["trend"] => trends(&open()?, requested),
+        ["compare"] => side_by_side(&open()?, request),
+        ["trend"] => trends(&open()?, request),
         ["api", "trials"] => {
             let store = open()?;
-            let (trials, statuses) = (search_of(requested)?.find(&store)?, TrialStatuses::of(&store)?);
+            let (trials, statuses) = (search_of(request)?.find(&store)?, TrialStatuses::of(&store)?);
             let reported = trials.iter().map(|trial| results::list::json(&store, &statuses, trial));
             Ok(Answer::json(&reported.collect::<Vec<_>>()))
         }
@@ -122,7 +122,7 @@ fn route(path: &Path, requested: &PageRequest) -> Result<Answer, Trouble> {
             let (store, id) = (open()?, number(id)?);
             Ok(Answer::json(&results::judge_again(&store, &store.trial(id)?)?))
         }
-        ["api", "trend"] => match trend_of(&open()?, requested)? {
+        ["api", "trend"] => match trend_of(&open()?, request)? {
             Some(document) => Ok(Answer::json(&document)),
             None => Err(ExpectedError::usage("no arm is named", "add ?arm=xfs&against=ext4").into()),
         },
@@ -143,22 +143,22 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 
-fn list(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
-    let search = search_of(requested)?;
+fn list(store: &Store, request: &PageRequest) -> Result<Answer, Trouble> {
+    let search = search_of(request)?;
     let statuses = TrialStatuses::of(store)?;
     let mut trials = search.find(store)?;
     let all = trials.len();
-    if requested.get("all").is_none() && search.filter.status.is_none() {
+    if request.get("all").is_none() && search.filter.status.is_none() {
         trials.retain(|trial| statuses.has_begun(trial));
     }
     let hidden = all - trials.len();
-    let order = pages::Sort::of(requested.get("sort").unwrap_or_default());
+    let order = pages::Sort::of(request.get("sort").unwrap_or_default());
     order.apply(&mut trials);
-    let page = requested.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
+    let page = request.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
     let sheet = pages::Sheet::of(&trials, page);
     let row = |trial| (trial, statuses.word(trial), About::of(store, trial.id, true));
     let rows: Vec<_> = sheet.shown(&trials).iter().map(row).collect();
-    Ok(Answer::page(pages::list(&rows, &offers(store)?, &sheet, hidden, requested, order)))
+    Ok(Answer::page(pages::list(&rows, &offers(store)?, &sheet, hidden, request, order)))
 }
 
 /// Suggestions for the fields of a search.
@@ -181,8 +181,8 @@ fn offers(store: &Store) -> Result<Offers, Trouble> {
 }
 
 /// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
-fn side_by_side(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
-    let wanted = requested.all("a").chain(requested.all("b")).chain(requested.all("trial"));
+fn side_by_side(store: &Store, request: &PageRequest) -> Result<Answer, Trouble> {
+    let wanted = request.all("a").chain(request.all("b")).chain(request.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
     if !(2..=MAX_COMPARED).contains(&ids.len()) {
         let hint = "tick them in the list, or write /compare?a=1&b=2";
@@ -192,26 +192,26 @@ fn side_by_side(store: &Store, requested: &PageRequest) -> Result<Answer, Troubl
     Ok(Answer::report(report::page_of(store, &trials)?))
 }
 
-fn trends(store: &Store, requested: &PageRequest) -> Result<Answer, Trouble> {
-    let document = trend_of(store, requested)?;
-    Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, requested)))
+fn trends(store: &Store, request: &PageRequest) -> Result<Answer, Trouble> {
+    let document = trend_of(store, request)?;
+    Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, request)))
 }
 
 /// The requested trend; none before an arm is named.
-fn trend_of(store: &Store, requested: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
-    let Some(arm) = requested.get("arm") else { return Ok(None) };
-    let mut search = search_of(requested)?;
+fn trend_of(store: &Store, request: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
+    let Some(arm) = request.get("arm") else { return Ok(None) };
+    let mut search = search_of(request)?;
     search.filter.arms.clear();
     let bad =
         |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
-    let threads = requested.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
+    let threads = request.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
     let wanted = history::SeriesQuery {
         arm: arm.to_owned(),
-        against: requested.get("against").map(str::to_owned),
+        against: request.get("against").map(str::to_owned),
         workloads: search.filter.workloads.clone(),
         threads: threads.map_err(|error| bad(format!("threads: {error}")))?,
-        metric: requested.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
-        by: requested.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
+        metric: request.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
+        by: request.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
     };
     let trials: Vec<TrialId> = search.find(store)?.into_iter().map(|trial| trial.id).collect();
     let result = history::collect(store, &trials, &wanted)?;
@@ -219,16 +219,16 @@ fn trend_of(store: &Store, requested: &PageRequest) -> Result<Option<TrendDocume
 }
 
 /// The search that an address asks for, in the words of the command line.
-fn search_of(requested: &PageRequest) -> Result<Search, Trouble> {
-    let one = |name| requested.get(name).map(str::to_owned);
-    let many = |name: &str| requested.all(name).map(str::to_owned).collect();
+fn search_of(request: &PageRequest) -> Result<Search, Trouble> {
+    let one = |name| request.get(name).map(str::to_owned);
+    let many = |name: &str| request.all(name).map(str::to_owned).collect();
     let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
-        let result = requested.get(name).map(parse).transpose();
+        let result = request.get(name).map(parse).transpose();
         result.map_err(|problem| {
             ExpectedError::usage(format!("{name}: {problem}"), "correct it and search again")
         })
     };
-    let status = requested.get("status").map(filter::status).transpose();
+    let status = request.get("status").map(filter::status).transpose();
     let status = status.map_err(|problem| {
         ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
     })?;
@@ -246,20 +246,20 @@ fn search_of(requested: &PageRequest) -> Result<Search, Trouble> {
     Ok(Search::new(filter, status))
 }
 
-/// An error for the client: as JSON if JSON was requested. Visitors do not learn the path of the results: messages with
-/// a path go to the server's user.
-fn in_words(trouble: &Trouble, requested: &PageRequest) -> Answer {
+/// An error for the client: as JSON if the request is for JSON. Visitors do not learn the path of the results: messages with a
+/// path go to the server's user.
+fn in_words(trouble: &Trouble, request: &PageRequest) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
         Trouble::Expected(error) => {
             let (status, message, hint) = for_visitors(error);
             if status == StatusCode::INTERNAL_SERVER_ERROR {
-                cli::say(&format!("{}: {}\n", plain(&requested.path), plain(&error.in_full())));
+                cli::say(&format!("{}: {}\n", plain(&request.path), plain(&error.in_full())));
             }
             (status, message, hint)
         }
     };
-    if requested.path.starts_with("/api/") {
+    if request.path.starts_with("/api/") {
         return Answer { status, ..Answer::json(&serde_json::json!({ "error": message, "hint": hint })) };
     }
     Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }

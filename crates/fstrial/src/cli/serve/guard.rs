@@ -141,7 +141,7 @@ mod tests {
         Names { is_loopback, others: vec!["lab1".into()] }
     }
 
-    fn requested(
+    fn request(
         method: &str,
         target: &str,
         headers: &[(&str, &str)],
@@ -175,13 +175,13 @@ mod tests {
             ("a b", false, false),
         ] {
             for (is_loopback, expected) in [(true, on_loopback), (false, on_network)] {
-                let result = requested("GET", "/", &[("host", host)], is_loopback);
+                let result = request("GET", "/", &[("host", host)], is_loopback);
                 assert_eq!(result.is_ok(), expected, "{host}, loopback: {is_loopback}");
             }
         }
-        assert_eq!(requested("GET", "/", &[], true), Err(400));
-        assert_eq!(requested("GET", "/", &[("host", "localhost"), ("host", "localhost")], true), Err(400));
-        let both = |target| requested("GET", target, &[("host", "localhost")], true);
+        assert_eq!(request("GET", "/", &[], true), Err(400));
+        assert_eq!(request("GET", "/", &[("host", "localhost"), ("host", "localhost")], true), Err(400));
+        let both = |target| request("GET", target, &[("host", "localhost")], true);
         assert_eq!(both("http://evil.example/"), Err(421));
         assert!(both("http://localhost:7070/trial/1").is_ok());
     }
@@ -190,13 +190,13 @@ mod tests {
     fn only_reading_without_content() {
         let own = ("host", "localhost");
         for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
-            assert_eq!(requested(method, "/", &[own], true), Err(405), "{method}");
+            assert_eq!(request(method, "/", &[own], true), Err(405), "{method}");
         }
-        assert!(requested("HEAD", "/", &[own], true).is_ok());
-        assert_eq!(requested("GET", "/", &[own, ("content-length", "3")], true), Err(413));
-        assert_eq!(requested("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
-        assert_eq!(requested("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
-        assert_eq!(requested("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
+        assert!(request("HEAD", "/", &[own], true).is_ok());
+        assert_eq!(request("GET", "/", &[own, ("content-length", "3")], true), Err(413));
+        assert_eq!(request("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
+        assert_eq!(request("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
+        assert_eq!(request("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
     }
 
     #[test]
@@ -216,15 +216,15 @@ mod tests {
             ("cross-site", "websocket", "websocket", Err(403)),
         ] {
             let headers = [own, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
-            assert_eq!(requested("GET", "/", &headers, true).map(|_| ()), expected, "{site}, {mode}, {dest}");
+            assert_eq!(request("GET", "/", &headers, true).map(|_| ()), expected, "{site}, {mode}, {dest}");
         }
-        assert_eq!(requested("GET", "/", &[own, ("sec-fetch-site", "cross-site")], true), Err(403));
+        assert_eq!(request("GET", "/", &[own, ("sec-fetch-site", "cross-site")], true), Err(403));
     }
 
     #[test]
     fn parameters_are_decoded_and_empty_ones_are_none() {
         let result =
-            requested("GET", "/?name=a%20b+c&tag=&tag=x&tag=y", &[("host", "localhost")], true).unwrap();
+            request("GET", "/?name=a%20b+c&tag=&tag=x&tag=y", &[("host", "localhost")], true).unwrap();
         assert_eq!(result.get("name"), Some("a b c"));
         assert_eq!(result.all("tag").collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(result.get("other"), None);

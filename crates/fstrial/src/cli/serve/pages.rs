@@ -149,15 +149,15 @@ pub(super) fn list(
     offers: &Offers,
     sheet: &Sheet,
     hidden: usize,
-    requested: &PageRequest,
+    request: &PageRequest,
     sort: Sort,
 ) -> Markup {
     let Sheet { all, page, pages } = *sheet;
-    let link = |page: usize| address(requested, &[("sort", &sort.name()), ("page", &page.to_string())]);
+    let link = |page: usize| address(request, &[("sort", &sort.name()), ("page", &page.to_string())]);
     let body = html! {
-        (search(requested, offers, "/", &html! {}))
+        (search(request, offers, "/", &html! {}))
         @if let Some(line) = hidden_in_words(hidden) {
-            p.quiet { (line) ". " a href=(address(requested, &[("all", "1"), ("page", "")])) { "Show all" } }
+            p.quiet { (line) ". " a href=(address(request, &[("all", "1"), ("page", "")])) { "Show all" } }
         }
         @if shown.is_empty() {
             p { "No trial matches. " a href="/" { "All trials" } }
@@ -172,7 +172,7 @@ pub(super) fn list(
                         thead { tr {
                             th scope="col" { span.unseen { "compare" } }
                             @for (index, (name, heading, _)) in COLUMNS.iter().enumerate() {
-                                (column_head(requested, sort, index, name, heading))
+                                (column_head(request, sort, index, name, heading))
                             }
                             th scope="col" { "workloads, device" }
                             th scope="col" { "arms" }
@@ -194,7 +194,7 @@ pub(super) fn list(
     frame("Trials", &body)
 }
 
-fn column_head(requested: &PageRequest, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
+fn column_head(request: &PageRequest, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
     let is_current = sort.column == index;
     let order = match (is_current, sort.falling) {
         (true, true) => Some("descending"),
@@ -204,7 +204,7 @@ fn column_head(requested: &PageRequest, sort: Sort, index: usize, name: &str, he
     let next = if is_current && !sort.falling { format!("-{name}") } else { name.to_owned() };
     html! {
         th scope="col" aria-sort=[order] {
-            a href=(address(requested, &[("sort", &next), ("page", "")])) { (heading) }
+            a href=(address(request, &[("sort", &next), ("page", "")])) { (heading) }
             @if is_current { span aria-hidden="true" { @if sort.falling { " ↓" } @else { " ↑" } } }
         }
     }
@@ -235,13 +235,13 @@ fn row((trial, status, about): &ListRow<'_>) -> Markup {
 }
 
 /// A field with suggestions.
-fn field(requested: &PageRequest, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
+fn field(request: &PageRequest, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
     let offered = offers.get(name).filter(|texts| !texts.is_empty());
     let list = offered.map(|_| format!("there-is-{name}"));
     html! {
         label {
             (words)
-            input type="search" name=(name) value=(requested.get(name).unwrap_or_default()) placeholder=(hint_of(example)) list=[list.as_deref()];
+            input type="search" name=(name) value=(request.get(name).unwrap_or_default()) placeholder=(hint_of(example)) list=[list.as_deref()];
         }
         @if let (Some(texts), Some(list)) = (offered, &list) {
             datalist id=(list) { @for text in texts.iter().take(MOST_OFFERED) { option value=(text) {} } }
@@ -250,7 +250,7 @@ fn field(requested: &PageRequest, offers: &Offers, name: &str, words: &str, exam
 }
 
 /// The search form, with the current query.
-fn search(requested: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> Markup {
+fn search(request: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> Markup {
     let is_trend = action != "/";
     html! {
         form.search action=(action) method="get" role="search" {
@@ -262,12 +262,12 @@ fn search(requested: &PageRequest, offers: &Offers, action: &str, more: &Markup)
                         select name=(name) {
                             option value="" { "any" }
                             @for status in filter::statuses() {
-                                option value=(status) selected[requested.get(name) == Some(status)] { (status) }
+                                option value=(status) selected[request.get(name) == Some(status)] { (status) }
                             }
                         }
                     }
                 } @else {
-                    (field(requested, offers, name, words, example))
+                    (field(request, offers, name, words, example))
                 }
             }
             button type="submit" { "search" }
@@ -281,20 +281,20 @@ fn hint_of(example: &str) -> String {
 }
 
 /// The address of this page with some parameters changed; empty ones are left out.
-fn address(requested: &PageRequest, changed: &[(&str, &str)]) -> String {
+fn address(request: &PageRequest, changed: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    let kept = requested.query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    let kept = request.query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
     let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
     query.extend_pairs(kept.chain(changed.iter().copied()).filter(|(_, value)| !value.is_empty()));
     let query = query.finish();
-    if query.is_empty() { requested.path.clone() } else { format!("{}?{query}", requested.path) }
+    if query.is_empty() { request.path.clone() } else { format!("{}?{query}", request.path) }
 }
 
-/// The form for a trend, and the trend if one was requested.
-pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, requested: &PageRequest) -> Markup {
-    let metric = requested.get("metric").unwrap_or(Metric::Throughput.name());
-    let by = requested.get("by").unwrap_or("time");
-    let text = |name, words, example| field(requested, offers, name, words, example);
+/// The form for a trend, and the trend if one was request.
+pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, request: &PageRequest) -> Markup {
+    let metric = request.get("metric").unwrap_or(Metric::Throughput.name());
+    let by = request.get("by").unwrap_or("time");
+    let text = |name, words, example| field(request, offers, name, words, example);
     let choice = |name: &'static str, words: &str, current: &str, all: &[&str]| {
         html! {
             label { (words) select name=(name) {
@@ -310,7 +310,7 @@ pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, requested
         (text("threads", "threads", "4"))
     };
     let body = html! {
-        (search(requested, offers, "/trend", &more))
+        (search(request, offers, "/trend", &more))
         @match document {
             None => { p { "Name an arm, and one of the same trials to measure it against." } }
             Some(document) if document.series.is_empty() => {
@@ -434,7 +434,7 @@ mod tests {
     use super::*;
     use fstrial_store::{TrialId, TrialStatus};
 
-    fn requested(query: &[(&str, &str)]) -> PageRequest {
+    fn request(query: &[(&str, &str)]) -> PageRequest {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         PageRequest { path: "/".into(), query: query.collect() }
     }
@@ -457,12 +457,12 @@ mod tests {
         }
     }
 
-    fn listed(trials: &[TrialSummary], requested: &PageRequest, page: usize) -> String {
+    fn listed(trials: &[TrialSummary], request: &PageRequest, page: usize) -> String {
         let sheet = Sheet::of(trials, page);
         let shown: Vec<_> =
             sheet.shown(trials).iter().map(|trial| (trial, "decided", About::default())).collect();
         let offers = Offers::from([("arm", BTreeSet::from(["<script>".to_owned()]))]);
-        list(&shown, &offers, &sheet, 0, requested, Sort::of("")).into_string()
+        list(&shown, &offers, &sheet, 0, request, Sort::of("")).into_string()
     }
 
     #[test]
@@ -487,12 +487,12 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept_in_links_and_escaped() {
         let hostile = "\"><script>alert(1)</script>&x=y";
-        let requested = requested(&[("name", hostile), ("page", "3"), ("tag", "a"), ("tag", "b")]);
-        let link = address(&requested, &[("page", "2")]);
+        let request = request(&[("name", hostile), ("page", "3"), ("tag", "a"), ("tag", "b")]);
+        let link = address(&request, &[("page", "2")]);
         let query: Vec<_> = form_urlencoded::parse(&link.as_bytes()[2..]).into_owned().collect();
         let expected = [("name", hostile), ("tag", "a"), ("tag", "b"), ("page", "2")];
         assert_eq!(query, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let page = listed(&[trial(1, hostile, 1)], &requested, 1);
+        let page = listed(&[trial(1, hostile, 1)], &request, 1);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     }
@@ -500,9 +500,9 @@ mod tests {
     #[test]
     fn long_lists_come_in_pages() {
         let trials: Vec<_> = (0..250).map(|n| trial(n % 28 + 1, "x", 1)).collect();
-        let rows = |page| listed(&trials, &requested(&[]), page).matches("<tr>").count() - 1;
+        let rows = |page| listed(&trials, &request(&[]), page).matches("<tr>").count() - 1;
         assert_eq!([rows(1), rows(2), rows(7), rows(99), rows(0)], [40, 40, 10, 10, 40]);
-        let second = listed(&trials, &requested(&[]), 2);
+        let second = listed(&trials, &request(&[]), 2);
         assert!(second.contains("page=1") && second.contains("page=3"), "{second}");
     }
 }

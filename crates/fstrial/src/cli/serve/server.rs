@@ -172,14 +172,14 @@ impl Service {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let answer = match guard::check(request.method(), request.uri(), request.headers(), &self.site.names)
         {
-            Ok(requested) => self.make(requested).await,
+            Ok(request) => self.make(request).await,
             Err(refusal) => refused(refusal),
         };
         respond(answer, request.method() == Method::HEAD)
     }
 
     /// Makes the answer on a thread that may block.
-    async fn make(&self, requested: guard::PageRequest) -> Answer {
+    async fn make(&self, request: guard::PageRequest) -> Answer {
         let Ok(Ok(place)) = timeout(MAX_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
             return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too many concurrent requests; try again");
         };
@@ -187,7 +187,7 @@ impl Service {
         // It keeps its slot to the end, though the client may leave before: nobody can queue up work.
         let made = tokio::task::spawn_blocking(move || {
             let _place = place;
-            answer::answer(&store, &requested)
+            answer::answer(&store, &request)
         })
         .await;
         made.unwrap_or_else(|_| {

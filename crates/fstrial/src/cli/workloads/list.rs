@@ -11,7 +11,7 @@ use serde_json::json;
 
 const OWN_JOBS: &str = "
 A job file of your own is a workload, too: --workload JOB.fio
-`fstrial workloads show JOB.fio` prints the job as fio receives it
+`fstrial workloads show JOB.fio` shows which of its keys fio gets
 ";
 
 /// Lists the presets, or those that fit a word.
