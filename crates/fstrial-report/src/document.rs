@@ -484,14 +484,14 @@ const BUSY_PERCENT: u8 = 15;
 fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
     let named = machines.filter_map(|machine| {
         let busy = machine.busy_percent.filter(|busy| *busy > BUSY_PERCENT)?;
-        let at = if machine.place.is_empty() { "the machine" } else { &machine.place };
-        Some(format!("{busy} % of the processors of {at}"))
+        let at = if machine.place.is_empty() { String::new() } else { format!(" of {}", machine.place) };
+        Some(format!("{busy} % of the processor time{at}"))
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
         format!(
-            "other work was running when the trial began, on {}: it takes time from every arm and makes rounds differ, and \
-             CPU/op counts it too (own CPU/op does not); a quiet machine decides sooner",
+            "other programs used {} when the trial began: they slow every arm, add noise, and count in CPU/op (not in \
+             own CPU/op); a quiet machine decides sooner",
             named.join(", ")
         )
     })
@@ -993,6 +993,6 @@ mod tests {
         let machine = |busy_percent: Option<u8>| Environment { busy_percent, ..Environment::default() };
         assert_eq!(load_warning([machine(Some(9)), machine(None)].iter()), None);
         let warning = load_warning([machine(Some(9)), machine(Some(67))].iter()).unwrap();
-        assert!(warning.contains("on 67 % of the processors of the machine"), "{warning}");
+        assert!(warning.contains("used 67 % of the processor time when"), "{warning}");
     }
 }

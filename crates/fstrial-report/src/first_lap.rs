@@ -243,7 +243,7 @@ mod tests {
         let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
         let line = "runs are too short for the filesystem's own commits, and work deferred to a commit is not in their figures (a \
-                    longer --duration includes it): a run has 0 on btrfs, 0.2 on ext4";
+                    longer --duration includes it): commits in a run: 0 on btrfs, 0.2 on ext4";
         assert_eq!(reported(rarely), [line]);
         assert_eq!(reported(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
         let nothing = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };

@@ -149,6 +149,6 @@ fn audit(document: &Document, is_short: bool) -> Vec<String> {
     let unasked = document.audit.iter().filter(|line| !is_planted(line));
     let names = unasked.filter_map(|line| line.split_once(": ").map(|(name, _)| name));
     let names: Vec<&str> = names.filter(|name| !name.ends_with("(as requested)")).collect();
-    let differ = (!names.is_empty()).then(|| format!("the arms differ in {}, too", summary::listed(&names)));
+    let differ = (!names.is_empty()).then(|| format!("the arms also differ in {}", summary::listed(&names)));
     planted.chain(differ).collect()
 }

@@ -94,16 +94,18 @@ fn next(document: &Document, is_whole: bool) -> Vec<String> {
     };
     let go_on = summary::go_on(document).map(|command| format!("{why} {command}"));
     let is_open = document.ended == "budget-ended" && document.has_begun && summary::is_open(document);
-    let in_vain = || match document.rounds_are_done {
-        true => "All requested rounds were run; without that limit the trial continues until it is decided."
+    let in_vain = || {
+        match document.rounds_are_done {
+        true => "All requested rounds were run; without --rounds the trial continues until it is decided or its budget ends."
             .into(),
         false => format!(
             "More rounds would hardly decide it; a quieter machine or longer runs{} may.",
             longer(document)
         ),
+    }
     };
     let go_on = go_on.or_else(|| is_open.then(in_vain));
-    let all = format!("All of it: {all}");
+    let all = format!("Full report: {all}");
     document
         .not_at_its_end()
         .filter(|_| matches!(document.ended, "running" | "failed"))

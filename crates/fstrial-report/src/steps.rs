@@ -64,7 +64,7 @@ pub fn render(
         }
     }
     out += &programs(plan);
-    let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round has another order)", plan.seed);
+    let _ = writeln!(out, "\nRound 1 (seed {:#x}; the order is drawn again for every round)", plan.seed);
     for (position, cell) in plan.order(1).into_iter().enumerate() {
         let at = plan.cells[cell];
         let workload = &plan.workloads[at.workload];
@@ -94,8 +94,8 @@ pub fn render(
         settings.budget,
         match all.checked_sub(holding) {
             None | Some(0) => String::new(),
-            Some(1) => "; another one, which nothing waits for, is judged with them".to_owned(),
-            Some(others) => format!("; {others} others, which nothing waits for, are judged with them"),
+            Some(1) => "; another one is judged with them, but does not extend the trial".to_owned(),
+            Some(others) => format!("; {others} others are judged with them, but do not extend the trial"),
         }
     );
     out += &budget(forecast);
@@ -177,7 +177,7 @@ fn states(plan: &Plan) -> String {
         let _ = writeln!(out, "\n{times}, for {}", arms.join(", "));
         let steps = [
             (
-                "make a nameless file for the prepared filesystem".to_owned(),
+                "make an unnamed file for the prepared filesystem".to_owned(),
                 "it is freed with its last holder",
             ),
             (build, "as below"),
@@ -275,7 +275,7 @@ fn looked_at(looks: &Looks) -> String {
     for (index, cells) in looks.cells.iter().enumerate() {
         let _ = writeln!(
             out,
-            "  {:2}. one run of {} of {} in each arm, for periods and slopes that shorter runs do not show\n      undo: as of \
+            "  {:2}. one run of {} of {} in each arm, to find periods and slopes that shorter runs cannot show\n      undo: as of \
              every run below",
             index + 1,
             looks.length,
@@ -339,7 +339,7 @@ fn log_device(log: &LogDevice) -> String {
             let folder = log.path.as_ref().map(|path| path.display().to_string());
             let folder = folder.as_deref().unwrap_or("the current folder");
             format!(
-                "   1. make a nameless file of {size} in {folder} and write all of it\n      undo: close it"
+                "   1. make an unnamed file of {size} in {folder} and write all of it\n      undo: close it"
             )
         }
         LogKind::Ramdisk => {
@@ -473,7 +473,7 @@ fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
         steps.add(format!("attach the log device as {LOG_NODE}"), "detached by the kernel at the last close");
         if let Some((program, words)) = kind.made_by {
             let words = format!("{program} {} (the filesystem's block size)", words.join(" "));
-            steps.add(format!("{words} {LOG_NODE}"), "none: the device is the trial's");
+            steps.add(format!("{words} {LOG_NODE}"), "not needed: the device belongs to the trial");
         }
         arguments.extend(kind.mkfs_words(LOG_NODE));
     }
@@ -483,7 +483,7 @@ fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     let further = device.members.filter(|_| device.raid.is_none()).unwrap_or(1);
     let all = (1..further).fold(node.to_owned(), |all, _| format!("{all} {node}"));
     let mkfs = format!("{} {}", row.mkfs, arguments.join(" "));
-    steps.add(making(plan, &mkfs, &all), "none: the device is the trial's");
+    steps.add(making(plan, &mkfs, &all), "not needed: the device belongs to the trial");
     let mut options = arm.mount_options();
     options.extend((1..further).map(|_| format!("device={node}")));
     options.extend(log.map(|kind| kind.mount_option(LOG_NODE)));

@@ -129,8 +129,8 @@ pub fn too_few(
     }
     let have = match rounds {
         0 => "not even one round fits into the budget".into(),
-        1 => "one round cannot decide anything".into(),
-        rounds => format!("{rounds} rounds cannot decide anything"),
+        1 => "one round is too few".into(),
+        rounds => format!("{rounds} rounds are too few"),
     };
     let needed = numbers::budget(round_seconds * f64::from(least) * MARGIN);
     let remedy = match requested {
@@ -139,9 +139,7 @@ pub fn too_few(
         _ if fewer.is_empty() => format!("--budget {needed}"),
         _ => format!("--budget {needed}, or fewer {}", fewer.join(", ")),
     };
-    Some(format!(
-        "{have}: a verdict takes at least {least}. Give it {remedy}; else there will be figures only"
-    ))
+    Some(format!("{have}: a verdict needs at least {least}. Use {remedy}, or there will be figures only"))
 }
 
 /// A budget to name: the next whole minute.
@@ -373,13 +371,13 @@ mod tests {
         let more = ["arms", "workloads"];
         assert_eq!(too_few(4, None, 4, 10.0, &more), None);
         let message = |rounds, requested| too_few(rounds, requested, 8, 60.0, &more).unwrap();
-        assert!(too_few(3, None, 8, 60.0, &[]).unwrap().contains("Give it --budget 12m; else"));
+        assert!(too_few(3, None, 8, 60.0, &[]).unwrap().contains("Use --budget 12m, or"));
         assert!(
             message(0, None)
-                .starts_with("not even one round fits into the budget: a verdict takes at least 8")
+                .starts_with("not even one round fits into the budget: a verdict needs at least 8")
         );
-        assert!(message(3, None).contains("--budget 12m, or fewer arms, workloads; else"));
-        assert!(message(3, Some(3)).contains("Give it 8 rounds or more;"));
+        assert!(message(3, None).contains("--budget 12m, or fewer arms, workloads, or"));
+        assert!(message(3, Some(3)).contains("Use 8 rounds or more,"));
         assert!(message(2, Some(3)).contains("8 rounds or more, and --budget 12m"));
     }
 }

@@ -189,7 +189,7 @@ impl Kernels {
         let Some(suite) = suite_of(name) else {
             let known = SUITES.map(|(known, _)| known);
             let hint = format!("there are {}; `fstrial kernels add` takes one of your own", known.join(", "));
-            return Err(ExpectedError::usage(format!("no suite is known to have the kernel {name}"), hint));
+            return Err(ExpectedError::usage(format!("no suite has the kernel {name}"), hint));
         };
         require_depmod()?;
         let is_new = self.named(name).is_none();

@@ -118,7 +118,7 @@ impl SizeRule {
             .zip(self.device)
             .map(|(size, percent)| (share(size, percent), format!("{percent} of the device")));
         let quick = self.quick.filter(|_| machine.quick).map(|size| (size, "a quick check".to_owned()));
-        let bounds = [Some((self.most, "as the claim asks for".to_owned())), memory, device, quick];
+        let bounds = [Some((self.most, "as in the claim".to_owned())), memory, device, quick];
         let (size, why) = bounds
             .into_iter()
             .flatten()

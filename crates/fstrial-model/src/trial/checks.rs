@@ -260,7 +260,7 @@ impl Trial {
                 return Some(problem(
                     &["arm", &index.to_string(), "name"],
                     format!("two arms are called `{}`", arm.name),
-                    format!("give them different names: a={what} b={what}", what = arm.configuration()),
+                    format!("give one of them another name: b={}", arm.configuration()),
                 ));
             }
             if arm.slowed.is_some() && !self.device_of(arm).kind.is_modelled() {
@@ -467,7 +467,7 @@ impl Trial {
         {
             return Some(problem(
                 &["device", "size"],
-                format!("{} cannot be made on {size}", row.name),
+                format!("{size} is too small for {}", row.name),
                 format!("use at least {}MiB", row.min_size_mib),
             ));
         }

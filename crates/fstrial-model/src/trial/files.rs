@@ -178,7 +178,10 @@ fio = "jobs/mail.fio"
         {
             let error = parse(&format!("{TRIAL}{line}\n"), MAIL).unwrap_err();
             let key = line.trim_start_matches("[[workload.").split([' ', ']']).next().unwrap();
-            assert!(error.message.starts_with(&format!("`{key}` is not allowed together with `fio`")), "{line}: {error}");
+            assert!(
+                error.message.starts_with(&format!("`{key}` is not allowed together with `fio`")),
+                "{line}: {error}"
+            );
         }
     }
 

@@ -148,9 +148,9 @@ fn promise(document: &Document) -> String {
         ErrorControl::Fwer => "the chance that even one of the reported differences is wrong is at most 5 %",
     };
     format!(
-        "In each round every configuration that was still in question was made afresh and measured, in an order drawn at \
-         random. Intervals are in brackets: 95 % (90 % where arms are equivalent or near enough, 99 % and more where few rounds were plain \
-         enough), and looking after every round was paid for; {promise}. Differences in throughput of less than {} % count as \
+        "In each round every configuration that was still undecided was rebuilt (mkfs, mount) and measured, in an order drawn at \
+         random. Intervals are in brackets: 95 % (90 % where arms are equivalent or near enough, 99 % and more for early verdicts), and account for \
+         a look after every round; {promise}. Differences in throughput of less than {} % count as \
          no difference.",
         numbers::plain(document.practical_percent)
     )
@@ -213,7 +213,7 @@ fn open_questions(document: &Document) -> Vec<String> {
     let mut lines = Vec::new();
     if (1..FEW_ROUNDS).contains(&document.rounds) {
         lines.push(format!(
-            "{} are too few for most questions: differences that are plain to the eye may be chance, and ranges of fewer than \
+            "{} are too few for most questions: apparent differences may be chance, and ranges of fewer than \
              six runs are not intervals.",
             document.rounds_in_words()
         ));

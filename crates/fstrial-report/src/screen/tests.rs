@@ -148,7 +148,9 @@ fn what_more_rounds_would_not_decide_longer_runs_may() {
         Document { rounds_are_done: true, ..document("fstrial compare ext4 xfs --rounds 2 --seed 0x7") };
     assert_eq!(
         next(&few, true),
-        ["All requested rounds were run; without that limit the trial continues until it is decided."]
+        [
+            "All requested rounds were run; without --rounds the trial continues until it is decided or its budget ends."
+        ]
     );
 }
 

@@ -134,7 +134,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
             reported = source;
         }
         let result = match (missing.first(), &last) {
-            (Some(missing), _) => format!("{QUIET}cannot run here: {}{QUIET:#}", plain(missing)),
+            (Some(missing), _) => format!("{QUIET}not testable here: {}{QUIET:#}", plain(missing)),
             (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
             (None, Some(last)) => {
                 let colour = report::style(last.report.verdict);
@@ -162,7 +162,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
         let claim = source::claim(&trial);
         entries.push(match (ready, history.last(&trial)?) {
             (Ready::Missing(missing), _) => {
-                let open = format!("cannot run here: {}", missing.join("; "));
+                let open = format!("not testable here: {}", missing.join("; "));
                 let report = report::without_trial(claim, ClaimVerdict::NotTestable, missing);
                 ClaimEntry { report, open: Some(open), trial: None }
             }
@@ -199,7 +199,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     let mut out = described(claim);
     out += &match ready {
         Ready::Yes => planned(&trial)?,
-        Ready::Missing(missing) => format!("\ncannot run here: {}\n", missing.join("; ")),
+        Ready::Missing(missing) => format!("\nnot testable here: {}\n", missing.join("; ")),
     };
     out += &match last {
         Some(last) => {
@@ -220,7 +220,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
 fn described(claim: &Claim) -> String {
     let mut lines =
         vec![claim.id.clone(), format!("  {}", claim.statement), format!("  {}", report::source(claim))];
-    let named = [("set-up then", &claim.setup), ("figures then", &claim.said)];
+    let named = [("original set-up", &claim.setup), ("original figures", &claim.said)];
     lines.extend(
         named.iter().filter(|(_, text)| !text.is_empty()).map(|(what, text)| format!("  {what}: {text}")),
     );
@@ -270,7 +270,7 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     lines.extend(arms);
     lines.extend(works);
     let plan = Plan::new(trial.settled(environment::cpus())?, 0)?;
-    lines.extend(report::expectations(&plan).iter().map(|line| format!("  holds if: {line}")));
+    lines.extend(report::expectations(&plan).iter().map(|line| format!("  confirmed if: {line}")));
     lines.extend(readings(claim).iter().map(|reading| format!("  read as: {reading}")));
     lines.extend(claim.fixed.map(|day| format!("  expectations were fixed on {day}")));
     lines.extend(claim.scaled.iter().map(|line| format!("  scaled: {line}")));

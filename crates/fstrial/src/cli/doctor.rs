@@ -361,13 +361,13 @@ fn render(findings: &Findings) -> String {
         );
         let _ = writeln!(
             out,
-            "  4 KiB read from memory: {:.0} ns, {:.3} times a bare C-like loop next to it",
+            "  4 KiB read from memory: {:.0} ns, {:.3} times a minimal loop in the same run",
             engine.pread_loop_ns_per_op, engine.ratio
         );
         let share = |rate: f64| engine.loop_ns_per_op * rate / 1e9 * 100.0;
         let _ = writeln!(
             out,
-            "  its own share of a core: {:.1} % at 10 000 operations a second, {:.1} % at 100 000; the most it could make is {}/s",
+            "  share of a core: {:.1} % at 10 000 operations a second, {:.1} % at 100 000; ceiling {}/s",
             share(1e4),
             share(1e5),
             numbers::rate(1e9 / engine.loop_ns_per_op)
@@ -388,13 +388,13 @@ fn render_noise(findings: &Findings) -> String {
     for noise in &findings.noise {
         let _ = writeln!(
             out,
-            "  on {}: identical arms differ by {:.1} % in the median round ({} rounds)",
+            "  on {}: median difference of identical arms in a round: {:.1} % ({} rounds)",
             noise.on, noise.percent, noise.rounds
         );
         for row in &noise.detectable {
             let _ = writeln!(
                 out,
-                "    a difference of {:>2} %: found in {:.0} % of trials, after {} rounds in the middle case, {} for two arms",
+                "    a difference of {:>2} %: detected in {:.0} % of trials, after a median of {} rounds ({} for two arms)",
                 row.percent,
                 row.power * 100.0,
                 row.rounds,

@@ -109,12 +109,12 @@ pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
     };
     let fewer = forecast::fewer(&plan);
     let is_timed = |workload: &Workload| workload.longest_period().is_none() && takes_a_duration(workload);
-    let mut ways = vec![format!("give it --budget {}", numbers::budget(needed * forecast::MARGIN))];
+    let mut ways = vec![format!("use --budget {}", numbers::budget(needed * forecast::MARGIN))];
     ways.extend(plan.workloads.iter().any(is_timed).then(|| "a shorter --duration".into()));
     ways.extend((!fewer.is_empty()).then(|| format!("fewer {}", fewer.join(", "))));
     let anyway = if fit < 1.0 { "" } else { "; --anyway measures figures without a verdict" };
     Err(ExpectedError::usage(
-        format!("{room}, and no verdict comes before {least}"),
+        format!("{room}, and a verdict needs at least {least}"),
         format!("{}{anyway}", ways.join(", or ")),
     ))
 }

@@ -244,7 +244,7 @@ fn not_made(path: &Path) -> impl Fn(io::Error) -> ExpectedError {
 
 fn there_already(path: &Path) -> ExpectedError {
     ExpectedError::usage(
-        format!("{} is there already and was not touched", path.display()),
+        format!("{} exists already and was not changed", path.display()),
         "name another file, or replace it with --force",
     )
 }
@@ -275,7 +275,7 @@ mod tests {
         // Another process was faster: its file stays.
         fs::write(&path, "theirs").unwrap();
         let error = out.finish().unwrap_err();
-        assert!(error.to_string().contains("there already"), "{error}");
+        assert!(error.to_string().contains("exists already"), "{error}");
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names(folder.path()).len()), ("theirs", 1));
         assert!(OutFile::new(&path, false).unwrap_err().hint().unwrap().contains("--force"));
         let out = OutFile::new(&path, true).unwrap();

@@ -406,7 +406,7 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
     fs::remove_dir_all(lab.path("trials")).unwrap();
     let resumed = lab.run("resume 1 --json");
     assert_eq!(resumed.code(), 2, "{resumed:?}");
-    assert!(resumed.stderr.contains("trial 1 has run all that it asks for (1 round)"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("trial 1 is complete (1 round)"), "{}", resumed.stderr);
     let exported = lab.run("results export 1 --format toml");
     assert!(!exported.stdout.contains("mail.fio"), "{exported:?}");
     lab.write("again.toml", &exported.stdout);

@@ -86,7 +86,7 @@ fn recovery_brings_back_what_was_synced() {
     let Some((lab, _)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
     // The run itself checks that every file exists; the output names the cause of the end.
     let commands = commands(&lab);
-    for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "the restored copy"] {
+    for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "copy restored on"] {
         assert!(commands.contains(how), "{how}: {commands}");
     }
 }

@@ -61,7 +61,7 @@ fn every_command_writes_files_in_the_same_way() {
     support::tool("mkfifo", &[lab.path("fifo").to_str().unwrap()]);
     for command in commands {
         let to = |name: &str| command.replace("FILE", name);
-        ends(&lab, &to("precious"), 2, &["precious is there already", "--force"]);
+        ends(&lab, &to("precious"), 2, &["precious exists already", "--force"]);
         for (name, kind) in [
             ("link", "a symbolic link"),
             ("dangling", "a symbolic link"),
@@ -96,7 +96,7 @@ fn folders_of_files_are_written_in_the_same_way() {
         ("results export --format fio --out out", "out/round-1/a/random-write-1.json"),
     ] {
         ends(&lab, command, 0, &[]);
-        ends(&lab, command, 2, &["is there already", "--force"]);
+        ends(&lab, command, 2, &["exists already", "--force"]);
         ends(&lab, &format!("{command} --force"), 0, &[]);
         fs::remove_file(lab.path(file)).unwrap();
         symlink(lab.path("precious"), lab.path(file)).unwrap();
@@ -116,7 +116,7 @@ fn a_dry_run_writes_nothing() {
     let before = support::names_in(&lab.root());
     fs::write(lab.path("precious"), "kept").unwrap();
     ends(&lab, &format!("{TRIAL} --dry-run --save t.toml"), 0, &["would write t.toml"]);
-    ends(&lab, &format!("{TRIAL} --dry-run --save precious"), 2, &["there already"]);
+    ends(&lab, &format!("{TRIAL} --dry-run --save precious"), 2, &["exists already"]);
     ends(&lab, &format!("{TRIAL} --dry-run --save precious --force"), 0, &["would write precious"]);
     assert_eq!(fs::read_to_string(lab.path("precious")).unwrap(), "kept");
     fs::remove_file(lab.path("precious")).unwrap();
@@ -260,7 +260,7 @@ fn a_store_that_is_deleted_ends_its_trial() {
             fs::remove_file(path).unwrap()
         }
         let ended = running.end(Duration::from_secs(60));
-        is(&ended, 14, &["home/results.db was deleted or replaced", "are lost", "try"]);
+        is(&ended, 14, &["home/results.db was deleted or replaced", "is lost", "try"]);
         assert!(support::names_in(&lab.path("one")).is_empty(), "no part of the run is left");
     }
 }

@@ -176,7 +176,7 @@ fn a_file_that_is_there_stays() {
     lab.write("page.html", "mine");
     let refused = lab.run("report --out page.html");
     assert_eq!(refused.code(), 2);
-    assert!(refused.stderr.contains("page.html is there already") && refused.stderr.contains("--force"));
+    assert!(refused.stderr.contains("page.html exists already") && refused.stderr.contains("--force"));
     assert_eq!(fs::read_to_string(lab.path("page.html")).unwrap(), "mine");
     ok(lab.run("report --out page.html --force"));
     assert!(fs::read_to_string(lab.path("page.html")).unwrap().starts_with("<!DOCTYPE html>"));

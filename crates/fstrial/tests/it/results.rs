@@ -70,7 +70,7 @@ fn without_ratios(mut document: Value) -> Value {
     // That version did not report a busy machine, and described the variation of runs differently.
     let warnings = document["warnings"].as_array_mut().unwrap();
     let others =
-        ["other work was running", "on this device the same arm varies", "half of the runs differ from"];
+        ["other programs used", "on this device the same arm varies", "half of the runs differ from"];
     warnings.retain(|line| !others.iter().any(|other| line.as_str().unwrap().starts_with(other)));
     for workload in document["workloads"].as_array_mut().unwrap() {
         // So were quantiles of too few operations.
@@ -280,7 +280,7 @@ fn exports_are_whole_and_say_the_same() {
     good(&lab, "run again.toml --dry-run");
 
     // Existing data stays.
-    refused(&lab, "results export 1 --format parquet --out runs.parquet", 2, &["there already", "--force"]);
+    refused(&lab, "results export 1 --format parquet --out runs.parquet", 2, &["exists already", "--force"]);
     good(&lab, "results export 1 --format csv --out runs.parquet --force");
     assert!(fs::read_to_string(lab.path("runs.parquet")).unwrap().starts_with("trial,run"));
     refused(&lab, "results export 1 --format parquet", 2, &["--out"]);

@@ -125,10 +125,10 @@ fn a_dry_run_says_what_the_budget_can_show() {
         assert!(enough.contains(words), "{words}: {enough}");
     }
     let short = dry("--budget 1s").stdout;
-    assert!(short.contains("warning, by this estimate:") && short.contains("Give it --budget "), "{short}");
+    assert!(short.contains("warning, by this estimate:") && short.contains("Use --budget "), "{short}");
     assert!(!short.contains("90 % power"), "{short}");
     let few = dry("--rounds 2 --budget 5m").stdout;
-    assert!(few.contains("2 rounds cannot decide anything") && few.contains("Give it 7 rounds"), "{few}");
+    assert!(few.contains("2 rounds are too few") && few.contains("Use 7 rounds"), "{few}");
     let lines = dry("--budget 5m --json").json();
     let budget = &lines[0]["budget"];
     assert_eq!((lines.len(), &lines[0]["event"]), (1, &Value::from("dry-run")));

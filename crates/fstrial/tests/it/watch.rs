@@ -102,7 +102,7 @@ fn a_trial_can_be_watched_where_it_runs_and_the_view_be_left() {
     assert!(trial.screen().alternate_screen() && trial.is_raw());
     trial.press("q");
     trial.wait_for("the trial continues");
-    trial.wait_for("All of it");
+    trial.wait_for("Full report");
     let code = trial.end_as_it_began();
     assert!([0, 3].contains(&code), "{code}");
     assert_eq!(lab.trials().len(), 1);
@@ -112,7 +112,7 @@ fn a_trial_can_be_watched_where_it_runs_and_the_view_be_left() {
 fn the_view_makes_room_for_the_answer() {
     let lab = lab();
     let mut trial = OnTerminal::start(&lab, &words("--watch --rounds 4"));
-    trial.wait_for("All of it");
+    trial.wait_for("Full report");
     let code = trial.end_as_it_began();
     assert!([0, 3].contains(&code), "{code}");
 }
@@ -125,7 +125,7 @@ fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
     trial.press("\u{3}");
     // A run that was ending just then is over before anything is seen of it.
     trial.wait("word that it stops, or the answer", |screen| {
-        ["stopping the trial", "All of it"].iter().any(|words| screen.contents().contains(words))
+        ["stopping the trial", "Full report"].iter().any(|words| screen.contents().contains(words))
     });
     assert_eq!(trial.end_as_it_began(), 130);
     assert_eq!(lab.trials()[0]["status"], "interrupted");
@@ -181,7 +181,7 @@ fn filesystems_are_watched_like_directories() {
     let mut trial = OnTerminal::start(&lab, &words);
     trial.wait_for("b / a @1");
     trial.wait_for("run 1 · ");
-    trial.wait_for("All of it");
+    trial.wait_for("Full report");
     let code = trial.end_as_it_began();
     assert!([0, 3].contains(&code), "{code}");
     lab.assert_nothing_left("after a trial that was watched");

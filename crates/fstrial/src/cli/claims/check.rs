@@ -163,7 +163,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         for PendingCheck { trial, ready, .. } in &planned {
             let text = match ready {
                 Ready::Yes => conduct::dry_run(trial, &args.places, None, home)?.steps,
-                Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
+                Ready::Missing(missing) => format!("not testable here: {}\n", missing.join("; ")),
             };
             crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
         }

@@ -31,10 +31,7 @@ pub(crate) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), 
     let Some(most) = ended.filter(|most| summary.rounds >= *most) else { return Ok(()) };
     let id = stored.summary.id;
     Err(ExpectedError::usage(
-        format!(
-            "trial {id} has run all that it asks for ({}): there is nothing to resume",
-            rounds_in_words(most as usize)
-        ),
+        format!("trial {id} is complete ({}): there is nothing to resume", rounds_in_words(most as usize)),
         format!("see its answer with `fstrial report {id} --format text`, or start a trial with more rounds"),
     ))
 }

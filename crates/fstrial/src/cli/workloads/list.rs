@@ -101,7 +101,7 @@ fn applications() -> String {
         format!("  {:22} {}\n  {:22} {presets}\n", application.name(), application.about, "")
     });
     format!(
-        "\nSets, by application: --workload NAME, or `fstrial workloads NAME`\n{}",
+        "\nPresets by application: --workload NAME, or `fstrial workloads NAME`\n{}",
         lines.collect::<String>()
     )
 }
