@@ -182,7 +182,7 @@ fn assert_corrupt(error: &StackError, program: &str) {
     let StackError::Corrupt { line, last_lines } = error else { panic!("not corrupt: {error}") };
     assert!(line.starts_with(program), "{line}");
     assert!(!last_lines.is_empty());
-    assert!(error.hint().unwrap().contains("outcome"));
+    assert!(error.hint().unwrap().contains("with itself"));
 }
 
 /// The blocks of the btrfs file tree: filesystem id at byte 32, owner 5 at byte 88 (`struct btrfs_header`).
