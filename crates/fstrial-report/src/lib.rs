@@ -40,3 +40,9 @@ pub mod watch;
 
 pub(crate) use fstrial_run::numbers;
 pub use text::{USUAL_COLUMNS, is_unicode, plain, plain_lines, shortened, wrapped};
+
+/// The word of a verdict in JSON.
+fn stored_word(verdict: impl serde::Serialize) -> String {
+    let word = serde_json::to_value(verdict).expect("a verdict is plain data");
+    word.as_str().expect("a verdict is one word").to_owned()
+}

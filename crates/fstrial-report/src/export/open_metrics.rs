@@ -1,7 +1,10 @@
 //! OpenMetrics text, for Prometheus and other readers: the results of a trial, one gauge family for each figure, with
 //! the time of its end, so that it can be loaded into a history afterwards.
 
-use crate::document::{CellReport, Document, WorkloadReport};
+use crate::{
+    document::{CellReport, Document, WorkloadReport},
+    stored_word,
+};
 use fstrial_store::TrialSummary;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -143,8 +146,7 @@ impl OpenMetrics {
             for (family, value) in [("ratio", contrast.ratio), ("ratio_low", low), ("ratio_high", high)] {
                 value.into_iter().for_each(|value| self.sample(family, &plain, value, ended));
             }
-            let name = serde_json::to_value(contrast.verdict);
-            let name = name.ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+            let name = stored_word(contrast.verdict);
             let reported = labels(&[&place[..], &[("verdict", name.as_str())]].concat());
             let name = format!("fstrial_verdict_info{reported}");
             if self.said.insert(name.clone()) {

@@ -1,7 +1,7 @@
 //! Claims on a page: one with its answer, and the whole catalogue with the original figures and the results here.
 
 use super::{TrialPage, head, list, trial};
-use crate::claim::ClaimReport;
+use crate::{claim::ClaimReport, stored_word};
 use fstrial_model::claim::OriginalTable;
 use fstrial_run::claim::ClaimVerdict;
 use maud::{Markup, html};
@@ -15,18 +15,26 @@ pub struct ClaimEntry {
     pub trial: Option<TrialPage>,
 }
 
-fn class(verdict: ClaimVerdict) -> &'static str {
-    match verdict {
-        ClaimVerdict::Confirmed => "verdict-confirmed",
-        ClaimVerdict::Reversed => "verdict-reversed",
-        ClaimVerdict::PartlyConfirmed => "verdict-partly-confirmed",
-        ClaimVerdict::Smaller => "verdict-smaller",
-        ClaimVerdict::NoDifference => "verdict-no-difference",
-        ClaimVerdict::Undecided => "verdict-undecided",
-        ClaimVerdict::Measured => "verdict-measured",
-        ClaimVerdict::Insensitive => "verdict-insensitive",
-        ClaimVerdict::NotTestable => "verdict-not-testable",
-    }
+/// Verdicts in the order of a page, and what each means.
+const MEANINGS: [(ClaimVerdict, &str); 9] = [
+    (ClaimVerdict::Confirmed, "confirmed here, at the stated confidence"),
+    (ClaimVerdict::PartlyConfirmed, "some parts are confirmed here, others are refuted"),
+    (ClaimVerdict::Smaller, "the effect exists here, but is smaller than claimed"),
+    (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
+    (ClaimVerdict::Reversed, "refuted here: the effect has the opposite direction"),
+    (ClaimVerdict::Measured, "a question without an expectation: the figures are the answer"),
+    (ClaimVerdict::Undecided, "not known after the time it was given"),
+    (
+        ClaimVerdict::Insensitive,
+        "no other result was possible: the device was at its limit, the planted cause was not detected, others took the \
+         processors, or there are too few",
+    ),
+    (ClaimVerdict::NotTestable, "this kernel or machine lacks a requirement"),
+];
+
+/// The class of a verdict in the style sheet, by its word in JSON.
+fn class(verdict: ClaimVerdict) -> String {
+    format!("verdict-{}", stored_word(verdict))
 }
 
 pub fn page(mut entries: Vec<ClaimEntry>) -> String {
@@ -67,17 +75,6 @@ fn is_checked(entry: &ClaimEntry) -> bool {
 
 /// Counts by verdict.
 fn counts(entries: &[ClaimEntry]) -> Markup {
-    let order = [
-        ClaimVerdict::Confirmed,
-        ClaimVerdict::PartlyConfirmed,
-        ClaimVerdict::Smaller,
-        ClaimVerdict::NoDifference,
-        ClaimVerdict::Reversed,
-        ClaimVerdict::Measured,
-        ClaimVerdict::Undecided,
-        ClaimVerdict::Insensitive,
-        ClaimVerdict::NotTestable,
-    ];
     let count = |verdict: ClaimVerdict| {
         entries
             .iter()
@@ -88,7 +85,7 @@ fn counts(entries: &[ClaimEntry]) -> Markup {
     let unchecked = entries.iter().filter(|entry| !is_checked(entry)).count();
     html! {
         ul {
-            @for verdict in order {
+            @for (verdict, _) in MEANINGS {
                 @let result = count(verdict);
                 @if result > 0 { li { strong { (result) } " " span class=(class(verdict)) { (verdict.words()) } } }
             }
@@ -132,26 +129,11 @@ fn here(entry: &ClaimEntry) -> String {
 
 /// The verdicts.
 fn key() -> Markup {
-    let meanings = [
-        (ClaimVerdict::Confirmed, "confirmed here, at the stated confidence"),
-        (ClaimVerdict::PartlyConfirmed, "some parts are confirmed here, others are refuted"),
-        (ClaimVerdict::Smaller, "the effect exists here, but is smaller than claimed"),
-        (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
-        (ClaimVerdict::Reversed, "refuted here: the effect has the opposite direction"),
-        (ClaimVerdict::Measured, "a question without an expectation: the figures are the answer"),
-        (ClaimVerdict::Undecided, "not known after the time it was given"),
-        (
-            ClaimVerdict::Insensitive,
-            "no other result was possible: the device was at its limit, the planted slowdown was not \
-                 detected, others took the processors, or there are too few",
-        ),
-        (ClaimVerdict::NotTestable, "this kernel or machine lacks a requirement"),
-    ];
     html! {
         details {
             summary { "The verdicts" }
             dl.verdicts-key {
-                @for (verdict, meaning) in meanings {
+                @for (verdict, meaning) in MEANINGS {
                     dt class=(class(verdict)) { (verdict.words()) }
                     dd { (meaning) }
                 }
@@ -227,6 +209,20 @@ fn original(table: &OriginalTable) -> Markup {
                     } }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verdict_has_a_class_in_the_style_sheet() {
+        for (verdict, _) in MEANINGS {
+            let class = format!(".{}", class(verdict));
+            let selectors = super::super::STYLE.lines().map(|line| line.trim_end_matches([' ', '{', ',']));
+            assert!(selectors.into_iter().any(|selector| selector == class), "{class}");
         }
     }
 }
