@@ -410,9 +410,14 @@ fn a_trial_runs_where_the_root_is_no_mount_point() {
         "--no-page",
         "--json",
     ]);
-    let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    // The tests of clusters make named network namespaces at any time, and `ip` mounts their folder.
+    let mounts = || {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.lines().filter(|line| !line.contains(" /run/netns")).map(String::from).collect::<Vec<_>>()
+    };
+    let before = mounts();
     let ended = Running::start(command).end(PATIENCE);
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     assert_eq!(ended.document()["rounds"], 2);
-    assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before, "its mounts show outside");
+    assert_eq!(mounts(), before, "its mounts show outside");
 }
