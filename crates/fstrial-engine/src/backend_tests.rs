@@ -142,7 +142,7 @@ proptest! {
 
 /// Calls received by an engine, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum EngineCall {
     Read,
     Write,
     Sync(usize),
@@ -152,11 +152,11 @@ enum Told {
 struct Listener<'a> {
     len: usize,
     in_flight: std::collections::VecDeque<usize>,
-    reported: &'a RefCell<Vec<Told>>,
+    reported: &'a RefCell<Vec<EngineCall>>,
 }
 
 impl Listener<'_> {
-    fn reported(&self, what: Told) {
+    fn reported(&self, what: EngineCall) {
         self.reported.borrow_mut().push(what);
     }
 }
@@ -165,7 +165,7 @@ impl Engine for Listener<'_> {
     const WAITS_BY: &'static str = "nothing";
 
     fn push(&mut self, slot: usize, request: &Request) {
-        self.reported(if request.write { Told::Write } else { Told::Read });
+        self.reported(if request.write { EngineCall::Write } else { EngineCall::Read });
         self.in_flight.push_back(slot);
     }
 
@@ -179,13 +179,13 @@ impl Engine for Listener<'_> {
 
     fn sync(&mut self, file: usize, _: &OwnedFd, _: SyncCall) -> (&'static str, Result<(), Errno>) {
         assert!(self.in_flight.is_empty(), "nothing is in flight at a sync");
-        self.reported(Told::Sync(file));
+        self.reported(EngineCall::Sync(file));
         ("sync", Ok(()))
     }
 }
 
 /// The calls of a moment of such a load to a backend.
-fn reported(io: &Io) -> Vec<Told> {
+fn reported(io: &Io) -> Vec<EngineCall> {
     let reported = RefCell::new(Vec::new());
     let (clock, load) = (Clock::best(), load_of(io.clone(), 1));
     let timeline = Timeline::new(clock, 0, Nanos(0), Nanos::millis(20));
@@ -207,14 +207,14 @@ fn reported(io: &Io) -> Vec<Told> {
 
 /// sysbench's rule, as its generator has it: before each request, if something was written since the last series and
 /// the number of requests is a multiple of the frequency, every file is synced in order.
-fn sysbench_series(requests: &[Told], every: usize, files: usize) -> Vec<Told> {
+fn sysbench_series(requests: &[EngineCall], every: usize, files: usize) -> Vec<EngineCall> {
     let (mut reported, mut dirty) = (Vec::new(), false);
     for (n, request) in requests.iter().enumerate() {
         if dirty && n % every == 0 {
-            reported.extend((0..files).map(Told::Sync));
+            reported.extend((0..files).map(EngineCall::Sync));
             dirty = false;
         }
-        dirty |= *request == Told::Write;
+        dirty |= *request == EngineCall::Write;
         reported.push(*request);
     }
     reported
@@ -238,10 +238,11 @@ fn sysbench(every: u32, files: u32, depth: u16) -> Io {
 fn sysbench_events_come_in_its_order() {
     // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
     let reported = reported(&sysbench(5, 2, 1));
-    let write = [Told::Write; 5];
-    let expected: Vec<Told> = [&write[..], &[Told::Sync(0), Told::Sync(1)], &write[..]].concat();
+    let write = [EngineCall::Write; 5];
+    let expected: Vec<EngineCall> =
+        [&write[..], &[EngineCall::Sync(0), EngineCall::Sync(1)], &write[..]].concat();
     assert_eq!(reported[..12], expected);
-    assert!(reported.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end again");
+    assert!(reported.ends_with(&[EngineCall::Sync(0), EngineCall::Sync(1)]), "and at the end again");
 }
 
 #[test]
@@ -253,7 +254,7 @@ fn series_follow_sysbench_at_any_mix_and_depth() {
         let mut reported = reported(&io);
         reported.truncate(reported.len() - files as usize);
         let requests: Vec<_> =
-            reported.iter().copied().filter(|what| !matches!(what, Told::Sync(_))).collect();
+            reported.iter().copied().filter(|what| !matches!(what, EngineCall::Sync(_))).collect();
         assert!(requests.len() > 300, "{}", requests.len());
         let expected = sysbench_series(&requests, every as usize, files as usize);
         // The time may be over between the request that makes a series due and the series, or right after it.
@@ -295,7 +296,7 @@ fn threads_of_one_cursor_fill_the_files_once_on_every_backend() {
 #[test]
 fn loads_that_only_read_sync_nothing() {
     let reported = reported(&Io { reads: Percent(100.0), ..sysbench(1, 2, 1) });
-    assert!(reported.len() > 100 && reported.iter().all(|what| *what == Told::Read));
+    assert!(reported.len() > 100 && reported.iter().all(|what| *what == EngineCall::Read));
 }
 
 #[test]

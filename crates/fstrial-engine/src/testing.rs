@@ -16,7 +16,7 @@ use fstrial_model::{
     job::Load,
     measurement::{LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, FileSet, Io, Pattern, SetName, Step, SyncCall, Until},
+    workload::{Data, FileSet, FileStep, Io, Pattern, SetName, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use rustix::{
@@ -123,7 +123,7 @@ pub(crate) fn load_of(io: Io, threads: u16) -> Load {
 }
 
 /// A short load on file sets.
-pub(crate) fn file_set_of(files: u32, size: u64, steps: &[Step], threads: u16) -> Load {
+pub(crate) fn file_set_of(files: u32, size: u64, steps: &[FileStep], threads: u16) -> Load {
     let set = FileSet { files, file_size: Bytes(size), steps: steps.to_vec() };
     Load { pattern: Pattern::Files(set), ..load_of(io(), threads) }
 }

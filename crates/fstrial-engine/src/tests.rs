@@ -13,7 +13,7 @@ use fstrial_model::{
     job::Load,
     measurement::{ClockSource, LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Distribution, Io, Mix, Pattern, Sharing, Step, SyncCall, Until},
+    workload::{Access, Backend, Data, Distribution, FileStep, Io, Mix, Pattern, Sharing, SyncCall, Until},
 };
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use std::{collections::BTreeSet, path::Path};
@@ -241,7 +241,7 @@ fn offered_rate_is_met_with_every_engine() {
     for io in engines(&io()) {
         offered(load_of(io, 3), 1000);
     }
-    offered(file_set_of(10, 4096, &[Step::Create, Step::Write, Step::Delete], 2), 500);
+    offered(file_set_of(10, 4096, &[FileStep::Create, FileStep::Write, FileStep::Delete], 2), 500);
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn file_names(directory: &Path) -> BTreeSet<String> {
 
 #[test]
 fn file_set_keeps_its_size() {
-    use Step::{Create, Delete, Fsync, Read, Stat, Write};
+    use FileStep::{Create, Delete, Fsync, Read, Stat, Write};
     for size in [0, 100, 5000, 3 << 20] {
         let directory = directory();
         let load = file_set_of(10, size, &[Create, Write, Fsync, Read, Stat, Delete], 2);
@@ -418,8 +418,8 @@ fn file_set_keeps_its_size() {
 
 #[test]
 fn file_set_turns_of_every_sort_run_clean() {
-    use Step::{Create, Delete, Fsync, Read, Stat, Write};
-    let turns: [&[Step]; 6] = [
+    use FileStep::{Create, Delete, Fsync, Read, Stat, Write};
+    let turns: [&[FileStep]; 6] = [
         &[Read],
         &[Stat],
         &[Create, Write, Fsync, Delete],
@@ -520,8 +520,9 @@ fn refusals_say_what_and_what_to_try() {
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     refused.push(prepare(&load_of(io(), 1), Target::BlockDevice(file.path())).unwrap_err());
-    refused
-        .push(prepare(&file_set_of(1, 1, &[Step::Read], 1), Target::BlockDevice(file.path())).unwrap_err());
+    refused.push(
+        prepare(&file_set_of(1, 1, &[FileStep::Read], 1), Target::BlockDevice(file.path())).unwrap_err(),
+    );
     for error in refused {
         assert!(error.is_refusal() && error.hint().is_some(), "{error}");
     }
@@ -569,7 +570,7 @@ fn layout_without_space_is_refused() {
     let Some(mount) = TinyMount::new() else { return };
     let mut errors = Vec::new();
     errors.push(prepare(&load_of(io(), 1), Target::Directory(mount.0.path())).unwrap_err());
-    let set = file_set_of(2000, 4096, &[Step::Stat], 1);
+    let set = file_set_of(2000, 4096, &[FileStep::Stat], 1);
     errors.push(prepare(&set, Target::Directory(mount.0.path())).unwrap_err());
     for error in errors {
         assert!(matches!(error, EngineError::NoSpace { .. }), "{error}");
@@ -580,7 +581,7 @@ fn layout_without_space_is_refused() {
 #[test]
 fn set_that_grows_until_the_device_is_full_is_an_outcome() {
     let Some(mount) = TinyMount::new() else { return };
-    let load = Load { warmup: Nanos(0), ..file_set_of(1, 64 << 10, &[Step::Create, Step::Write], 1) };
+    let load = Load { warmup: Nanos(0), ..file_set_of(1, 64 << 10, &[FileStep::Create, FileStep::Write], 1) };
     let result = run_in(&load, mount.0.path());
     assert!(result.operations > 0 && result.operations < 64, "{}", result.operations);
     assert_eq!(result.errors, 16);
@@ -710,7 +711,7 @@ fn files_are_opened_through_no_link() {
         "{error:?}"
     );
 
-    let turns = file_set_of(2, 4096, &[Step::Create], 1);
+    let turns = file_set_of(2, 4096, &[FileStep::Create], 1);
     std::os::unix::fs::symlink(outside.path(), directory.path().join("load-0000")).unwrap();
     prepare(&turns, Target::Directory(directory.path())).unwrap_err();
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);

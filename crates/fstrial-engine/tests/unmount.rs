@@ -5,7 +5,7 @@ use fstrial_engine::{EngineError, Target, prepare};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, FileSet, Flush, Io, Log, Pattern, Postmark, SetName, Step, Until},
+    workload::{Backend, Data, FileSet, FileStep, Flush, Io, Log, Pattern, Postmark, SetName, Until},
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -40,7 +40,7 @@ fn patterns() -> Vec<Pattern> {
     .into_iter()
     .map(|(backend, depth)| Pattern::Io(Io { backend, depth, ..io.clone() }))
     .collect();
-    let steps = vec![Step::Create, Step::Write, Step::Delete];
+    let steps = vec![FileStep::Create, FileStep::Write, FileStep::Delete];
     patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));
     // One file after the other, and one of a set whose files are kept open. With free places: a file that the other
     // thread has open is not deleted, and then nothing has become free.

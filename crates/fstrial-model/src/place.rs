@@ -27,7 +27,7 @@ pub enum Clock {
 /// A place for arms: another host, another device of this host, both, or a boot of this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct PlaceSpec {
     /// Its name in arms and in `--place NAME=COMMAND`.
     pub name: String,
     /// Its device, an image, a ramdisk or a model; default: one like the trial's.
@@ -58,7 +58,7 @@ pub fn name_problem(name: &str) -> Option<String> {
     })
 }
 
-impl Place {
+impl PlaceSpec {
     /// Another host.
     pub fn elsewhere(name: &str) -> Self {
         Self { name: name.to_owned(), device: None, kernel: None, kvm: false, agent: false, boot: false }

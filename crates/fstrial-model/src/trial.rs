@@ -9,7 +9,7 @@ use crate::{
     claim::{Claim, Machine, era::Rules},
     device::{Device, DeviceKind, LogDevice, LogKind},
     metric::Metric,
-    place::{Clock, Place},
+    place::{Clock, PlaceSpec},
     problem::{Problem, TrialError, problem, read_toml},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
@@ -44,7 +44,7 @@ pub struct Trial {
     pub log_device: Option<LogDevice>,
     /// Places of arms in addition to the host that runs fstrial.
     #[serde(default, rename = "place", skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<PlaceSpec>,
     /// The storage configurations compared.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
@@ -311,7 +311,7 @@ impl Trial {
 
     /// The trial as it concerns a place: on the place's own device, if it has one.
     #[must_use]
-    pub fn at(&self, place: &Place) -> Self {
+    pub fn at(&self, place: &PlaceSpec) -> Self {
         let device = place.device.as_ref().unwrap_or(&self.device).clone();
         Self { device, ..self.clone() }
     }
@@ -329,7 +329,7 @@ impl Trial {
         let trial = Self {
             claim: self.claim.as_ref().map(|claim| Box::new(claim.settled(cpus))),
             device: self.device.settled(),
-            places: self.places.iter().map(Place::settled).collect(),
+            places: self.places.iter().map(PlaceSpec::settled).collect(),
             workloads: self.workloads.iter().map(settle).collect(),
             ..self.clone()
         };
@@ -417,7 +417,7 @@ impl Trial {
 
     /// Passage of time at a place. Virtual time does not wait for this host: everything that a load waits for must be
     /// in the guest.
-    pub fn clock_at(&self, place: &Place) -> Clock {
+    pub fn clock_at(&self, place: &PlaceSpec) -> Clock {
         let device = place.device.as_ref().unwrap_or(&self.device);
         let has_log = self.log_device.as_ref().is_some_and(|log| log.kind != LogKind::Ramdisk);
         match (&place.kernel, place.kvm) {
@@ -428,8 +428,8 @@ impl Trial {
     }
 
     /// The guest that an arm runs in.
-    pub fn guest_of(&self, arm: &Arm) -> Option<&Place> {
-        let is_its = |place: &&Place| Some(&place.name) == arm.place.as_ref();
+    pub fn guest_of(&self, arm: &Arm) -> Option<&PlaceSpec> {
+        let is_its = |place: &&PlaceSpec| Some(&place.name) == arm.place.as_ref();
         self.places.iter().find(is_its).filter(|place| place.kernel.is_some())
     }
 

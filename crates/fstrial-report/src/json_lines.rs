@@ -27,14 +27,14 @@ pub fn print(value: &impl Serialize) {
 #[derive(Serialize)]
 struct Timed<'a, T: Serialize> {
     #[serde(flatten)]
-    said: &'a T,
+    event: &'a T,
     /// RFC 3339, UTC, to the millisecond.
     time: String,
 }
 
 impl<'a, T: Serialize> Timed<'a, T> {
-    fn now(said: &'a T) -> Self {
-        Self { said, time: format!("{:.3}", jiff::Timestamp::now()) }
+    fn now(event: &'a T) -> Self {
+        Self { event, time: format!("{:.3}", jiff::Timestamp::now()) }
     }
 }
 

@@ -155,7 +155,7 @@ struct Question {
     b: String,
     metric: Metric,
     subject: Subject,
-    settings: answers::Question,
+    settings: answers::Settings,
     practical: f64,
     expected: Option<Expected>,
     members: Vec<Member>,
@@ -172,7 +172,7 @@ struct Known {
 }
 
 /// Key of answers to one question, in either order of the arms.
-type Key = (String, String, Metric, Subject, answers::Question);
+type Key = (String, String, Metric, Subject, answers::Settings);
 
 /// Collects trials, one after the other: only a few numbers of each are kept.
 #[derive(Default)]
@@ -207,8 +207,8 @@ impl Collection {
             }
             has_few = false;
             let practical = answer.metric.band(answers.practical);
-            let requested = answers.questions.get(answer.question).cloned().unwrap_or_default();
-            let (question, is_inverse) = self.question_of(answer, requested, practical);
+            let settings = answers.questions.get(answer.question).cloned().unwrap_or_default();
+            let (question, is_inverse) = self.question_of(answer, settings, practical);
             // A limit of one host is a limit of all.
             if let (Some(known), Some(expected)) = (&mut self.questions[question].expected, &answer.expected)
             {
@@ -255,14 +255,9 @@ impl Collection {
     }
 
     /// The question of an answer, and whether it has the arms the other way round.
-    fn question_of(
-        &mut self,
-        answer: &Answer,
-        requested: answers::Question,
-        practical: f64,
-    ) -> (usize, bool) {
+    fn question_of(&mut self, answer: &Answer, settings: answers::Settings, practical: f64) -> (usize, bool) {
         let mut key: Key =
-            (answer.a.clone(), answer.b.clone(), answer.metric, answer.subject.clone(), requested);
+            (answer.a.clone(), answer.b.clone(), answer.metric, answer.subject.clone(), settings);
         if let Some(known) = self.by_key.get(&key) {
             return (*known, false);
         }

@@ -47,7 +47,7 @@ pub struct Progress {
     /// The first round of this session, and when it had ended.
     first_ended: Option<(u32, Instant)>,
     /// Time of the last line about rounds, without a terminal.
-    said: Option<Instant>,
+    printed: Option<Instant>,
 }
 
 /// Numbers of comparisons with a verdict, of those close enough for either to do, and of those given up.
@@ -101,7 +101,7 @@ impl Progress {
             counts: Counts::default(),
             most: None,
             first_ended: None,
-            said: None,
+            printed: None,
         }
     }
 
@@ -200,11 +200,11 @@ impl Progress {
         let is_new = counts.are_news_after(before);
         self.first_ended.get_or_insert_with(|| (round, Instant::now()));
         // Where lines stay, most rounds are no news.
-        let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());
+        let is_time = self.printed.is_none_or(|printed| printed.elapsed() * LINES >= self.budget.duration());
         if let Some(drawn) = &mut self.terminal {
             drawn.show(&open);
         } else if is_new || is_time || !is_complete {
-            self.said = Some(Instant::now());
+            self.printed = Some(Instant::now());
             let end = if is_complete { "done" } else { "cut short" };
             self.say(&format!("round {round} {end}: {}; {}{}", self.counts, self.left(), self.rounds_left()));
         }
@@ -399,9 +399,9 @@ mod tests {
 
     #[test]
     fn too_little_is_met_with_what_was_too_little() {
-        let said = |fit, requested| budget_lines(fit, requested, 1.0, None).join("\n");
-        assert!(said(6, None).contains("--budget"), "{}", said(6, None));
-        let few = said(6, Some(6));
+        let lines = |fit, requested| budget_lines(fit, requested, 1.0, None).join("\n");
+        assert!(lines(6, None).contains("--budget"), "{}", lines(6, None));
+        let few = lines(6, Some(6));
         assert!(few.contains("6 rounds, as requested") && few.contains("--rounds"), "{few}");
         assert!(!few.contains("--budget"), "{few}");
     }

@@ -5,7 +5,7 @@ use fstrial_model::{
     arm::{Arm, Switch},
     device::{LogDevice, LogKind},
     filesystem::ExternalLog,
-    place::Place,
+    place::PlaceSpec,
     queue::QueueSetting,
     state::Restoring,
     units::Nanos,
@@ -286,7 +286,7 @@ fn looked_at(looks: &Looks) -> String {
 }
 
 /// Opening of a place.
-fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
+fn opening(plan: &Plan, place: &PlaceSpec, reaches: &[Reach]) -> String {
     let device = place.device.is_some().then(|| device(&plan.at(place), place.is_here()));
     if place.boot {
         return "   1. nothing: you boot this host that way and pass --as-arm; each round takes one boot per such place".into();

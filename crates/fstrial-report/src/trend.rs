@@ -12,7 +12,7 @@ use fstrial_run::{
     history::{By, LeftOut, NOT_ASKED, Point, Series, SeriesQuery, SeriesSet},
     plan::threads_in_words,
 };
-use fstrial_stats::change::{self, ALPHA, Change, History, MIN_POINTS, Step};
+use fstrial_stats::change::{self, ALPHA, Change, History, MIN_POINTS, StepChange};
 use fstrial_store::TrialId;
 use serde::Serialize;
 use std::{
@@ -241,7 +241,7 @@ fn report(
     }
 }
 
-fn step_report(step: &Step, from: usize, to: usize, less_is_better: bool) -> StepReport {
+fn step_report(step: &StepChange, from: usize, to: usize, less_is_better: bool) -> StepReport {
     StepReport {
         from,
         to,

@@ -122,7 +122,7 @@ pub const fn is_pooled(requested: &ClaimQuestion) -> bool {
 }
 
 /// Settings that distinguish questions, by name.
-pub type Question = BTreeMap<String, String>;
+pub type Settings = BTreeMap<String, String>;
 
 /// The answers of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ pub struct Answers {
     /// The metrics that the trial decides on.
     pub decides: Vec<Metric>,
     /// Each once.
-    pub questions: Vec<Question>,
+    pub questions: Vec<Settings>,
     pub answers: Vec<Answer>,
 }
 
@@ -381,7 +381,7 @@ impl Read {
         stored: &StoredTrial,
         judge: &Judge<'_>,
         index: usize,
-        questions: &mut Vec<Question>,
+        questions: &mut Vec<Settings>,
     ) -> Option<Answer> {
         let contrast = &self.plan.contrasts[index];
         if contrast.of != Of::Ratio || self.plan.is_control(contrast.a) {

@@ -131,7 +131,7 @@ mod tests {
         arm::Arm,
         job::{FailureKind, RunFailure},
         measurement::Stage,
-        place::Place,
+        place::PlaceSpec,
         trial::Trial,
         workload::Entry,
     };
@@ -146,7 +146,7 @@ mod tests {
         let trial = Trial {
             arms: arms.into(),
             workloads: vec![Entry::of_preset("random-write")],
-            places: vec![Place::boot("old"), Place::boot("new")],
+            places: vec![PlaceSpec::boot("old"), PlaceSpec::boot("new")],
             ..Trial::default()
         };
         Plan::new(trial.settled(1).unwrap(), 1).unwrap()

@@ -23,7 +23,7 @@ use super::{
     judge::{Judge, MAX_LOST},
     place::{JobOutcome, Place},
     plan::Plan,
-    prepared::Shared,
+    prepared::SharedState,
     round::{Earlier, RoundTimes},
 };
 use crate::{error::ExpectedError, exit_code};
@@ -140,7 +140,7 @@ pub struct Coordinator<'a, 'w, 'p> {
     round: u32,
     times: RoundTimes,
     /// The filesystems to restore, and the method; none if they are made again.
-    restored: Vec<(Shared, StateTask)>,
+    restored: Vec<(SharedState, StateTask)>,
     /// Cost of a run of each arm in addition to its load, as far as known.
     overhead: Vec<Nanos>,
 }

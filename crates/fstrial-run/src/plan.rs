@@ -8,7 +8,7 @@ use fstrial_model::{
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     metric::Metric,
-    place::Place,
+    place::PlaceSpec,
     problem::Problem,
     trial::{Compare, Settled, Trial, can_run},
     units::Bytes,
@@ -123,7 +123,7 @@ impl Plan {
 
     /// The plan as it concerns a place.
     #[must_use]
-    pub fn at(&self, place: &Place) -> Self {
+    pub fn at(&self, place: &PlaceSpec) -> Self {
         let trial = self.trial.at(place);
         Self { device_size: trial.device_size(&self.workloads), trial, ..self.clone() }
     }
@@ -560,7 +560,7 @@ mod tests {
     use super::*;
     use fstrial_model::{
         arm::Arm,
-        place::Place,
+        place::PlaceSpec,
         trial::Settings,
         units::Percent,
         workload::{DataKind, Entry},
@@ -597,7 +597,7 @@ mod tests {
     #[test]
     fn times_of_emulated_guests_are_not_compared() {
         let mut trial = trial(&["ext4@6.1", "xfs@6.1"], &["append-fsync"]);
-        trial.places = vec![Place::guest("6.1")];
+        trial.places = vec![PlaceSpec::guest("6.1")];
         trial.trial.decide_on = vec![Metric::DeviceBytes];
         let plan = planned(&trial, 1, 1);
         let metrics: Vec<Metric> = plan.contrasts.iter().map(|contrast| contrast.metric).collect();
@@ -611,7 +611,7 @@ mod tests {
         trial.places[0].kvm = true;
         trial.trial.decide_on = vec![Metric::P99];
         assert_eq!(planned(&trial, 1, 1).comparable(0, 1, Metric::Throughput).len(), 1);
-        trial.places.push(Place::guest("6.12"));
+        trial.places.push(PlaceSpec::guest("6.12"));
         trial.arms[1].place = Some("6.12".into());
         trial.trial.decide_on = vec![Metric::DeviceBytes];
         let problem = trial.problem().unwrap().message;
@@ -689,7 +689,7 @@ mod tests {
             arm.name = format!("{}-{name}", arm.configuration());
             arm.place = Some(name.into());
         }
-        boots.places = vec![Place::boot("old"), Place::boot("new")];
+        boots.places = vec![PlaceSpec::boot("old"), PlaceSpec::boot("new")];
         let plan = planned(&boots, 3, 1);
         let mut begins = 0;
         for round in 1..=6000 {

@@ -8,7 +8,7 @@ use fstrial_model::{
 
 /// The arms that begin with one and the same filesystem, by index, and the state it is in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shared {
+pub struct SharedState {
     /// At least one.
     pub arms: Vec<usize>,
     pub state: State,
@@ -36,28 +36,29 @@ fn is_alike(a: &Arm, b: &Arm) -> bool {
 }
 
 /// The filesystems that are prepared, each with its arms; empty if every run makes its own.
-pub fn shared(plan: &Plan) -> Vec<Shared> {
-    let (trial, mut all) = (&plan.trial, Vec::<Shared>::new());
+pub fn shared(plan: &Plan) -> Vec<SharedState> {
+    let (trial, mut all) = (&plan.trial, Vec::<SharedState>::new());
     if !trial.restores() {
         return all;
     }
     for (index, arm) in trial.arms.iter().enumerate() {
         let Some(state) = trial.state_of(arm) else { continue };
-        let fits = |shared: &&mut Shared| shared.state == state && is_alike(&trial.arms[shared.arms[0]], arm);
+        let fits =
+            |shared: &&mut SharedState| shared.state == state && is_alike(&trial.arms[shared.arms[0]], arm);
         match all.iter_mut().find(fits) {
             Some(shared) => shared.arms.push(index),
-            None => all.push(Shared { arms: vec![index], state, load: None }),
+            None => all.push(SharedState { arms: vec![index], state, load: None }),
         }
     }
     all.into_iter().flat_map(|shared| with_loads(plan, shared)).collect()
 }
 
 /// An entry for each load if the state has loads, otherwise the filesystem itself.
-fn with_loads(plan: &Plan, shared: Shared) -> Vec<Shared> {
+fn with_loads(plan: &Plan, shared: SharedState) -> Vec<SharedState> {
     match shared.state {
         State::Loaded(Loaded { loads }) => loads_on(plan, &shared.arms, loads)
             .into_iter()
-            .map(|load| Shared { load: Some(load), ..shared.clone() })
+            .map(|load| SharedState { load: Some(load), ..shared.clone() })
             .collect(),
         _ => vec![shared],
     }
@@ -95,7 +96,7 @@ impl Plan {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// The arm that builds it.
     pub fn builder(&self, plan: &Plan) -> usize {
         self.load.as_ref().map_or(self.arms[0], |load| plan.cells[load.cells[0]].arm)
@@ -198,7 +199,7 @@ mod tests {
         let all = shared(&plan);
         let arms: Vec<&[usize]> = all.iter().map(|shared| &*shared.arms).collect();
         assert_eq!(arms, [&[0, 1][..], &[0, 1], &[0, 1], &[0, 1], &[2], &[2], &[2], &[2]]);
-        let names = |shared: &Shared| {
+        let names = |shared: &SharedState| {
             let load = shared.load.as_ref().unwrap();
             let name = |cell: &usize| plan.workloads[plan.cells[*cell].workload].name.clone();
             let mut names: Vec<String> = load.cells.iter().map(name).collect();

@@ -37,7 +37,7 @@ use fstrial_stack::{
     ledger::{Ledger, namespace_of},
     log::LogCounter,
     memory::LimitedGroup,
-    stack::{AttachedDevices, ReadyArm, Target},
+    stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
 use std::{
     collections::BTreeSet,
@@ -398,8 +398,8 @@ impl<'a> Run<'a> {
         }
         let target = ready_arm.target().clone();
         let mut site = Site::new(match &target {
-            Target::Directory(path) => fstrial_engine::Target::Directory(path),
-            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
+            ArmTarget::Directory(path) => fstrial_engine::Target::Directory(path),
+            ArmTarget::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
         })
         .with_engines(self.engines);
         if self.job.has_its_data() {
@@ -490,7 +490,7 @@ impl<'a> Run<'a> {
         threads: u16,
         ready_arm: &mut ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
-        let Target::Directory(folder) = ready_arm.target().clone() else {
+        let ArmTarget::Directory(folder) = ready_arm.target().clone() else {
             return Err(RunFailure {
                 kind: FailureKind::LoadRefused,
                 stage: Stage::Layout,

@@ -11,7 +11,7 @@ use crate::{
     host, ioctl,
     ledger::{Ledger, LedgerEntry, Undo},
     named::{KernelName, KnownDisk},
-    stack::{AttachedDevices, MAKE_DEADLINE, ReadyArm, Target},
+    stack::{ArmTarget, AttachedDevices, MAKE_DEADLINE, ReadyArm},
 };
 use fstrial_model::{
     arm::{Arm, CheckedArm},
@@ -60,8 +60,8 @@ impl ReadyArm {
     /// It is the bare device.
     pub fn directory(&self) -> Result<&Path, StackError> {
         match &self.target {
-            Target::Directory(path) => Ok(path),
-            Target::BlockDevice(_) => Err(StackError::Unable {
+            ArmTarget::Directory(path) => Ok(path),
+            ArmTarget::BlockDevice(_) => Err(StackError::Unable {
                 what: "the bare device has no filesystem".into(),
                 hint: "leave out the arm `raw`".into(),
             }),

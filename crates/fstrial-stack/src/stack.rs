@@ -80,7 +80,7 @@ struct Node {
 #[derive(Debug)]
 pub struct ReadyArm {
     pub(crate) attached: Option<AttachedDevices>,
-    pub(crate) target: Target,
+    pub(crate) target: ArmTarget,
     pub(crate) mounted: bool,
     folder: Option<Folder>,
     /// The block devices below a directory.
@@ -91,7 +91,7 @@ pub struct ReadyArm {
 
 /// The target of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum ArmTarget {
     /// Into a directory.
     Directory(PathBuf),
     /// Onto the bare device.
@@ -498,8 +498,8 @@ impl AttachedDevices {
             discards_forbidden: self.node.discards_forbidden,
         });
         let target = match row {
-            Some(_) => Target::Directory(mount_point.to_owned()),
-            None => Target::BlockDevice(self.node.path.clone()),
+            Some(_) => ArmTarget::Directory(mount_point.to_owned()),
+            None => ArmTarget::BlockDevice(self.node.path.clone()),
         };
         let commands = self.commands.clone();
         let (mounted, below) = (row.is_some(), Vec::new());
@@ -619,7 +619,7 @@ impl ReadyArm {
         }));
         Ok(Self {
             attached: None,
-            target: Target::Directory(folder.path()),
+            target: ArmTarget::Directory(folder.path()),
             mounted: false,
             folder: Some(folder),
             below: holder.as_ref().map(MountEntry::block_devices).unwrap_or_default(),
@@ -629,7 +629,7 @@ impl ReadyArm {
     }
 
     /// The target of the load.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &ArmTarget {
         &self.target
     }
 
@@ -705,8 +705,8 @@ impl ReadyArm {
     /// The filesystem reports that it could not write.
     pub fn settle(&self) -> Result<(), StackError> {
         match &self.target {
-            Target::Directory(folder) => caches::sync_filesystem(folder)?,
-            Target::BlockDevice(device) => {
+            ArmTarget::Directory(folder) => caches::sync_filesystem(folder)?,
+            ArmTarget::BlockDevice(device) => {
                 let file = File::open(device).map_err(|e| StackError::io("open", device, e))?;
                 file.sync_all().map_err(|e| StackError::io("sync", device, e))?;
             }
@@ -716,15 +716,15 @@ impl ReadyArm {
 
     /// Space in use and space that can still be filled.
     pub fn space(&self) -> Space {
-        let Target::Directory(folder) = &self.target else { return Space::default() };
+        let ArmTarget::Directory(folder) = &self.target else { return Space::default() };
         host::space(folder).unwrap_or_default()
     }
 
     /// Space that can still be filled.
     pub fn space_left(&self) -> Bytes {
         match &self.target {
-            Target::Directory(folder) => host::space_available(folder).unwrap_or_default(),
-            Target::BlockDevice(_) => Bytes(0),
+            ArmTarget::Directory(folder) => host::space_available(folder).unwrap_or_default(),
+            ArmTarget::BlockDevice(_) => Bytes(0),
         }
     }
 
@@ -736,7 +736,7 @@ impl ReadyArm {
         if let Some(folder) = self.folder {
             folder.delete()?;
         }
-        if let (true, Target::Directory(point)) = (self.mounted, &self.target) {
+        if let (true, ArmTarget::Directory(point)) = (self.mounted, &self.target) {
             rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty())
                 .map_err(|e| StackError::io("unmount", point, e))?;
         }

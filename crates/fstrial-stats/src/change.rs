@@ -58,12 +58,12 @@ pub struct Change {
     /// Last index at which it may begin.
     pub latest: usize,
     /// The two segments against each other.
-    pub step: Step,
+    pub step: StepChange,
 }
 
 /// One segment against an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct StepChange {
     /// Later minus earlier, with its interval of 95 %, as if the cuts had been chosen without looking.
     pub shift: Shift,
     /// At most this is the chance that points without any change would give a step this clear wherever the cuts lay:
@@ -71,7 +71,7 @@ pub struct Step {
     pub p_at_most: f64,
 }
 
-impl Step {
+impl StepChange {
     /// True if chance is ruled out, at 5 % at most.
     pub fn is_sure(&self) -> bool {
         self.p_at_most <= ALPHA
@@ -158,7 +158,7 @@ impl<'a> History<'a> {
     ///
     /// # Panics
     /// If `earlier` is not before `later`, or there is no such segment.
-    pub fn step(&self, earlier: usize, later: usize) -> Step {
+    pub fn step(&self, earlier: usize, later: usize) -> StepChange {
         assert!(earlier < later, "segment {earlier} is not before segment {later}");
         let (a, b) = (self.segments[earlier], self.segments[later]);
         let shift = shift(&self.series[a.start..a.end], &self.series[b.start..b.end], ALPHA);
@@ -166,14 +166,15 @@ impl<'a> History<'a> {
         // Between neighbours one cut was laid; between others the end of the one and the start of the other.
         let places = (b.end - a.start + 1 - 2 * SEGMENT) as f64;
         let ways = if later == earlier + 1 { places } else { places * (places + 1.0) / 2.0 };
-        Step { shift, p_at_most: (shift.p * ways).min(1.0) }
+        StepChange { shift, p_at_most: (shift.p * ways).min(1.0) }
     }
 
     /// The earlier segment that the last one is furthest worse than, by index, with the step from it; none if no step
     /// is larger than `limit` (a log, ≥ 0) and sure. Every earlier segment counts, so that several small steps add up.
-    pub fn worse(&self, less_is_better: bool, limit: f64) -> Option<(usize, Step)> {
+    pub fn worse(&self, less_is_better: bool, limit: f64) -> Option<(usize, StepChange)> {
         let last = self.segments.len() - 1;
-        let loss = |step: &Step| if less_is_better { step.shift.estimate } else { -step.shift.estimate };
+        let loss =
+            |step: &StepChange| if less_is_better { step.shift.estimate } else { -step.shift.estimate };
         let steps = (0..last).map(|earlier| (earlier, self.step(earlier, last)));
         let worse = steps.filter(|(_, step)| step.is_sure() && loss(step) > limit);
         worse.max_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b)))

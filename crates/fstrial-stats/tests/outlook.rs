@@ -84,7 +84,7 @@ impl Course {
 
 /// Predictions for trials of one kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Forecasts {
     early: usize,
     held: usize,
     late: usize,
@@ -93,7 +93,7 @@ struct Told {
     wrongly: usize,
 }
 
-impl Told {
+impl Forecasts {
     fn ranges(&self) -> usize {
         self.early + self.held + self.late
     }
@@ -136,8 +136,8 @@ fn trial(mut course: Course, effect: f64) -> (usize, Vec<Said>) {
     (LIMIT + 1, reported)
 }
 
-fn of_kind(kind: Noise, seed: u64, trials: usize) -> Told {
-    let mut all = Told::default();
+fn of_kind(kind: Noise, seed: u64, trials: usize) -> Forecasts {
+    let mut all = Forecasts::default();
     // Differences from none to clear, noise from little to as much as a decision within the limit allows.
     for index in 0..trials {
         let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed * 1_000_000 + index as u64));

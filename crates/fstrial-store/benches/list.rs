@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "shared with the tests, which use the rest")]
 mod common;
 
-use fstrial_store::{Filter, SCHEMA, Session, Store, StoredRun, TrialId};
+use fstrial_store::{Filter, NewSession, SCHEMA, Store, StoredRun, TrialId};
 use std::{
     error::Error,
     io::Write,
@@ -117,7 +117,7 @@ fn make(folder: &Path, size: Size) -> Result<PathBuf, Box<dyn Error>> {
             store.change_tags(id, &["odd".into()], &[])?;
         }
         let environment = format!(r#"{{"host":"host-{}","kernel":"6.{}.0 x86_64"}}"#, trial % 5, trial % 20);
-        store.reopen_trial(id, &Session { environment: &environment, ..common::SESSION })?;
+        store.reopen_trial(id, &NewSession { environment: &environment, ..common::SESSION })?;
         let runs = if trial == size.trials { size.large } else { size.runs };
         for index in 0..runs {
             common::record_run(&mut store, id, &run(index))?;

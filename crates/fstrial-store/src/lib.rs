@@ -36,7 +36,7 @@ pub use runs::{RunRecord, StoredRun};
 pub use schema::{APPLICATION_ID, SCHEMA};
 pub use store::Store;
 pub use transfer::ImportOutcome;
-pub use trials::{NewTrial, Session, StoredArm, StoredSession, StoredTrial, TrialStatus, TrialSummary};
+pub use trials::{NewSession, NewTrial, StoredArm, StoredSession, StoredTrial, TrialStatus, TrialSummary};
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::ParseIntError, str::FromStr};

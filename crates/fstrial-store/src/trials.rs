@@ -42,12 +42,12 @@ pub struct NewTrial<'a> {
     /// Words to find it by, see [`tag_problem`].
     pub tags: &'a [String],
     /// The process that begins it.
-    pub session: Session<'a>,
+    pub session: NewSession<'a>,
 }
 
 /// One stretch of work on a trial by one process: the first, or one that resumes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Session<'a> {
+pub struct NewSession<'a> {
     /// When it began: RFC 3339, UTC.
     pub started_at: &'a str,
     /// The version of fstrial.
@@ -113,7 +113,7 @@ pub struct StoredArm {
     pub facts: Option<ArmFacts>,
 }
 
-/// A session of a stored trial: see [`Session`].
+/// A session of a stored trial: see [`NewSession`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSession {
     /// Its number.
@@ -185,7 +185,11 @@ impl Store {
     ///
     /// # Panics
     /// A time is not UTC, the environment is not JSON: bugs of the caller's.
-    pub fn reopen_trial(&mut self, trial: TrialId, session: &Session<'_>) -> Result<SessionId, StoreError> {
+    pub fn reopen_trial(
+        &mut self,
+        trial: TrialId,
+        session: &NewSession<'_>,
+    ) -> Result<SessionId, StoreError> {
         assert_session(session);
         self.write("reopen a trial", |transaction| {
             last_session(transaction, trial)?;
@@ -370,7 +374,7 @@ pub(crate) fn stored_trial(connection: &Connection, trial: TrialId) -> Result<St
     Ok(StoredTrial { summary, toml, arms, sessions })
 }
 
-fn assert_session(session: &Session<'_>) {
+fn assert_session(session: &NewSession<'_>) {
     assert_utc(session.started_at);
     assert!(serde_json::from_str::<IgnoredAny>(session.environment).is_ok(), "the environment is not JSON");
 }
@@ -391,7 +395,11 @@ pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String])
     }
 }
 
-fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>) -> Result<SessionId, Fault> {
+fn begin_session(
+    connection: &Connection,
+    trial: TrialId,
+    session: &NewSession<'_>,
+) -> Result<SessionId, Fault> {
     let begun = StoredSession {
         id: SessionId(0),
         status: TrialStatus::Running,

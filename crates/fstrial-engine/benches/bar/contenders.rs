@@ -4,7 +4,7 @@ use fstrial_engine::{Target, prepare};
 use fstrial_model::{
     job,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, FileSet, Io, Pattern, SetName, Step, Until},
+    workload::{Backend, Data, FileSet, FileStep, Io, Pattern, SetName, Until},
 };
 use std::{
     error::Error,
@@ -165,7 +165,7 @@ impl Tools {
             Kind::Files => Pattern::Files(FileSet {
                 files: 1,
                 file_size: Bytes(BLOCK),
-                steps: vec![Step::Create, Step::Write, Step::Delete],
+                steps: vec![FileStep::Create, FileStep::Write, FileStep::Delete],
             }),
             Kind::Ring => Pattern::Io(Io { backend: Backend::IoUring, depth: DEPTH, ..io }),
             _ => Pattern::Io(io),

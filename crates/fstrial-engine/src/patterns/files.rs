@@ -16,7 +16,7 @@ use crate::{
 };
 use fstrial_model::{
     job::Load,
-    workload::{FileSet, Step},
+    workload::{FileSet, FileStep},
 };
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, fsync, mkdirat, openat, statat, syncfs, unlinkat},
@@ -161,7 +161,7 @@ impl From<(&'static str, Errno)> for Failure {
 pub(crate) struct Turns<'a> {
     ring: &'a mut Ring,
     /// Each step, and whether the newest file is closed with it.
-    steps: Vec<(Step, bool)>,
+    steps: Vec<(FileStep, bool)>,
     file_size: u64,
     /// True if files may be shorter than `file_size`, because turns create and do not write.
     short_is_fine: bool,
@@ -185,21 +185,21 @@ pub(crate) fn lanes(set: &FileSet) -> Vec<Lane> {
     lanes
 }
 
-fn lane(step: Step) -> Lane {
+fn lane(step: FileStep) -> Lane {
     match step {
-        Step::Create => Lane::CREATE,
-        Step::Write => Lane::WRITE,
-        Step::Fsync => Lane::FSYNC,
-        Step::Read => Lane::READ,
-        Step::Stat => Lane::STAT,
-        Step::Delete => Lane::DELETE,
+        FileStep::Create => Lane::CREATE,
+        FileStep::Write => Lane::WRITE,
+        FileStep::Fsync => Lane::FSYNC,
+        FileStep::Read => Lane::READ,
+        FileStep::Stat => Lane::STAT,
+        FileStep::Delete => Lane::DELETE,
     }
 }
 
 /// Closes the newest file with the last step of each stretch of steps that use it.
-fn with_closes(steps: &[Step]) -> Vec<(Step, bool)> {
-    let uses = |step: &Step| matches!(step, Step::Create | Step::Write | Step::Fsync);
-    let goes_on = |next: Option<&Step>| matches!(next, Some(Step::Write | Step::Fsync));
+fn with_closes(steps: &[FileStep]) -> Vec<(FileStep, bool)> {
+    let uses = |step: &FileStep| matches!(step, FileStep::Create | FileStep::Write | FileStep::Fsync);
+    let goes_on = |next: Option<&FileStep>| matches!(next, Some(FileStep::Write | FileStep::Fsync));
     steps.iter().enumerate().map(|(n, step)| (*step, uses(step) && !goes_on(steps.get(n + 1)))).collect()
 }
 
@@ -218,7 +218,7 @@ impl<'a> Turns<'a> {
             ring,
             steps: with_closes(&set.steps),
             file_size: set.file_size.0,
-            short_is_fine: set.steps.contains(&Step::Create) && !set.steps.contains(&Step::Write),
+            short_is_fine: set.steps.contains(&FileStep::Create) && !set.steps.contains(&FileStep::Write),
             payload,
             read,
             choices,
@@ -275,23 +275,23 @@ impl<'a> Turns<'a> {
     }
 
     /// Does one step; gives the bytes moved.
-    fn step(&mut self, step: Step) -> Result<u64, Failure> {
+    fn step(&mut self, step: FileStep) -> Result<u64, Failure> {
         match step {
-            Step::Create => self.create(),
-            Step::Write => self.write(),
-            Step::Fsync => {
+            FileStep::Create => self.create(),
+            FileStep::Write => self.write(),
+            FileStep::Fsync => {
                 let fd = self.open_newest()?;
                 retry_on_intr(|| fsync(fd)).map_err(|errno| ("fsync", errno))?;
                 Ok(0)
             }
-            Step::Read => self.read(),
-            Step::Stat => {
+            FileStep::Read => self.read(),
+            FileStep::Stat => {
                 let name = Name::new(self.any());
                 statat(&self.ring.directory, name.as_c_str(), AtFlags::empty())
                     .map_err(|errno| ("stat in", errno))?;
                 Ok(0)
             }
-            Step::Delete => {
+            FileStep::Delete => {
                 let name = Name::new(self.ring.oldest);
                 unlinkat(&self.ring.directory, name.as_c_str(), AtFlags::empty())
                     .map_err(|errno| ("delete in", errno))?;
@@ -382,8 +382,8 @@ mod tests {
 
     #[test]
     fn newest_file_is_closed_with_its_last_step() {
-        use Step::{Create, Delete, Fsync, Read, Write};
-        let closes = |steps: &[Step]| with_closes(steps).iter().map(|s| s.1).collect::<Vec<_>>();
+        use FileStep::{Create, Delete, Fsync, Read, Write};
+        let closes = |steps: &[FileStep]| with_closes(steps).iter().map(|s| s.1).collect::<Vec<_>>();
         assert_eq!(closes(&[Create, Write, Fsync, Delete]), [false, false, true, false]);
         assert_eq!(closes(&[Create, Read, Write]), [true, false, true]);
         assert_eq!(closes(&[Create, Create]), [true, true]);

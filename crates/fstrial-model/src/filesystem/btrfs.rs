@@ -37,7 +37,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
         shape: |_| Some(LogShape::default()),
         count: commits,
     }),
-    is_told_to_overwrite: true,
+    can_overwrite_in_place: true,
     correct,
     complaint,
     min_size_mib: 128,

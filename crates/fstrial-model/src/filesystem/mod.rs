@@ -65,7 +65,7 @@ pub struct Filesystem {
     /// Its layout on several devices, if it supports them.
     pub several: Option<Several>,
     /// True if it is copy-on-write but overwrites marked files in place (`FS_NOCOW_FL`).
-    pub is_told_to_overwrite: bool,
+    pub can_overwrite_in_place: bool,
     /// The kernel's file of all options in effect, with `{device}` for the device's name in the kernel.
     pub all_options: Option<&'static str>,
     /// A program that prints the superblock, with its arguments before the device.
@@ -264,7 +264,7 @@ const PLAIN: Filesystem = Filesystem {
     external_log: Err("has no journal or log that could be on another device"),
     fsck: None,
     several: None,
-    is_told_to_overwrite: false,
+    can_overwrite_in_place: false,
     all_options: None,
     header: None,
     correct: |_, _| {},

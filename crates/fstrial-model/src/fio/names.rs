@@ -18,7 +18,7 @@ use std::{
 /// The longest plain name.
 const MAX_NAME_BYTES: usize = 200;
 /// Limit of names listed in a note.
-const MAX_TOLD: usize = 4;
+const MAX_NAMES_LISTED: usize = 4;
 
 /// The names in a value of `filename`, which colons separate; `\:` is a colon in a name.
 pub(crate) fn names(text: &str) -> Vec<String> {
@@ -143,11 +143,11 @@ pub(crate) fn place(file: &mut JobFile) -> Vec<Remark> {
 }
 
 fn placed(setting: &Setting, reported: &[String]) -> Remark {
-    let more = match reported.len().saturating_sub(MAX_TOLD) {
+    let more = match reported.len().saturating_sub(MAX_NAMES_LISTED) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    let reported = reported[..reported.len().min(MAX_TOLD)].join(", ");
+    let reported = reported[..reported.len().min(MAX_NAMES_LISTED)].join(", ");
     let text = format!("no named file is opened; files of the arm are used instead: {reported}{more}");
     Remark { line: setting.line, key: setting.key.name, is_written: true, text }
 }

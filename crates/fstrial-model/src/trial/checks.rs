@@ -9,7 +9,7 @@ use crate::{
     layer::Layer,
     memory,
     metric::Metric,
-    place::{Clock, Place},
+    place::{Clock, PlaceSpec},
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
@@ -379,7 +379,8 @@ impl Trial {
                 "build all arms in guests, or none",
             ));
         }
-        let is_other = |place: &Place| place.kernel.is_some() && self.clock_at(place) != self.clock_at(guest);
+        let is_other =
+            |place: &PlaceSpec| place.kernel.is_some() && self.clock_at(place) != self.clock_at(guest);
         let other = self.places.iter().position(is_other)?;
         Some(problem(
             &["place", &other.to_string()],

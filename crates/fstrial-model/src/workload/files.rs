@@ -20,14 +20,14 @@ pub struct FileSet {
     /// Bytes in each file.
     pub file_size: Bytes,
     /// Steps of one turn.
-    pub steps: Vec<Step>,
+    pub steps: Vec<FileStep>,
 }
 
 words! {
     /// One step of a turn over a [`FileSet`].
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case", try_from = "String")]
-    pub enum Step {
+    pub enum FileStep {
         /// Make the newest file and leave it open.
         "create" Create,
         /// Write the whole of the newest file.
@@ -43,7 +43,7 @@ words! {
     }
 }
 
-impl TryFrom<String> for Step {
+impl TryFrom<String> for FileStep {
     type Error = String;
 
     fn try_from(step: String) -> Result<Self, String> {
@@ -58,13 +58,13 @@ impl TryFrom<String> for Step {
 impl Default for FileSet {
     /// Files of 4 KiB that are made, written and deleted, 200 for each thread.
     fn default() -> Self {
-        let steps = vec![Step::Create, Step::Write, Step::Delete];
+        let steps = vec![FileStep::Create, FileStep::Write, FileStep::Delete];
         Self { files: 200, file_size: Bytes::kib(4), steps }
     }
 }
 
 impl FileSet {
-    fn has(&self, step: Step) -> bool {
+    fn has(&self, step: FileStep) -> bool {
         self.steps.contains(&step)
     }
 }
@@ -79,7 +79,7 @@ impl Behaviour for FileSet {
     }
 
     fn is_buffered_write(&self) -> bool {
-        self.has(Step::Write) && !self.has(Step::Fsync)
+        self.has(FileStep::Write) && !self.has(FileStep::Fsync)
     }
 
     fn takes_rate(&self) -> bool {
@@ -87,9 +87,9 @@ impl Behaviour for FileSet {
     }
 
     fn durability(&self) -> Durability {
-        if self.has(Step::Fsync) {
+        if self.has(FileStep::Fsync) {
             Durability::PerFile
-        } else if self.steps.iter().all(|step| matches!(step, Step::Read | Step::Stat)) {
+        } else if self.steps.iter().all(|step| matches!(step, FileStep::Read | FileStep::Stat)) {
             Durability::ReadsOnly
         } else {
             Durability::None
@@ -106,8 +106,8 @@ impl Behaviour for FileSet {
     }
 
     fn check(&self) -> Result<(), EntryError> {
-        let position = |step: Step| self.steps.iter().position(|s| *s == step);
-        let create = position(Step::Create);
+        let position = |step: FileStep| self.steps.iter().position(|s| *s == step);
+        let create = position(FileStep::Create);
         if self.steps.is_empty() || self.steps.len() > 32 {
             return Err(entry_error(
                 "steps",
@@ -129,7 +129,7 @@ impl Behaviour for FileSet {
                 "use at most 1GiB: a file set is for small files",
             ));
         }
-        for step in [Step::Write, Step::Fsync] {
+        for step in [FileStep::Write, FileStep::Fsync] {
             if position(step).is_some_and(|at| create.is_none_or(|made| made > at)) {
                 return Err(entry_error(
                     "steps",
@@ -138,15 +138,15 @@ impl Behaviour for FileSet {
                 ));
             }
         }
-        let count = |step: Step| self.steps.iter().filter(|s| **s == step).count();
-        if count(Step::Create) > 1 || count(Step::Delete) > 1 {
+        let count = |step: FileStep| self.steps.iter().filter(|s| **s == step).count();
+        if count(FileStep::Create) > 1 || count(FileStep::Delete) > 1 {
             return Err(entry_error(
                 "steps",
                 "a turn makes and deletes at most one file",
                 "name create and delete once",
             ));
         }
-        if position(Step::Delete).is_some() && create.is_none() {
+        if position(FileStep::Delete).is_some() && create.is_none() {
             return Err(entry_error(
                 "steps",
                 "deleting without making would empty the set",
@@ -156,8 +156,8 @@ impl Behaviour for FileSet {
         let mut files = self.files;
         for step in &self.steps {
             match step {
-                Step::Create => files += 1,
-                Step::Delete => files -= 1,
+                FileStep::Create => files += 1,
+                FileStep::Delete => files -= 1,
                 _ if files > 0 => {}
                 _ => {
                     return Err(entry_error(
@@ -178,16 +178,16 @@ mod tests {
 
     #[test]
     fn the_largest_set_at_the_highest_level_needs_more_than_can_be_counted() {
-        let set = FileSet { files: 10_000_000, file_size: Bytes::gib(1), steps: Step::ALL.to_vec() };
+        let set = FileSet { files: 10_000_000, file_size: Bytes::gib(1), steps: FileStep::ALL.to_vec() };
         set.check().unwrap();
         assert_eq!(set.space_needed(1024), Bytes(u64::MAX));
-        let small = FileSet { files: 10, file_size: Bytes(1), steps: vec![Step::Read] };
+        let small = FileSet { files: 10, file_size: Bytes(1), steps: vec![FileStep::Read] };
         assert_eq!(small.space_needed(2), Bytes(10 * 2 * (4096 + 1024) * 2));
     }
 
     #[test]
     fn turns_that_run_empty_are_refused() {
-        use Step::{Create, Delete, Fsync, Read, Stat, Write};
+        use FileStep::{Create, Delete, Fsync, Read, Stat, Write};
         for (files, steps, ok) in [
             (10, vec![Read], true),
             (10, vec![Stat], true),

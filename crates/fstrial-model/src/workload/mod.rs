@@ -38,7 +38,7 @@ pub use data::{Data, DataKind};
 pub use distribution::{Distribution, Extent, Zone};
 pub use entry::Entry;
 pub use entry_error::EntryError;
-pub use files::{FileSet, Step};
+pub use files::{FileSet, FileStep};
 pub use flow::{FileTree, Flow, Names, Order, Size};
 pub use flow_step::{FlowStep, FlowStepError, OpenFile, StepFile};
 pub use flush::Flush;

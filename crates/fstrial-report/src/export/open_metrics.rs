@@ -40,7 +40,7 @@ pub struct OpenMetrics {
     info: String,
     verdicts: String,
     /// Written samples: duplicates are invalid.
-    said: BTreeSet<String>,
+    declared: BTreeSet<String>,
 }
 
 /// Labels as the format writes them.
@@ -88,7 +88,7 @@ impl OpenMetrics {
     fn sample(&mut self, family: &'static str, labels: &str, value: f64, ended: f64) {
         let name = format!("fstrial_{family}{labels}");
         // A value that is not a number was unknown.
-        if value.is_finite() && self.said.insert(name.clone()) {
+        if value.is_finite() && self.declared.insert(name.clone()) {
             let _ = writeln!(self.lines.entry(family).or_default(), "{name} {value} {ended}");
         }
     }
@@ -149,7 +149,7 @@ impl OpenMetrics {
             let name = stored_word(contrast.verdict);
             let reported = labels(&[&place[..], &[("verdict", name.as_str())]].concat());
             let name = format!("fstrial_verdict_info{reported}");
-            if self.said.insert(name.clone()) {
+            if self.declared.insert(name.clone()) {
                 let _ = writeln!(self.verdicts, "{name} 1 {ended}");
             }
         }

@@ -19,7 +19,7 @@ use fstrial_run::{
     recorder::Recorder,
     stored::earlier,
 };
-use fstrial_store::{NewTrial, RunRecord, Session, Store, StoredTrial, TrialId};
+use fstrial_store::{NewSession, NewTrial, RunRecord, Store, StoredTrial, TrialId};
 use proptest::prelude::*;
 
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -30,8 +30,8 @@ fn judged_again(store: &Store, stored: &StoredTrial) -> Result<Document, Expecte
 }
 
 /// A process's description of itself when it works on a trial.
-fn process(environment: &str) -> Session<'_> {
-    Session { started_at: TIME, program_version: "0", command_line: "fstrial compare a b", environment }
+fn process(environment: &str) -> NewSession<'_> {
+    NewSession { started_at: TIME, program_version: "0", command_line: "fstrial compare a b", environment }
 }
 
 fn environment() -> String {

@@ -56,9 +56,9 @@ fn rendered(simulated: &SimulatedTrial<'_>) -> String {
 /// Arms `a` and `b` at the places `slow` and `fast`.
 fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     let mut trial = plan(&["ext4", "xfs"], &[1], seed, change).trial;
-    let place = |name: &str| fstrial_model::place::Place {
+    let place = |name: &str| fstrial_model::place::PlaceSpec {
         device: Some(Device::default()),
-        ..fstrial_model::place::Place::elsewhere(name)
+        ..fstrial_model::place::PlaceSpec::elsewhere(name)
     };
     let arms = ["a slow=ext4@slow", "b slow=xfs@slow", "a fast=ext4@fast", "b fast=xfs@fast"];
     trial.arms = arms.iter().map(|text| text.parse().unwrap()).collect();

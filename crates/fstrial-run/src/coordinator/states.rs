@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     event::Event,
     place::JobOutcome,
-    prepared::{Shared, shared},
+    prepared::{SharedState, shared},
 };
 use fstrial_model::{
     job::{StateStep, StateTask},
@@ -35,7 +35,7 @@ impl Coordinator<'_, '_, '_> {
 
     /// Builds each filesystem once as mkfs makes it: shares are of the space that all have, so that each gets the same
     /// files. None if interrupted.
-    fn fresh_spaces(&mut self, all: &[Shared]) -> Result<Option<Vec<Space>>, ExpectedError> {
+    fn fresh_spaces(&mut self, all: &[SharedState]) -> Result<Option<Vec<Space>>, ExpectedError> {
         let mut spaces = Vec::new();
         for shared in all.iter().filter(|shared| shared.load.is_none()) {
             let Some(reports) = self.built(shared, None)? else { return Ok(None) };
@@ -47,7 +47,7 @@ impl Coordinator<'_, '_, '_> {
     /// A worker's reports on an arm that is built, and possibly loaded, without a measurement. None if interrupted.
     fn built(
         &mut self,
-        shared: &Shared,
+        shared: &SharedState,
         state: Option<StateTask>,
     ) -> Result<Option<WorkerReports>, ExpectedError> {
         let arm = shared.builder(self.plan);
@@ -66,7 +66,12 @@ impl Coordinator<'_, '_, '_> {
     }
 
     /// Makes one filesystem in its state and saves it. False if interrupted.
-    fn prepare_state(&mut self, kept: usize, shared: Shared, room: Bytes) -> Result<bool, ExpectedError> {
+    fn prepare_state(
+        &mut self,
+        kept: usize,
+        shared: SharedState,
+        room: Bytes,
+    ) -> Result<bool, ExpectedError> {
         let plan = self.plan;
         let names: Vec<&str> = shared.arms.iter().map(|arm| plan.trial.arms[*arm].name.as_str()).collect();
         let restoring = plan.trial.trial.restore;

@@ -12,7 +12,7 @@ use super::{
 use crate::{environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan};
 use fstrial_model::{
     device::LogKind,
-    place::{Clock, Place as Spec},
+    place::{Clock, PlaceSpec},
     trial::Trial,
 };
 use fstrial_stack::{device::Permission, ledger::Ledger};
@@ -88,7 +88,7 @@ fn attend(
     let plan = Plan::new(trial.settled(cpus)?, seed)?;
     let mut host = open(&place, &plan, &prepared, interrupt, voice)?;
     let (mut environment, data) = (Box::new(host.environment().clone()), host.data());
-    let is_virtual = |spec: &Spec| spec.name == place && plan.trial.clock_at(spec) == Clock::Virtual;
+    let is_virtual = |spec: &PlaceSpec| spec.name == place && plan.trial.clock_at(spec) == Clock::Virtual;
     if plan.trial.places.iter().any(is_virtual) {
         // The features of an emulated processor depend on QEMU's version, which is part of its machine's name.
         let machine = environment::line("/sys/class/dmi/id/product_version").unwrap_or_default();

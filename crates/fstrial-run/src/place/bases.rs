@@ -2,7 +2,7 @@
 
 use crate::{
     plan::Plan,
-    prepared::{Shared, shared},
+    prepared::{SharedState, shared},
 };
 use fstrial_model::{job::DeviceBinding, state::Restoring, units::Bytes};
 use fstrial_stack::{
@@ -61,7 +61,7 @@ impl Bases {
 fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
     let mut all = shared(plan);
     all.retain(|shared| plan.trial.arms[shared.arms[0]].place.as_deref() == place);
-    let one = |shared: &Shared| match plan.trial.trial.restore {
+    let one = |shared: &SharedState| match plan.trial.trial.restore {
         Restoring::Copy => {
             let data = shared.load.iter().flat_map(|load| &load.cells).map(|cell| {
                 let at = plan.cells[*cell];

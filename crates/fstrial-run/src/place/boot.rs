@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use fstrial_device::serve::Offer;
 use fstrial_model::{
     device::LogKind,
-    place::{Clock, Place},
+    place::{Clock, PlaceSpec},
     units::Bytes,
 };
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Boot {
 
 impl Boot {
     /// For the arms at a place of a plan.
-    pub fn at(plan: &Plan, place: &Place) -> Self {
+    pub fn at(plan: &Plan, place: &PlaceSpec) -> Self {
         let plan = plan.at(place);
         let (clock, spec) = (plan.trial.clock_at(place), &plan.trial.device);
         // Where time is virtual no host can serve it.

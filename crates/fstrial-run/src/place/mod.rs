@@ -20,7 +20,7 @@ use crate::error::ExpectedError;
 use fstrial_model::{
     job::{Job, RunFailure, WorkerMessage},
     measurement::Measurement,
-    place::Place as Spec,
+    place::PlaceSpec,
     units::Nanos,
     workload::Data,
 };

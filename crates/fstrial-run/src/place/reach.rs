@@ -3,7 +3,7 @@
 //! A [`Reach`] is parsed from words of the command line, and from nothing else: neither a file, nor a store, nor
 //! another host can supply one. It has no `Deserialize`.
 
-use super::{Spec, boot::Boot};
+use super::{PlaceSpec, boot::Boot};
 use crate::{error::ExpectedError, plan::Plan};
 use fstrial_model::{
     place::{Clock, name_problem},
@@ -122,7 +122,7 @@ pub fn of<'a>(all: &'a [Reach], place: &str) -> Result<&'a Reach, ExpectedError>
 pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
     let places = &plan.trial.places;
     known_and_single(all, places)?;
-    let is_needed = |spec: &&Spec| !spec.is_here() && plan.places.contains(&Some(spec.name.clone()));
+    let is_needed = |spec: &&PlaceSpec| !spec.is_here() && plan.places.contains(&Some(spec.name.clone()));
     places.iter().filter(is_needed).try_for_each(|spec| of(all, &spec.name).map(drop))
 }
 
@@ -130,7 +130,7 @@ pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
 ///
 /// # Errors
 /// The first one.
-pub fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
+pub fn known_and_single(all: &[Reach], places: &[PlaceSpec]) -> Result<(), ExpectedError> {
     for (index, Reach { place, .. }) in all.iter().enumerate().filter(|(_, reach)| reach.boots.is_none()) {
         let elsewhere = places.iter().filter(|spec| spec.takes_command()).map(|spec| spec.name.as_str());
         if !elsewhere.clone().any(|name| name == place) {
@@ -176,13 +176,14 @@ mod tests {
     #[test]
     fn commands_are_of_places_that_are_elsewhere() {
         let node: Reach = "node=ssh node fstrial agent".parse().unwrap();
-        let places = [Spec::elsewhere("node"), Spec::elsewhere("other")];
+        let places = [PlaceSpec::elsewhere("node"), PlaceSpec::elsewhere("other")];
         let commands = [node.clone()];
         assert!(known_and_single(&commands, &places).is_ok());
         assert_eq!(of(&commands, "node").unwrap(), &node);
         let missing = of(&commands, "other").unwrap_err();
         assert!(missing.hint().unwrap().contains("--place other='ssh"), "{missing}");
-        let guest = known_and_single(&["6.1=ssh host".parse().unwrap()], &[Spec::guest("6.1")]).unwrap_err();
+        let guest =
+            known_and_single(&["6.1=ssh host".parse().unwrap()], &[PlaceSpec::guest("6.1")]).unwrap_err();
         assert!(guest.to_string().contains("is a guest under the kernel 6.1"), "{guest}");
         let unknown = known_and_single(&["nod=ssh".parse().unwrap()], &places).unwrap_err();
         assert!(unknown.hint().unwrap().contains("did you mean `node`?"), "{unknown}");

@@ -14,7 +14,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError, base, free_space,
-    stack::{AttachedDevices, ReadyArm, Target},
+    stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
 use std::{
     path::Path,
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         let Some(StateTask { step: StateStep::Prepare { state, seed, data, room }, .. }) = &job.state else {
             return Ok((ready_arm, None));
         };
-        let Target::Directory(mounted) = ready_arm.target().clone() else { return Ok((ready_arm, None)) };
+        let ArmTarget::Directory(mounted) = ready_arm.target().clone() else { return Ok((ready_arm, None)) };
         self.enter(Stage::Prepare, deadline(*room));
         let mut teller = Teller::new(Stage::Prepare, *room);
         let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };

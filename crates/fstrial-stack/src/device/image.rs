@@ -165,7 +165,7 @@ pub(crate) fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
 /// Switches copy-on-write off for a file if the host's filesystem would otherwise copy: every overwrite of an image
 /// would be one of the host's. Files that share blocks must agree in it. False if it is refused.
 pub(crate) fn overwrite_in_place(file: &OwnedFd, filesystem: &str) -> bool {
-    if !Filesystem::named(filesystem).is_some_and(|row| row.is_told_to_overwrite) {
+    if !Filesystem::named(filesystem).is_some_and(|row| row.can_overwrite_in_place) {
         return true;
     }
     let mut flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());

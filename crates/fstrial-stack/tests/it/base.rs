@@ -6,7 +6,7 @@ use fstrial_stack::{
     base::{self, Base},
     device::{Device, image::Image},
     free_space,
-    stack::{AttachedDevices, Target},
+    stack::{ArmTarget, AttachedDevices},
 };
 use std::{
     fs::{self, File},
@@ -115,7 +115,7 @@ fn used(
         Ok(ready_arm) => ready_arm,
         Err((_, error)) => panic!("{filesystem}: {error}"),
     };
-    let Target::Directory(folder) = ready_arm.target().clone() else { panic!("a device") };
+    let ArmTarget::Directory(folder) = ready_arm.target().clone() else { panic!("a device") };
     with(&folder);
     attached = ready_arm.unmount().unwrap().unwrap();
     attached

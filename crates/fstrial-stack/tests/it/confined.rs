@@ -3,7 +3,7 @@
 
 use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
-use fstrial_stack::{command, confined::Sandbox, isolation, stack::Target};
+use fstrial_stack::{command, confined::Sandbox, isolation, stack::ArmTarget};
 use rustix::fs::{CWD, FileType, Mode};
 use std::{
     fs::{self, File, Permissions},
@@ -82,7 +82,7 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         let device = attached.path().to_owned();
         let point = isolation::mount_point().unwrap();
         let ready_arm = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
-        let Target::Directory(folder) = ready_arm.target().clone() else { panic!("a directory") };
+        let ArmTarget::Directory(folder) = ready_arm.target().clone() else { panic!("a directory") };
         let place = Sandbox::make(&folder).unwrap();
         // A daemon: in its own session, with a file of the arm open.
         let message = shell(

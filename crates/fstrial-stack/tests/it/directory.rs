@@ -5,15 +5,15 @@ use fstrial_model::{facts::Fact, job::DeviceBinding};
 use fstrial_stack::{
     device::{Device, directory::Directory},
     named::FOLDER_PREFIX,
-    stack::{ReadyArm, Target},
+    stack::{ArmTarget, ReadyArm},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 fn folder_of(ready_arm: &ReadyArm) -> PathBuf {
     match ready_arm.target() {
         // As root it is the path of a descriptor.
-        Target::Directory(folder) => fs::canonicalize(folder).unwrap(),
-        Target::BlockDevice(device) => panic!("{}", device.display()),
+        ArmTarget::Directory(folder) => fs::canonicalize(folder).unwrap(),
+        ArmTarget::BlockDevice(device) => panic!("{}", device.display()),
     }
 }
 

@@ -5,7 +5,7 @@ use fstrial_model::facts::{ArmFacts, DataUpdate, Durability, Fact};
 use fstrial_stack::{
     device::image::Image,
     mounts,
-    stack::{ReadyArm, Target},
+    stack::{ArmTarget, ReadyArm},
 };
 use std::fs;
 
@@ -22,7 +22,7 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
         .mount(arm.checked().unwrap(), &printed, &point)
         .map_err(|(_, e)| e)
         .unwrap_or_else(|e| panic!("{text}: {e}"));
-    assert_eq!(ready_arm.target(), &Target::Directory(point.clone()));
+    assert_eq!(ready_arm.target(), &ArmTarget::Directory(point.clone()));
     assert_eq!(mounts::at(&point).unwrap().source, device.display().to_string());
     assert!(ready_arm.space_left().0 > 16 << 20, "{:?}", ready_arm.space_left());
     let commands = ready_arm.commands();
@@ -270,7 +270,7 @@ fn the_bare_device() {
         assert_eq!(attached.make(arm.checked().unwrap()).unwrap(), "");
         let ready_arm =
             attached.mount(arm.checked().unwrap(), "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
-        assert_eq!(ready_arm.target(), &Target::BlockDevice(device.clone()));
+        assert_eq!(ready_arm.target(), &ArmTarget::BlockDevice(device.clone()));
         ready_arm.settle().unwrap();
         let wanted = [(Fact::Journal, "none"), (Fact::Barriers, "on"), (Fact::Scheduler, "mq-deadline")];
         assert_facts(ready_arm.facts(), &wanted);

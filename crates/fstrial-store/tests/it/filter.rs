@@ -1,7 +1,7 @@
 //! Trials are selected by every condition of a filter, and no text in a filter becomes SQL.
 
 use crate::common::{self, ENDED, SESSION, TOML};
-use fstrial_store::{Filter, MAX_TAGS, NewTrial, Session, Store, StoreError, TrialId, TrialStatus};
+use fstrial_store::{Filter, MAX_TAGS, NewSession, NewTrial, Store, StoreError, TrialId, TrialStatus};
 
 /// Three trials: on two hosts, two kernels and two days, with different names and tags; the first has runs.
 fn store() -> Store {
@@ -24,7 +24,7 @@ fn store() -> Store {
     ];
     for (name, started_at, environment, tags) in trials {
         let tags: Vec<String> = tags.into_iter().map(str::to_owned).collect();
-        let session = Session { started_at, environment, ..SESSION };
+        let session = NewSession { started_at, environment, ..SESSION };
         let trial = NewTrial { name, toml: TOML, seed: 1, arms: &arms[..1], tags: &tags, session };
         store.create_trial(&trial).unwrap();
     }
@@ -137,7 +137,7 @@ fn summaries_count_and_know_where_a_trial_ran_last() {
     // Run 12 failed in round 6; arms of one name have runs 0, 2, 12 in rounds 0, 1, 6.
     assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (3, 3, 0));
     assert_eq!((summary.host.as_deref(), summary.kernel.as_deref()), (Some("a1"), Some("6.12.0 x86_64")));
-    let moved = Session { environment: r#"{"host":"b","kernel":"7"}"#, ..SESSION };
+    let moved = NewSession { environment: r#"{"host":"b","kernel":"7"}"#, ..SESSION };
     store.reopen_trial(TrialId(1), &moved).unwrap();
     assert_eq!(store.trial(TrialId(1)).unwrap().summary.host.as_deref(), Some("b"));
     // Either session's place finds it.

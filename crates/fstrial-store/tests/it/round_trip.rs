@@ -5,7 +5,7 @@ use fstrial_model::{
     measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
     units::Nanos,
 };
-use fstrial_store::{Filter, NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
+use fstrial_store::{Filter, NewSession, NewTrial, Store, StoreError, StoredRun, TrialId, TrialStatus};
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -41,7 +41,7 @@ fn a_resumed_trial_has_a_session_for_each_start() {
     common::record(&mut store, id, 0).unwrap();
     store.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
     let later = "2027-01-01T00:00:00Z";
-    let second = Session { started_at: later, environment: r#"{"kernel":"6.13.0"}"#, ..SESSION };
+    let second = NewSession { started_at: later, environment: r#"{"kernel":"6.13.0"}"#, ..SESSION };
     let session = store.reopen_trial(id, &second).unwrap();
     assert_eq!(store.trial(id).unwrap().summary.status, TrialStatus::Running);
     common::record(&mut store, id, 1).unwrap();

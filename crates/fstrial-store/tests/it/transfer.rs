@@ -3,8 +3,8 @@
 use crate::common::{self, ENDED, SESSION, TOML};
 use fstrial_model::measurement::{Counters, PhaseResult, Reading, Value};
 use fstrial_store::{
-    ImportOutcome, MAX_TAGS, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial,
-    TrialId, TrialStatus,
+    ImportOutcome, MAX_TAGS, NewSession, NewTrial, RunId, SessionId, Store, StoreError, StoredRun,
+    StoredTrial, TrialId, TrialStatus,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -60,7 +60,7 @@ fn made() -> impl Strategy<Value = Made> {
 fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
     let arms = common::arms();
     let started_at = format!("2026-01-02T03:04:05.{number}Z");
-    let session = Session { started_at: &started_at, ..SESSION };
+    let session = NewSession { started_at: &started_at, ..SESSION };
     let trial =
         NewTrial { name: &made.name, toml: TOML, seed: made.seed, arms: &arms, tags: &made.tags, session };
     let id = store.create_trial(&trial).unwrap();

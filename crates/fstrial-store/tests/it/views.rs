@@ -2,7 +2,7 @@
 //! installed, and the views agree with the store.
 
 use crate::common::{self, SESSION, TOML};
-use fstrial_store::{NewTrial, Session, Store, StoredRun, TrialId, metrics};
+use fstrial_store::{NewSession, NewTrial, Store, StoredRun, TrialId, metrics};
 use rusqlite::Connection;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ fn store(folder: &Path) -> PathBuf {
     let path = folder.join("results.db");
     let mut store = Store::open(&path).unwrap();
     let arms = common::arms();
-    let session = Session { environment: r#"{"host":"a","kernel":"6.12","device":"image"}"#, ..SESSION };
+    let session = NewSession { environment: r#"{"host":"a","kernel":"6.12","device":"image"}"#, ..SESSION };
     let tags = ["nightly".to_owned()];
     let trial = NewTrial { name: "n", toml: TOML, seed: u64::MAX, arms: &arms, tags: &tags, session };
     let id = store.create_trial(&trial).unwrap();

@@ -17,7 +17,7 @@ use fstrial_model::{
     device_model::MODELS,
     fio::Inspection,
     metric::Metric,
-    place::Place,
+    place::PlaceSpec,
     preset::DEFAULT_WORKLOADS,
     problem::{Problem, closest, did_you_mean},
     state::State,
@@ -396,7 +396,7 @@ impl CompareArgs {
 
     /// The device of the trial, its places and its arms. Of several devices each is a separate place, where every arm
     /// is built.
-    fn built_on(&self) -> Result<(Device, Vec<Place>, Vec<Arm>), ExpectedError> {
+    fn built_on(&self) -> Result<(Device, Vec<PlaceSpec>, Vec<Arm>), ExpectedError> {
         self.refuse_unused_places()?;
         let is_directories = self.arms.iter().all(|arm| arm.filesystem == DIRECTORY);
         let default = if is_directories { "directory" } else { "image" };
@@ -404,16 +404,16 @@ impl CompareArgs {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
             // With --place the name may be misspelt: the trial's own check finds that.
             let kernels = Kernels::of_home(&self.home.folder()?);
-            let mut places: Vec<Place> =
-                self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place())).collect();
+            let mut places: Vec<PlaceSpec> =
+                self.conduct.places.iter().map(|reach| PlaceSpec::elsewhere(reach.place())).collect();
             for name in self.arms.iter().filter_map(|arm| arm.place.as_deref()) {
                 if places.iter().any(|place| place.name == name) {
                     continue;
                 }
                 if self.conduct.as_arm.is_some() {
-                    places.push(Place::boot(name));
+                    places.push(PlaceSpec::boot(name));
                 } else if kernels.knows(name) {
-                    places.push(Place { kvm: true, ..Place::guest(name) });
+                    places.push(PlaceSpec { kvm: true, ..PlaceSpec::guest(name) });
                 } else if self.conduct.places.is_empty() {
                     return Err(unknown_place(name, &kernels));
                 }
@@ -426,13 +426,13 @@ impl CompareArgs {
                 "write a trial file with [[place]]s that have agent = true and a device",
             ));
         }
-        let (mut places, mut arms): (Vec<Place>, Vec<Arm>) = (Vec::new(), Vec::new());
+        let (mut places, mut arms): (Vec<PlaceSpec>, Vec<Arm>) = (Vec::new(), Vec::new());
         for text in &self.devices {
             // The distinguishing word of model:nvme, ramdisk and image:/srv.
             let word = text.strip_prefix("model:").unwrap_or_else(|| text.split(':').next().unwrap_or(text));
             let name: String =
                 word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-            places.push(Place { device: Some(self.device(text)?), ..Place::elsewhere(&name) });
+            places.push(PlaceSpec { device: Some(self.device(text)?), ..PlaceSpec::elsewhere(&name) });
         }
         for (place, arm) in places.iter().flat_map(|place| self.arms.iter().map(move |arm| (place, arm))) {
             let name = format!("{} {}", arm.name, place.name);

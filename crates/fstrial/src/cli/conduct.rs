@@ -391,7 +391,7 @@ impl Conducting<'_> {
         let command_line = command_line();
         let environment = serde_json::to_string(&here(places)).expect("an environment is plain data");
         let started_at = self.clock.timestamp();
-        let session = fstrial_store::Session {
+        let session = fstrial_store::NewSession {
             started_at: &started_at,
             program_version: env!("CARGO_PKG_VERSION"),
             command_line: &command_line,

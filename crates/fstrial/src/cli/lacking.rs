@@ -7,7 +7,7 @@ use fstrial_model::{
     filesystem::Filesystem,
     job::{FailureKind, RunFailure},
     measurement::Stage,
-    place::Place,
+    place::PlaceSpec,
     preset,
     trial::Trial,
     units::Bytes,
@@ -111,7 +111,7 @@ pub(super) fn memory(plan: &Plan) -> Result<(), StackError> {
 }
 
 /// Refuses a guest that is to run by KVM where none does.
-pub(super) fn kvm(home: &Path, place: &Place, kernel: &Kernel) -> Result<(), ExpectedError> {
+pub(super) fn kvm(home: &Path, place: &PlaceSpec, kernel: &Kernel) -> Result<(), ExpectedError> {
     if !place.kvm {
         return Ok(());
     }

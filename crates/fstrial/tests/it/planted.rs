@@ -7,7 +7,7 @@ use fstrial_model::{
     measurement::{Measurement, Stage},
     trial::Trial,
 };
-use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewSession, NewTrial, RunRecord, Store, TrialId, TrialStatus};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ impl Night {
     /// Stores it.
     pub(crate) fn store(&self, store: &mut Store) -> TrialId {
         let (trial, environment, started_at) = (self.trial(), self.environment(), self.time(0));
-        let session = Session {
+        let session = NewSession {
             started_at: &started_at,
             program_version: "0.1.0",
             command_line: "fstrial run nightly.toml",

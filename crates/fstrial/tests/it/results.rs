@@ -5,7 +5,7 @@ use crate::{
     planted::Night,
     support::{self, Ended, FSTRIAL, Lab, PATIENCE},
 };
-use fstrial_store::{Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewSession, Store, TrialId, TrialStatus};
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
@@ -420,7 +420,7 @@ fn goes_on_elsewhere(lab: &Lab, trial: i64) {
     let mut environment: Value = serde_json::from_str(&last.environment).unwrap();
     environment["host"] = "elsewhere".into();
     let environment = environment.to_string();
-    let session = Session {
+    let session = NewSession {
         started_at: &last.started_at,
         program_version: "0.1.0",
         command_line: "fstrial resume",
@@ -469,7 +469,7 @@ fn an_environment_that_cannot_be_read_is_told_of_the_store() {
     let lab = lab();
     let mut store = Store::open(lab.path("home/results.db")).unwrap();
     let last = store.trial(TrialId(2)).unwrap().sessions.pop().unwrap();
-    let session = Session {
+    let session = NewSession {
         started_at: &last.started_at,
         program_version: "0.1.0",
         command_line: "fstrial",

@@ -5,7 +5,7 @@ use crate::{
     pty::OnTerminal,
     support::{Dice, Lab},
 };
-use fstrial_store::{Session, Store, TrialStatus};
+use fstrial_store::{NewSession, Store, TrialStatus};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -211,7 +211,7 @@ fn a_resumed_trial_is_read_with_its_last_session() {
         let mut environment: Value = serde_json::from_str(&first.environment).unwrap();
         environment[change.0] = change.1;
         let environment = environment.to_string();
-        let session = Session {
+        let session = NewSession {
             started_at: &first.started_at,
             program_version: &first.program_version,
             command_line: &first.command_line,

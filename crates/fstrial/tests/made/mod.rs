@@ -13,7 +13,7 @@ use fstrial_model::{
     workload::Figure,
 };
 use fstrial_run::{environment::Environment, plan::Plan};
-use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewSession, NewTrial, RunRecord, Store, TrialId, TrialStatus};
 use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -116,7 +116,7 @@ pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
             seed,
             arms: &plan.trial.arms,
             tags: &[],
-            session: Session {
+            session: NewSession {
                 started_at: &begun,
                 program_version: env!("CARGO_PKG_VERSION"),
                 command_line: "fstrial run made-up.toml",

@@ -12,7 +12,7 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, SetName, Sharing, SyncCall, Until},
 };
-use fstrial_store::{NewTrial, RunId, Session, Store, StoreError, StoredRun, TrialId};
+use fstrial_store::{NewSession, NewTrial, RunId, Store, StoreError, StoredRun, TrialId};
 use hdrhistogram::{
     Histogram,
     serialization::{Serializer, V2Serializer},
@@ -37,7 +37,7 @@ pub(crate) const ENDED: &str = "2026-01-02T03:04:06.789Z";
 pub(crate) const SEED: u64 = u64::MAX - 7;
 pub(crate) const TOML: &str = "[trial]\nname = \"sample\"\n";
 
-pub(crate) const SESSION: Session<'static> = Session {
+pub(crate) const SESSION: NewSession<'static> = NewSession {
     started_at: STARTED,
     program_version: "0.1.0",
     command_line: "fstrial compare ext4 xfs --workload random-write",
@@ -64,7 +64,7 @@ pub(crate) fn create_trial_at(store: &mut Store, started_at: &str) -> TrialId {
             seed: SEED,
             arms: &arms,
             tags: &[],
-            session: Session { started_at, ..SESSION },
+            session: NewSession { started_at, ..SESSION },
         })
         .unwrap()
 }
