@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_too_small_or_unknown_is_found() {
+    fn reports_oversized_undersized_and_unknown_crates() {
         let source = |name: &str, lines: usize, rest: &str| (name.to_owned(), "x\n".repeat(lines) + rest);
         let sources = [
             source("crates/large/src/lib.rs", 9, "#[cfg(test)]\nmod tests {\n}\n"),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_fell_behind_is_found() {
+    fn reports_stale_facts_in_pages() {
         let job = "pub const PROTOCOL: u32 = 6;";
         assert_eq!(protocol(job, "{\"job\": {\"protocol\": 6, "), None);
         assert!(protocol(job, "{\"job\": {\"protocol\": 5, ").is_some());

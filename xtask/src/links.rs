@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_links_and_pages_that_are_not_listed_are_found() {
+    fn reports_broken_links_and_unlisted_pages() {
         let pages = [
             ("docs/README.md", "[gone](gone.md)"),
             ("docs/a.md", "# One\n\n[x](#two) and [y](README.md#none)"),

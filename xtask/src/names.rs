@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_name_filesystems_are_found_and_nothing_else() {
+    fn finds_only_strings_naming_filesystems() {
         let text = concat!(
             "//! Of \"ext4\".\nlet a = '\"'; let b = \"next4 \\\" fine\";\n",
             "let c: &'a str = \"use\n XFS\";\nlet d = r#\"{\"filesystem\":\"btrfs\"}\"#; let e = '\\''; // \"xfs\"\n",

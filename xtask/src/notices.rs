@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notices_are_of_what_is_linked() {
+    fn notices_match_linked_crates() {
         let file = fs::read_to_string(root().join(FILE)).unwrap();
         assert!(file == notices().unwrap(), "make them again: cargo xtask notices");
         for name in ["clap ", "serde_json "] {

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_laid_out_where_it_is_looked_for() {
+    fn package_files_are_installed_at_expected_paths() {
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("prefix");
         // Twice: existing files are replaced.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_says_what_it_is() {
+    fn control_file_describes_package() {
         let folder = tempfile::tempdir().unwrap();
         write(&folder.path().join("usr/bin/fstrial"), &[0; 3000]).unwrap();
         let metadata = json!({"packages": [

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_clauses_that_open_a_doc_comment_are_found() {
+    fn reports_doc_comments_opening_with_relative_clause() {
         let text = "//! Whether it is so.\n\n/// A name, or\n/// what there was.\nfn f() {}\n/// Of what?\nfn g() {}\n";
         assert_eq!(
             rust(text),
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_read_without_the_words_of_its_source() {
+    fn claim_check_skips_source_quotations() {
         let mut result = Vec::new();
         check_claim("claims/a.toml", "# anew\n[claim]\nsaid = \"anew\"\ncaveat = \"is no X\"\n", &mut result);
         assert_eq!(result.len(), 2, "{result:?}");
     }
 
     #[test]
-    fn a_single_back_quote_hides_nothing() {
+    fn unpaired_backquote_hides_nothing() {
         assert_eq!(rust("/// It is `a` whoever, ` anew.\n").len(), 2);
     }
 }

@@ -312,7 +312,7 @@ mod checks {
     }
 
     #[test]
-    fn failures_are_shown_without_what_passed() {
+    fn failure_output_omits_passed_tests() {
         let passed = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nsuccesses:\n    a\n";
         let failed = "failures:\n\n---- b stdout ----\npanicked\n\nfailures:\n    b\n\ntest result: FAILED.";
         assert_eq!(of_failures(&format!("{passed}\n{failed}\n")), failed);
@@ -322,7 +322,7 @@ mod checks {
 
     /// The seconds of a program without a `test result:` line used to be attributed to the next.
     #[test]
-    fn each_program_has_its_own_result() {
+    fn test_programs_have_separate_results() {
         let folder = tempfile::tempdir().unwrap();
         let program = |script: &str| Program {
             name: "sh".into(),

@@ -31,7 +31,6 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     }
 }
 
-/// The patches.
 pub(crate) fn patches() -> Vec<PathBuf> {
     TOYS.map(|name| root().join("xtask/toys").join(name).with_extension("patch")).to_vec()
 }
@@ -111,7 +110,7 @@ mod checks {
                          --- a/docs/d.md\n+++ b/docs/d.md\n";
 
     #[test]
-    fn files_are_counted_by_where_they_are() {
+    fn counts_touched_files_by_location() {
         let touched = Touched::by(PATCH).unwrap();
         assert_eq!(touched, Touched { changed: 1, new: 1, documents: 1 });
         assert_eq!(touched.row("x"), "| x | 1 | 1 | 1 |");
@@ -120,7 +119,7 @@ mod checks {
     }
 
     #[test]
-    fn a_document_that_says_something_else_is_refused() {
+    fn mismatched_document_is_rejected() {
         let rows = ["| x | 1 | 1 | 1 |".to_owned()];
         let document = |row: &str| format!("Text.\n\n{HEAD}\n|---|---|---|---|\n{row}\n\nText.\n");
         assert_eq!(compare(&document(&rows[0]), &rows), Ok(()));

@@ -105,8 +105,8 @@ fn is_root(name: &str) -> bool {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "skips are reported")]
-fn it_waits_for_a_package_lock_and_says_whose_it_is() {
-    let name = "it_waits_for_a_package_lock_and_says_whose_it_is";
+fn waits_for_package_lock_and_names_holder() {
+    let name = "waits_for_package_lock_and_names_holder";
     if !is_root(name) {
         return;
     }
@@ -148,7 +148,7 @@ fn other_failures_of_apt_are_not_waited_for() {
 }
 
 #[test]
-fn without_a_terminal_it_says_now_and_then_how_far_it_is() {
+fn prints_periodic_progress_without_terminal() {
     let bench = Bench::new();
     for tool in ["cc", "fio", "sysbench"] {
         bench.program(&format!("bin/{tool}"), "");
@@ -167,8 +167,8 @@ fn without_a_terminal_it_says_now_and_then_how_far_it_is() {
 }
 
 #[test]
-fn the_demo_keeps_its_results_where_root_keeps_them() {
-    if !is_root("the_demo_keeps_its_results_where_root_keeps_them") {
+fn root_demo_keeps_results_in_default_home() {
+    if !is_root("root_demo_keeps_results_in_default_home") {
         return;
     }
     let bench = Bench::new();
@@ -191,7 +191,7 @@ fn the_demo_keeps_its_results_where_root_keeps_them() {
 }
 
 #[test]
-fn it_installs_below_a_prefix_and_replaces_what_is_there() {
+fn installs_below_prefix_and_replaces_old_files() {
     let bench = Bench::new();
     bench.program("bin/cc", "");
     // Lays out into the folder that is its last word.

@@ -51,7 +51,7 @@ struct Cli {
     #[arg(long, default_value_t = u64::MAX)]
     inputs: u64,
 
-    /// Kills.
+    /// Number of trials to kill.
     #[arg(long, default_value_t = 12)]
     kills: u64,
 

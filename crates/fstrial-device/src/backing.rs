@@ -90,7 +90,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn both_kinds_hold_data_and_forget_what_is_discarded() {
+    fn backings_store_data_and_drop_discarded_ranges() {
         let folder = tempfile::tempdir().unwrap();
         let size = Bytes::mib(1);
         for backing in [Backing::in_memory(size).unwrap(), Backing::in_folder(folder.path(), size).unwrap()] {

@@ -39,7 +39,7 @@ pub struct ClosedLoop {
     pub duration: Nanos,
 }
 
-/// The result of a rehearsal.
+/// Rate and latencies of a [`ClosedLoop`] on a simulated device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RehearsalResult {
     /// Operations in a second; infinite if they take no time.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_latency_gives_its_rate() {
+    fn constant_latency_yields_expected_iops() {
         let read = Service { latency: Nanos::millis(1), ..Service::default() };
         let model = DeviceModel { read, parallelism: Some(2), ..DeviceModel::default() };
         for (depth, rate) in [(1, 1000.0), (2, 2000.0), (8, 2000.0)] {

@@ -39,7 +39,7 @@ pub enum Command {
     },
     /// Follow another model until it is renewed, with no head start.
     Pretend {
-        /// The model.
+        /// Replaces [`Offer::model`] until the next [`Command::Renew`].
         model: Box<DeviceModel>,
     },
     /// Take this off every latency from now on.
@@ -61,7 +61,7 @@ pub enum Command {
 pub struct Offer {
     /// Its behaviour.
     pub model: DeviceModel,
-    /// Its size.
+    /// Capacity of the device.
     pub size: Bytes,
     /// Folder of its data; none: in memory.
     pub folder: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub enum Reply {
     },
     /// It cannot be served.
     Failed {
-        /// Why.
+        /// The reason, as text for the user.
         why: String,
     },
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_front_end_is_told_of_when_it_is_there_and_its_requests_are_counted() {
+    fn front_end_reports_ready_and_request_counts() {
         let slow = Service { latency: Nanos::secs(3600), ..Service::default() };
         let model = DeviceModel { write: slow, ..DeviceModel::default() };
         let server = Server::start(model, Backing::in_memory(Bytes::mib(1)).unwrap());

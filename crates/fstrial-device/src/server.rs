@@ -33,17 +33,17 @@ pub type CompletionCallback = Box<dyn FnOnce() + Send>;
 /// Work of a device since its last renewal, free work left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Reads.
+    /// Number of read requests.
     pub reads: u64,
-    /// Bytes read.
+    /// Total length of the read requests.
     pub bytes_read: u64,
-    /// Writes.
+    /// Number of write requests.
     pub writes: u64,
-    /// Bytes written.
+    /// Total length of the write requests.
     pub bytes_written: u64,
-    /// Flushes.
+    /// Number of flush requests.
     pub flushes: u64,
-    /// Discards.
+    /// Number of discard requests; their bytes are not counted.
     pub discards: u64,
     /// Answers that came more than 0.2 ms after they were due, because this machine had other things to do.
     pub late: u64,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_end_is_refused_and_so_are_discards_of_a_device_without() {
+    fn rejects_access_beyond_end_and_unsupported_discards() {
         let server = server(DeviceModel::default());
         let (end, errno) = (1 << 20, |error: io::Error| Errno::from_io_error(&error).unwrap());
         assert_eq!(errno(server.read(end - 512, 1024).unwrap_err()), Errno::INVAL);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_when_they_are_due_and_not_before() {
+    fn requests_never_complete_before_due_time() {
         let latency = Service { latency: Nanos::millis(20), ..Service::default() };
         let server = server(DeviceModel { read: latency, parallelism: Some(2), ..DeviceModel::default() });
         let (sender, receiver) = mpsc::channel();

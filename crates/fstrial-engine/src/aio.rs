@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_waits_for_what_is_in_flight() {
+    fn drop_waits_for_requests_in_flight() {
         let (files, writer) = pipe_file();
         let mut queue = Aio::new(&files, payload(2, 4096), 4096, 2).unwrap();
         poll(&mut queue);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_take_is_reaped_as_its_error() {
+    fn failed_submission_is_reaped_as_error() {
         let (mut files, _writer) = pipe_file();
         files.fds[0] =
             rustix::fs::open("/dev/shm", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();

@@ -118,7 +118,7 @@ fn compare(io: &Io, requests: &[(bool, u64)]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn bytes_go_where_they_belong(
+    fn requests_read_and_write_correct_offsets(
         len in prop::sample::select(vec![1_u64, 7, 512, 4096, 5000, 20_000]),
         requests in prop::collection::vec((any::<bool>(), 0..BLOCKS), 1..80),
     ) {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn neighbours_go_where_they_belong(
+    fn adjacent_requests_use_correct_offsets(
         writes: bool,
         starts in prop::collection::vec((0..BLOCKS, 1..BLOCKS), 1..10),
     ) {
@@ -235,7 +235,7 @@ fn sysbench(every: u32, files: u32, depth: u16) -> Io {
 }
 
 #[test]
-fn sysbench_events_come_in_its_order() {
+fn call_order_matches_sysbench() {
     // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
     let reported = reported(&sysbench(5, 2, 1));
     let write = [EngineCall::Write; 5];
@@ -294,7 +294,7 @@ fn threads_of_one_cursor_fill_the_files_once_on_every_backend() {
 }
 
 #[test]
-fn loads_that_only_read_sync_nothing() {
+fn read_only_loads_never_sync() {
     let reported = reported(&Io { reads: Percent(100.0), ..sysbench(1, 2, 1) });
     assert!(reported.len() > 100 && reported.iter().all(|what| *what == EngineCall::Read));
 }
@@ -439,7 +439,7 @@ fn an_empty_file_grows_in_order_and_is_overwritten_then() {
 }
 
 #[test]
-fn layouts_that_cannot_be_are_refused() {
+fn impossible_layouts_are_refused() {
     let refused = |io: Io, directory: &Path| {
         let error = prepare(&load_of(io, 1), Target::Directory(directory)).unwrap_err();
         assert!(error.is_refusal() && error.hint().is_some(), "{error}");

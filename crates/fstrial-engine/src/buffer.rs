@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_has_its_length_also_where_it_repeats() {
+    fn payload_take_returns_requested_length() {
         let half = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(50.0) };
         for data in [Data::Random, Data::Zero, half] {
             let mut payload = payload(data, 2, 16 << 10);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_data_compresses_by_its_share_in_every_unit() {
+    fn mixed_data_has_requested_compressibility() {
         for share in [0.0, 30.0, 75.0, 100.0] {
             for (len, count) in [(512, 256), (4096, 64), (128 << 10, 2)] {
                 for bytes in
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_data_has_its_share_of_duplicate_blocks() {
+    fn mixed_data_has_requested_duplicate_share() {
         for share in [0.0, 10.0, 50.0, 100.0] {
             for (len, count) in [(512, 4000), (4096, 2000), (16 << 10, 2000)] {
                 for bytes in
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_slots_never_change_what_another_may_have_in_flight() {
+    fn mixed_payload_never_modifies_in_flight_slots() {
         let (slots, len) = (4, 4096);
         let mut payload = payload(mixed(50.0, 50.0), slots, len);
         let mut flying: Vec<Option<(Range<usize>, Vec<u8>)>> = vec![None; slots];

@@ -363,7 +363,7 @@ mod tests {
 
     /// A thread that ran for all of the time between two waits, and in the second for a share of it or for none.
     #[test]
-    fn what_a_thread_ran_in_a_wait_is_told_from_what_it_ran_before() {
+    fn cpu_time_in_wait_excludes_earlier_run_time() {
         let clock = Clock::monotonic("ticks are nanoseconds");
         let ran = |before, cpu_now| ran_within(before, (1_000, 500), cpu_now, &clock);
         assert_eq!(ran(4_000, 500 + 3_000), 0, "the 3 µs before it are all that it ran");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_is_used_only_where_it_is_a_clock() {
+    fn counter_requires_cpu_flags_and_suitable_clocksource() {
         for (cpuinfo, kernel, usable) in [
             (GOOD, "tsc", true),
             (GOOD, "kvm-clock", true),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn fallback_is_the_kernels_clock_and_says_why() {
+    fn fallback_clock_is_monotonic_and_gives_reason() {
         let clock = Clock::best_for(GOOD, "hpet");
         assert_eq!(clock.source(), ClockSource::Monotonic);
         assert!(clock.reason().contains("clock source"));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn calibration_takes_two_spans_that_agree() {
+    fn calibration_requires_two_matching_spans() {
         let steady = fake(&[2.5]);
         let scale = calibrate(&steady).unwrap();
         assert!((scale as f64 / 2_f64.powi(32) - 0.4).abs() < 1e-6);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_an_error_that_says_both_lengths() {
+    fn drift_error_reports_both_durations() {
         assert!(compare(1_000_000_000, 1_001_900_000).is_ok());
         let error = compare(1_000_000_000, 1_003_000_000).unwrap_err().to_string();
         assert!(error.contains("1000000000") && error.contains("1003000000"), "{error}");

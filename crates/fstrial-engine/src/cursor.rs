@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_go_through_the_files_together_once() {
+    fn shared_cursor_hands_out_each_block_once() {
         let io = Io { access: Access::Sequential, total_size: Bytes::mib(1), files: 4, ..io() };
         let io = Io { sharing: Sharing::Cursor, fsync_every: 0, ..io };
         let load = Load { until: Until::Done, ..load_of(io.clone(), 3) };

@@ -81,7 +81,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_a_thread_closes_stays_open_elsewhere() {
+    fn descriptors_closed_by_thread_stay_open_elsewhere() {
         let (reader, writer) = pipe().unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_lent_is_no_longer_held() {
+    fn own_table_keeps_only_lent_descriptors() {
         let pipes: Vec<_> = (0..5).map(|_| pipe().unwrap()).collect();
         let writers: Vec<_> = pipes.iter().map(|(_, writer)| writer.as_fd()).collect();
         std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_opens_nobody_else_sees() {
+    fn descriptors_opened_by_thread_stay_private() {
         let (send, receive) = std::sync::mpsc::channel();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_scatters_its_ranks_and_keeps_their_shares() {
+    fn zipf_scatters_ranks_and_keeps_frequencies() {
         for (theta, n) in [(0.99, 1000), (0.5, 100), (1.2, 5000)] {
             let mut scattered = counts(Distribution::Zipf { theta }, n);
             let mut hottest: Vec<usize> = (0..n as usize).collect();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn hotspot_sends_its_share_to_its_fraction() {
+    fn hotspot_share_lands_in_hot_fraction() {
         let counts = counts(Distribution::Hotspot { fraction: 0.2, share: 0.8 }, 1000);
         assert!((share(&counts[..200]) - 0.8).abs() < 0.004);
         assert_fits(&counts, |number| if number < 200 { 0.8 / 200.0 } else { 0.2 / 800.0 });
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_are_smaller_than_a_block_have_one() {
+    fn zones_smaller_than_a_block_get_one_block() {
         let counts = counts("zones:1%:50,1%:30,98%:20".parse().unwrap(), 3);
         for (count, share) in counts.iter().zip([0.8 + 0.1, 0.1, 0.0]) {
             assert!((count / f64::from(DRAWS) - share).abs() < 0.005, "{counts:?}");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn pareto_sends_its_share_to_its_share() {
+    fn pareto_draws_match_expected_distribution() {
         let counts = counts(Distribution::Pareto { h: 0.2 }, 1000);
         assert!((share(&counts[..200]) - 0.8).abs() < 0.004, "{}", share(&counts[..200]));
         let below = |number: usize| (number as f64 / 1000.0).powf((0.8_f64).ln() / (0.2_f64).ln());
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn special_has_its_quirk() {
+    fn special_skips_lowest_quarter_of_hot_range() {
         // 10 001 numbers: t = 10 000, d = 100, the hot stretch begins at 4950. u is in [0.25, 1), so hot numbers begin
         // at 4950 + 0.25 * 101 = 4975.25, and the lowest quarter gets only the bell's share.
         let special = Distribution::Special { percent: 1, resolution: 75, iterations: 12 };

@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_seen_by_all_requests_that_fell_due_in_it() {
+    fn stall_delays_all_requests_due_during_it() {
         // 10 us of service, and once 100 ms more. In a closed loop one request of all is slow.
         let closed = run(&mut fake(10_000, 500, 100 * MS), io(), None);
         let histogram = latencies(&closed, OperationKind::OPERATION);
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_shows_as_latency_that_grows() {
+    fn overload_raises_maximum_latency() {
         // 100 us of service are 10 000/s at most; offered twice that, half of the time is waited at the end.
         let result = run(&mut fake(100_000, 0, 0), io(), Some("20000/s"));
         assert!((19_000..=20_000).contains(&result.operations), "{}", result.operations);
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_go_out_when_due_though_others_are_in_flight() {
+    fn due_requests_are_sent_despite_others_in_flight() {
         // 5 ms of service each, due every 10 ms by turns of a pair: no request waits for its turn.
         let result = run(&mut fake(MS / 2, 3, 5 * MS), deep(8), Some("1000/s"));
         let slow = latencies(&result, OperationKind::OPERATION).count_between(MS, u64::MAX);
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_a_read_and_a_write_of_its_block_as_one_operation() {
+    fn update_reads_then_writes_block_as_one_operation() {
         for io in [io(), deep(4)] {
             let io = Io { reads: Percent(100.0), update: Percent(100.0), total_size: Bytes::mib(1), ..io };
             let depth = usize::from(io.depth);

@@ -53,7 +53,6 @@ pub(crate) struct Extent {
     pub(crate) logical: u64,
     /// Offset on the device.
     pub(crate) physical: u64,
-    /// Its length.
     pub(crate) length: u64,
 }
 
@@ -124,7 +123,7 @@ mod tests {
     use rustix::fs::{fsync, ftruncate};
 
     #[test]
-    fn extents_that_continue_each_other_are_one() {
+    fn detects_contiguous_extents() {
         let extent = |logical, physical, length| Extent { logical, physical, length };
         assert!(continues(extent(0, 100, 10), extent(10, 110, 5)));
         assert!(!continues(extent(0, 100, 10), extent(10, 200, 5)), "elsewhere on the device");
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extents_of_a_file_cover_what_was_written() {
+    fn extents_cover_written_ranges() {
         let file = tempfile::tempfile_in("/var/tmp").unwrap();
         ftruncate(&file, 1 << 20).unwrap();
         rustix::io::pwrite(&file, &[1; 8192], 0).unwrap();

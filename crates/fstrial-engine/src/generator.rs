@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xoshiro_gives_the_reference_sequence() {
+    fn xoshiro_matches_reference_sequence() {
         // The state 1, 2, 3, 4; first outputs of the authors' C code.
         let mut generator = Generator { state: [1, 2, 3, 4] };
         let got: Vec<u64> = (0..4).map(|_| generator.next()).collect();

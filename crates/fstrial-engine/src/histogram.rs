@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
         #[test]
-        fn encoding_is_that_of_the_library(
+        fn encoding_matches_hdrhistogram_library(
             values in proptest::collection::vec((any::<u64>(), 0_u32..64).prop_map(|(v, s)| v >> s), 0..500),
         ) {
             agree(&values);

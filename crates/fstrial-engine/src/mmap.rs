@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_cannot_be_had_fail_their_request_only() {
+    fn inaccessible_pages_fail_only_their_request() {
         let files = memory_file(40_000);
         let mut engine = engine(&files, 40_000);
         assert_eq!(result(&mut engine, true, 20_000), Ok(LEN));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_cannot_be_are_refused() {
+    fn impossible_mappings_are_refused() {
         let (files, _writer) = pipe_file();
         let error = Mmap::new(&files, payload(1, LEN), LEN, 40_000).unwrap_err();
         assert!(error.to_string().contains("map pipe"), "{error}");
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "inside their file")]
-    fn a_request_beyond_its_map_is_our_bug() {
+    fn request_beyond_mapping_panics() {
         let files = memory_file(40_000);
         let _result = result(&mut engine(&files, 40_000), true, 30_001);
     }

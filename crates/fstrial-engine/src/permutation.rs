@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_stands_at_each_place_equally_often() {
+    fn permutation_places_are_uniform() {
         let mut generator = Generator::new(1, Stream::Layout);
         for n in [8, 10, 100] {
             let tries = 20_000;

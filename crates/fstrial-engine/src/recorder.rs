@@ -738,7 +738,7 @@ mod tests {
         }
 
         #[test]
-        fn doubling_windows_lose_nothing_and_are_where_they_belong(
+        fn doubling_windows_keep_counts_and_positions(
             times in proptest::collection::vec(0_u64..40_000_000_000, 1..200),
             split in 0_usize..200,
         ) {
@@ -770,7 +770,7 @@ mod tests {
         }
 
         #[test]
-        fn series_never_has_more_than_its_windows(total in 1_u64..1 << 50) {
+        fn series_never_exceeds_maximum_windows(total in 1_u64..1 << 50) {
             let (step, len) = series_shape(total);
             prop_assert!(len <= MAX_SERIES);
             prop_assert!(step == SERIES_STEP_NS || total.div_ceil(step / 2) > MAX_SERIES);
@@ -809,7 +809,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_completed_the_time_lasts_until_something_is() {
+    fn duration_extends_until_first_completion() {
         let late = |at: u64| {
             let mut recorder = recorder(1_000, 10_000);
             recorder.tick(1000);
@@ -836,7 +836,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_beyond_the_range_are_kept_at_its_end() {
+    fn out_of_range_latencies_are_clamped() {
         let mut recorder = recorder(0, 1_000_000_000);
         recorder.tick(1000);
         recorder.operation(Lane::READ_REQUEST, u64::MAX, 0);

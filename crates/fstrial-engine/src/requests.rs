@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn ratio_gives_sysbenchs_fixed_cycle() {
+    fn ratio_mix_matches_sysbench_cycle() {
         let take = |percent, count| {
             let io = Io {
                 mix: Mix::Ratio,
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn append_fills_its_files_and_cuts_each_when_it_comes_round() {
+    fn append_fills_files_and_restarts_on_wrap() {
         let io = small(Access::Append, Sharing::PerThread, 2, 6);
         let mut requests = requests(&io, 1, 0, 1);
         let got: Vec<_> =
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_share_start_apart() {
+    fn sharing_threads_start_at_distinct_positions() {
         let io = small(Access::Sequential, Sharing::Shared, 2, 100);
         let starts: Vec<_> =
             (0..4).map(|t| requests(&io, 4, t, 1).next()).map(|r| (r.file, r.offset / 4096)).collect();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_kept_at_the_ends() {
+    fn out_of_range_values_use_end_buckets() {
         assert_eq!(bucket(0), 0);
         assert_eq!(bucket(127), 0);
         assert_eq!(bucket(128), 0);

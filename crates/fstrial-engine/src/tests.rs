@@ -245,7 +245,7 @@ fn offered_rate_is_met_with_every_engine() {
 }
 
 #[test]
-fn append_wraps_and_never_grows_beyond_its_size() {
+fn append_wraps_within_its_size() {
     let append = Io {
         access: Access::Append,
         sharing: Sharing::PerThread,
@@ -292,7 +292,7 @@ fn a_sync_reaches_every_file_written() {
 }
 
 #[test]
-fn the_sync_is_part_of_the_operation_that_owes_it() {
+fn sync_time_counts_toward_its_operation() {
     for io in engines(&Io { reads: Percent(0.0), fsync_every: 1, ..io() }) {
         let result = run(&load_of(io, 1));
         let total = |kind: OperationKind| {
@@ -306,7 +306,7 @@ fn the_sync_is_part_of_the_operation_that_owes_it() {
 }
 
 #[test]
-fn latencies_of_one_thread_fill_its_time() {
+fn thread_latencies_cover_its_runtime() {
     let load = load_of(Io { reads: Percent(100.0), ..io() }, 1);
     let share = || {
         let histogram = decode(&run(&load).histograms[&OperationKind::OPERATION]);
@@ -319,7 +319,7 @@ fn latencies_of_one_thread_fill_its_time() {
 }
 
 #[test]
-fn direct_requests_run_where_the_filesystem_does_them() {
+fn direct_requests_run_where_supported() {
     for io in engines(&Io { direct: true, ..io() }) {
         let result = run(&load_of(io, 2));
         assert_eq!(result.first_error, None);
@@ -369,7 +369,7 @@ fn many_files_and_threads_raise_the_limit_and_run() {
 }
 
 #[test]
-fn file_that_was_there_is_never_overwritten() {
+fn existing_file_is_never_overwritten() {
     let directory = directory();
     let precious = directory.path().join("load-0000-0000.dat");
     std::fs::write(&precious, "precious").unwrap();
@@ -478,7 +478,7 @@ fn failed_writes_are_an_outcome() {
 }
 
 #[test]
-fn short_reads_are_errors_that_say_how_much() {
+fn short_reads_are_reported_as_errors() {
     for io in engines(&Io { reads: Percent(100.0), ..io() }) {
         let result = on_path(&io, "/dev/null").run(&mut |_| {}).unwrap();
         assert_eq!((result.operations, result.errors), (0, 32));
@@ -513,7 +513,7 @@ fn forced_fallback_clock_measures_the_same_way() {
 }
 
 #[test]
-fn refusals_say_what_and_what_to_try() {
+fn refused_loads_carry_hints() {
     let mut refused: Vec<EngineError> = Vec::new();
     refused.push(
         prepare(&load_of(Io { depth: 2, ..io() }, 1), Target::Directory(Path::new("/dev/shm"))).unwrap_err(),
@@ -579,7 +579,7 @@ fn layout_without_space_is_refused() {
 }
 
 #[test]
-fn set_that_grows_until_the_device_is_full_is_an_outcome() {
+fn growing_set_reports_full_device() {
     let Some(mount) = TinyMount::new() else { return };
     let load = Load { warmup: Nanos(0), ..file_set_of(1, 64 << 10, &[FileStep::Create, FileStep::Write], 1) };
     let result = run_in(&load, mount.0.path());
@@ -589,7 +589,7 @@ fn set_that_grows_until_the_device_is_full_is_an_outcome() {
 }
 
 #[test]
-fn block_device_is_overwritten_within_its_share() {
+fn block_device_is_written_and_oversized_load_refused() {
     let Ok(device) = std::env::var("FSTRIAL_TEST_BLOCK_DEVICE") else {
         return skipped("set FSTRIAL_TEST_BLOCK_DEVICE to a device that may be overwritten");
     };
@@ -614,7 +614,7 @@ fn block_device_is_overwritten_within_its_share() {
 }
 
 #[test]
-fn a_handicap_slows_each_operation_by_its_share() {
+fn handicap_stretches_operation_latency() {
     // Medians: other work of the processor occasionally lengthens some operations a lot, and those by their share.
     let median = |handicap: f64| {
         let load = Load { handicap: Percent(handicap), duration: Nanos::millis(200), ..load_of(io(), 1) };
@@ -626,7 +626,7 @@ fn a_handicap_slows_each_operation_by_its_share() {
 }
 
 #[test]
-fn a_phase_that_is_done_made_every_request_once() {
+fn completed_phase_issues_every_request_once() {
     for (sharing, threads, requests, expected) in [
         (Sharing::Shared, 3, None, 4096),
         (Sharing::PerThread, 3, None, 3 * (4096 / 3)),
@@ -664,7 +664,7 @@ fn updates_are_synced_at_the_end_too() {
 }
 
 #[test]
-fn a_phase_that_is_not_done_in_time_has_failed() {
+fn phase_missing_its_deadline_fails() {
     let io = Io { requests: Some(u64::MAX), ..io() };
     let directory = tempfile::tempdir().unwrap();
     let load = Load { until: Until::Done, warmup: Nanos(0), duration: Nanos::millis(50), ..load_of(io, 2) };

@@ -110,7 +110,7 @@ mod tests {
     use fstrial_model::units::{Nanos, Percent};
 
     #[test]
-    fn a_thread_woken_when_its_time_is_over_makes_one_turn() {
+    fn thread_woken_late_runs_one_turn() {
         let clock = Clock::monotonic("test");
         let timeline = Timeline::new(clock, 0, Nanos(20_000_000), Nanos(100_000_000));
         let recorder = Recorder::new(timeline, &[Lane::TURN]);

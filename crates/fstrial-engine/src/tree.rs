@@ -755,7 +755,7 @@ mod tests {
         }
 
         #[test]
-        fn next_picks_like_a_list_that_goes_round(
+        fn pick_next_matches_circular_list_model(
             present in proptest::collection::vec(any::<bool>(), 1..40),
             picks in proptest::collection::vec(any::<bool>(), 0..100),
         ) {
@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn gamma_has_its_mean_and_variance() {
+    fn gamma_has_expected_mean_and_variance() {
         let mut generator = Generator::new(3, Stream::Layout);
         let draws: Vec<f64> = (0..400_000).map(|_| gamma(16384.0, &mut generator)).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
@@ -835,7 +835,7 @@ mod tests {
     }
 
     #[test]
-    fn random_deletes_prefer_files_that_nobody_has_open() {
+    fn random_deletes_prefer_closed_files() {
         let tree = with_files(&set(2), &[0, 1]);
         assert!(tree.claim_existing(0));
         tree.release(0, true, 1);
@@ -846,7 +846,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_pick_at_once_never_get_the_same_place() {
+    fn concurrent_picks_never_collide() {
         let tree = with_files(&set(500), &(0..500).collect::<Vec<_>>());
         let taken = std::thread::scope(|scope| {
             let pick = || -> Vec<u32> {
@@ -877,7 +877,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_share_sets_that_they_describe_alike() {
+    fn programs_share_identically_described_sets() {
         let directory = tempfile::tempdir().unwrap();
         let load = crate::testing::load_of(crate::testing::io(), 1);
         let (mut trees, mut writer) = (Trees::default(), Writer::new(&load));
@@ -894,7 +894,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_that_ends_takes_every_file_once() {
+    fn finite_orders_take_every_file_once() {
         for order in [Order::Own, Order::Shuffled, Order::Readdir] {
             let settings = FileTree { order, present: Percent(100.0), ..set(100) };
             let directory = tempfile::tempdir().unwrap();

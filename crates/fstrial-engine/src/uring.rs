@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_waits_for_what_is_in_flight() {
+    fn drop_waits_for_inflight_requests() {
         // Reads of an empty pipe stay in flight until something is written.
         let (files, writer) = pipe_file();
         let mut ring = Uring::new(&files, payload(2, 4096), 4096, &of_depth(2)).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_cannot_be_is_refused() {
+    fn oversized_ring_is_refused() {
         // Above the kernel's limit.
         let error = probe(&Io { depth: u16::MAX, ..Io::default() }).unwrap_err();
         assert!(matches!(error, EngineError::UringUnavailable { .. }) && error.hint().is_some(), "{error}");

@@ -121,7 +121,7 @@ mod tests {
     use fstrial_model::workload::KeyValueEngine;
 
     #[test]
-    fn a_tree_that_is_dropped_has_no_file_open() {
+    fn dropped_tree_closes_its_files() {
         let settings = Ycsb { engine: KeyValueEngine::Fjall, ..Ycsb::default() };
         for _ in 0..300 {
             let folder = tempfile::tempdir().unwrap();

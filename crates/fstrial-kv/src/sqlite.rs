@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_those_that_make_a_commit_durable() {
+    fn connection_uses_durable_commit_settings() {
         // FULL is 2, EXTRA 3.
         for (kind, journal, synchronous) in
             [(Journal::WriteAhead, "wal", 2), (Journal::Rollback, "delete", 3)]
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_compiled_as_distributions_compile_it() {
+    fn sqlite_compile_options_match_distributions() {
         let connection = Connection::open_in_memory().unwrap();
         let mut statement = connection.prepare("PRAGMA compile_options").unwrap();
         let options = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();

@@ -48,7 +48,7 @@ fn records_are_kept_changed_and_read_in_the_order_of_their_keys() {
 }
 
 #[test]
-fn writers_and_readers_at_once_are_never_refused_and_lose_nothing() {
+fn concurrent_sessions_never_fail_or_lose_updates() {
     for engine in ENGINES {
         let folder = tempfile::tempdir().unwrap();
         let store = Engines.open(&settings(engine), 4, folder.path()).unwrap();

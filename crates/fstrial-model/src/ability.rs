@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_asked_for_their_version_as_they_know_it() {
+    fn selects_version_flag_per_program() {
         for (program, flag) in [
             ("mkfs.vfat", "--help"),
             ("mkfs.xfs", "-V"),

@@ -134,7 +134,7 @@ pub const DIRECTORY: &str = "dir";
 pub struct ArmError {
     /// The input.
     pub text: String,
-    /// The problem.
+    /// The reason, without the remedy, which is in `hint`.
     pub problem: String,
     /// The remedy.
     pub hint: Option<String>,
@@ -220,7 +220,7 @@ impl Arm {
         configuration.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(MAX_NAME).collect()
     }
 
-    /// Its name, without the place.
+    /// [`Arm::default_name`] of the same arm at no place: `xfs@mine` gives `xfs`.
     pub fn name_without_place(&self) -> String {
         Self { place: None, ..self.clone() }.default_name()
     }
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_can_be_printed_and_read_again_whatever_its_length() {
+    fn accepted_arms_of_any_length_round_trip() {
         for length in [1000, 2030, 2060, 4000, 4092, 5000] {
             let text = format!("dir:/srv/{}", "$".repeat(length));
             if let Ok(read) = text.parse::<Arm>() {
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_where_the_filesystem_wants_them() {
+    fn arm_items_map_to_mkfs_mount_and_queue() {
         let fast = arm(
             "fast=xfs:agcount=16,noatime,scheduler=mq-deadline,read_ahead=128KiB,cache=write-through,-m reflink=0",
         );
@@ -921,7 +921,7 @@ mod tests {
         }
 
         #[test]
-        fn an_arm_that_is_accepted_tells_mkfs_no_path_and_no_device(
+        fn mkfs_arguments_contain_no_path_or_device(
             filesystem in prop::sample::select(Filesystem::names()),
             words in prop::collection::vec(
                 "-{0,2}[a-zA-Z]{1,8}[= ]?(class|[.][.]|dev/sdb|device=x|name=x|[0-9]k?|[a-z,=./]{0,6})", 0..3,

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_enters_is_cut_at_a_character() {
+    fn oversized_text_is_truncated_at_char_boundary() {
         // A character of three bytes straddles the end.
         let long = "x".repeat(MAX_TEXT - 4) + &"€".repeat(1000);
         let many = vec![long.clone(); 1000];

@@ -22,7 +22,7 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Kind.
+    /// Source of the device, such as a file, memory or a disk; default: `image`.
     #[serde(default)]
     pub kind: DeviceKind,
     /// Its size; image, ramdisk and model only. Default: 2GiB, or the need of the workloads if that is more.
@@ -135,7 +135,7 @@ impl Device {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogDevice {
-    /// Kind.
+    /// An image file or memory; default: `image`.
     #[serde(default)]
     pub kind: LogKind,
     /// Its size, 64MiB to 1GiB; default: 256MiB.
@@ -185,7 +185,7 @@ impl LogDevice {
 /// An array of md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raid {
-    /// Its level.
+    /// raid0, raid1 or raid10.
     pub level: RaidLevel,
     /// Bytes on one member before the next; not for raid1. Default: 512KiB.
     pub chunk: Option<Bytes>,

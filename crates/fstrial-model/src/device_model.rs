@@ -534,7 +534,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_has_the_cache_and_no_flush_that_is_never_sent() {
+    fn summary_lists_cache_and_omits_unused_flush() {
         let message = |name: &str| named(name).unwrap().summary();
         let controller = message("raid10-bbwc");
         assert!(
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn all_models_that_ship_can_be_read_and_say_what_they_are() {
+    fn shipped_models_parse_and_describe_themselves() {
         for (name, text) in MODELS {
             let model = DeviceModel::parse(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(!model.about.is_empty() && !model.source.is_empty(), "{name}");
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_words_are_refused() {
+    fn unknown_keys_are_refused() {
         let error = DeviceModel::parse("model.toml", "[read]\nlatancy = \"1ms\"").unwrap_err();
         assert!(error.to_string().contains("latancy"), "{error}");
     }

@@ -44,7 +44,7 @@ pub struct Job {
 /// A job with all settings of its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedJob {
-    /// The job.
+    /// Arm, task and state of the run, without the device to build it on.
     pub job: Job,
     /// The device to build the arm on.
     pub device: DeviceBinding,
@@ -130,7 +130,7 @@ pub enum StateStep {
         /// The data that the task works on are part of it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         loaded: bool,
-        /// Its figures.
+        /// Figures of the state, taken at the time it was made.
         figures: StateFigures,
         /// Output of mkfs when the filesystem was made.
         mkfs_output: String,
@@ -157,7 +157,7 @@ pub enum DeviceBinding {
     Zram {
         /// N of `/dev/zramN`.
         index: u32,
-        /// Its size.
+        /// Capacity before compression: `disksize` in sysfs.
         size: Bytes,
     },
     /// A whole block device that the user gave.
@@ -170,7 +170,7 @@ pub enum DeviceBinding {
         minor: u32,
         /// The kernel's disk sequence number at that time: changes when another disk takes the name.
         diskseq: Option<u64>,
-        /// Its size.
+        /// Capacity at the time it was accepted.
         size: Bytes,
     },
     /// Several devices, which the filesystem spreads itself over.
@@ -180,7 +180,7 @@ pub enum DeviceBinding {
     },
     /// Several devices, of which the worker makes an array of md.
     Raid {
-        /// The members.
+        /// Devices to combine; raid10 needs four at least.
         members: Vec<DeviceBinding>,
         /// The array.
         raid: Raid,
@@ -238,7 +238,7 @@ pub struct OperationTask {
 /// A program to run, and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTask {
-    /// The program.
+    /// Commands to run; `{duration}` and `{seed}` are not filled in yet.
     pub program: Program,
     /// Value of `{duration}`.
     pub duration: Nanos,
@@ -271,7 +271,7 @@ pub fn space_of_loads<'a>(loads: impl Iterator<Item = &'a Load>) -> Bytes {
     space_of_sets(loads.map(|load| (load.set.as_str(), load.pattern.space_needed(load.threads))))
 }
 
-/// A phase of a task.
+/// One phase of a task: groups of threads that run concurrently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTask {
     /// Sync and drop the caches before it.
@@ -333,7 +333,7 @@ pub struct Load {
 pub enum WorkerMessage {
     /// A stage begins; the coordinator's watchdog starts over.
     Stage {
-        /// The stage.
+        /// Stage that begins now, such as `mkfs`.
         stage: Stage,
         /// The longest this stage may take; after that the worker counts as hung.
         deadline: Nanos,
@@ -350,7 +350,7 @@ pub enum WorkerMessage {
     },
     /// Bytes of a lengthy stage that are done; the watchdog starts over.
     Progress {
-        /// The stage.
+        /// Stage in progress that these bytes belong to.
         stage: Stage,
         /// Done so far.
         done: Bytes,
@@ -361,9 +361,9 @@ pub enum WorkerMessage {
     },
     /// The state is made and saved. Sent before the last line.
     Prepared {
-        /// Its figures.
+        /// Figures of the state just made, for [`StateStep::Restore`].
         figures: StateFigures,
-        /// Output of mkfs.
+        /// Text that mkfs printed, for [`StateStep::Restore`].
         mkfs_output: String,
     },
     /// The run is over and everything is taken down. The last line.

@@ -21,7 +21,7 @@ rows! {
 /// size of a volume that has to be given one, in MiB.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerRow {
-    /// The program.
+    /// Program that makes the volume: `lvm` or `cryptsetup`.
     pub program: &'static str,
     /// Required programs, each with its packages by apt, dnf, zypper and pacman.
     pub programs: &'static [(&'static str, [&'static str; 4])],
@@ -138,7 +138,7 @@ const CRYPT: LayerRow = LayerRow {
 };
 
 impl Layer {
-    /// Its tool.
+    /// Program of the layer, with its packages and its words.
     pub const fn tool(self) -> &'static LayerRow {
         self.row()
     }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_are_told_the_device_the_name_and_the_size() {
+    fn layer_commands_substitute_all_placeholders() {
         for layer in Layer::ALL {
             for call in layer.words("/dev/loop64", "fstrial_1", Bytes::mib(1000)) {
                 assert!(call.join(" ").contains("/dev/loop64"), "{call:?}");

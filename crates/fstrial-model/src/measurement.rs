@@ -149,7 +149,7 @@ pub struct Measurement {
 pub struct PhaseResult {
     /// Its name; empty if it is the only one.
     pub name: String,
-    /// The reading.
+    /// Results of the engine, or one number of a program or an operation.
     pub reading: Reading,
     /// Counts of the kernel in the same time.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]

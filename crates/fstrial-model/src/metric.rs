@@ -30,7 +30,7 @@ pub enum Metric {
 /// Properties of a metric.
 #[derive(Debug)]
 pub struct MetricRow {
-    /// The metric.
+    /// The metric of this row; its number is the index of the row.
     pub metric: Metric,
     /// The name in files, flags and output.
     pub name: &'static str,
@@ -60,7 +60,7 @@ pub enum MetricSource {
 /// Cost of a load per operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// Its latency.
+    /// Mean latency of an operation.
     Latency,
     /// CPU time of the whole machine.
     CpuTime,
@@ -157,7 +157,7 @@ impl Metric {
         METRICS.map(|row| row.name).join(", ")
     }
 
-    /// Its row.
+    /// Names, description and source of the metric.
     pub const fn row(self) -> &'static MetricRow {
         &METRICS[self as usize]
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_where_their_metric_says_and_are_called_as_files_call_them() {
+    fn metric_rows_match_index_and_name() {
         for (place, row) in METRICS.iter().enumerate() {
             assert_eq!(row.metric as usize, place);
             assert_eq!(serde_json::to_value(row.metric).unwrap(), row.name);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_say_what_the_table_says() {
+    fn documentation_matches_metric_table() {
         let statistics = include_str!("../../../docs/statistics.md");
         let files = include_str!("../../../docs/trial-files.md");
         for row in &METRICS {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_mkfs_reads_them() {
+    fn parses_options_like_mkfs() {
         let read = |name: &str, line: &str| options(name).read("mkfs", &words(line)).unwrap().join(" ");
         assert_eq!(
             read("ext4", "-b4096 -vE stride=16 -O ^has_journal"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_out_forces_labels_or_makes_nothing_is_refused_in_every_form() {
+    fn dangerous_mkfs_options_are_refused_in_every_form() {
         for (name, lines) in [
             (
                 "ext4",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_the_table_itself_writes_is_known() {
+    fn mkfs_option_table_accepts_its_own_words() {
         for row in FILESYSTEMS {
             for (flag, list) in row.mkfs_words {
                 for word in *list {
@@ -281,7 +281,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
-        fn nothing_accepted_is_a_letter_that_reaches_out(row in 0_usize..3, words in hostile_words()) {
+        fn accepted_options_contain_no_forbidden_letter(row in 0_usize..3, words in hostile_words()) {
             let (name, letters, bad) = REAL[row];
             let row = FILESYSTEMS.iter().find(|row| row.name == name).unwrap();
             if let Ok(read) = row.mkfs_options.read(row.mkfs, &words) && !words.iter().any(|word| word.starts_with("--")) {

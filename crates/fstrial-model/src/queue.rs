@@ -64,7 +64,7 @@ impl QueueAttribute {
 /// A setting with the value that an arm asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSetting {
-    /// The attribute.
+    /// File in the device's `queue` folder in sysfs that `value` is written to.
     pub attribute: QueueAttribute,
     /// The value to write.
     pub value: String,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_is_asked_read_back_and_left_out() {
+    fn queue_settings_cover_every_attribute() {
         let all = "ext4:scheduler=none,nr_requests=64,read_ahead=64KiB,cache=write-back,rotational=on";
         let arm: Arm = all.parse().unwrap();
         let settings = arm.queue_settings();

@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn short_forms_say_what_people_mean() {
+    fn short_forms_parse_to_expected_states() {
         assert_eq!(state("fresh"), State::Fresh);
         let State::Filled(filled) = state("filled:85%") else { panic!() };
         assert_eq!(filled.utilisation, Percent(85.0));
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_the_same() {
+    fn table_matches_short_form() {
         let file = |text: &str| toml::from_str::<std::collections::BTreeMap<String, State>>(text);
         let read = |text: &str| file(text).map(|mut map| map.remove("state").unwrap());
         let table = read("state = { kind = \"aged\", utilisation = \"60%\", turnovers = 9 }").unwrap();
@@ -683,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_a_workload_is_what_the_state_leaves() {
+    fn workload_room_is_space_left_by_state() {
         assert_eq!(State::Fresh.device_for(Bytes(800)), Bytes(1000));
         assert_eq!(state("filled:75%").device_for(Bytes(800)), Bytes(4000));
         assert!(state("populated:1000").device_for(Bytes(800)) > Bytes::mib(20));
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_room_and_what_is_used_make_the_utilisation() {
+    fn room_reflects_target_utilisation_and_used_space() {
         let space = Space { used: Bytes(100), available: Bytes(900) };
         // 50 % of 1000 are 500, of which 100 are in use: 400 are half of 800.
         assert_eq!(space.room(Some(Percent(50.0))), Bytes(800));
@@ -700,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_say_what_was_not_reached() {
+    fn description_reports_unreached_score() {
         let figures = StateFigures {
             requested: "aged:70%:0.1".into(),
             files: 812,
@@ -747,7 +747,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(state in any_state()) {
+        fn text_form_round_trips(state in any_state()) {
             prop_assert!(state.check().is_ok());
             prop_assert_eq!(state.to_string().parse::<State>().unwrap(), state);
             let json = serde_json::to_string(&state).unwrap();

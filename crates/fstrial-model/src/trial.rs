@@ -537,7 +537,7 @@ file_size = "1GiB"
     }
 
     #[test]
-    fn a_device_says_what_its_model_is() {
+    fn arms_inherit_rotational_and_cache_from_device() {
         let on = |device: &str| {
             let arms = "[[arm]]\nfilesystem = 'btrfs'\n[[arm]]\nfilesystem = 'xfs'\nrotational = 'off'\n";
             let text = format!("[device]\n{device}\n{arms}[[workload]]\nuse = 'append-fsync'\n");
@@ -626,7 +626,7 @@ file_size = "1GiB"
 
     proptest! {
         #[test]
-        fn any_text_is_a_trial_or_an_error_that_can_be_shown(text in "(\\[\\[?[a-z]{1,8}\\]?\\]\n|[a-z_]{1,9} = ([0-9]{1,3}|\"[^\"\n]{0,9}\"|\\[[0-9, ]{0,6}\\])\n|.{0,9}\n){0,12}") {
+        fn any_trial_text_parses_or_yields_displayable_error(text in "(\\[\\[?[a-z]{1,8}\\]?\\]\n|[a-z_]{1,9} = ([0-9]{1,3}|\"[^\"\n]{0,9}\"|\\[[0-9, ]{0,6}\\])\n|.{0,9}\n){0,12}") {
             if Trial::parse("any.toml", &text).is_err() {
                 shown(&text);
             }

@@ -14,7 +14,7 @@ pub struct UnitError {
     pub text: String,
     /// The expected form, with an example.
     pub wanted: &'static str,
-    /// The problem.
+    /// The reason, such as `the percent sign is missing`.
     pub problem: String,
 }
 
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(bytes in 0_u64..(1 << 52), ns in 0_u64..(1 << 50)) {
+        fn displayed_value_parses_back(bytes in 0_u64..(1 << 52), ns in 0_u64..(1 << 50)) {
             prop_assert_eq!(Bytes(bytes).to_string().parse::<Bytes>().unwrap(), Bytes(bytes));
             prop_assert_eq!(Nanos(ns).to_string().parse::<Nanos>().unwrap(), Nanos(ns));
         }

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_stays_in_memory_is_told_and_one_that_reaches_the_device_is_not() {
+    fn warns_only_about_in_memory_loads() {
         assert_eq!(
             message(&[("ext4", Some(0.0004)), ("xfs", Some(0.0))]).unwrap(),
             "this compares memory and CPU, not disks: of the bytes read and written, less than 0.5 % went to the device or came \

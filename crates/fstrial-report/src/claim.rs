@@ -550,7 +550,7 @@ mod tests {
     use super::{ClaimVerdict::*, counts};
 
     #[test]
-    fn an_answer_says_how_many_parts_are_known() {
+    fn verdict_counts_known_and_open_parts() {
         for (whole, parts, said) in [
             (PartlyConfirmed, vec![Confirmed, Reversed, Smaller], Some("1 of 3")),
             (PartlyConfirmed, vec![Confirmed, Reversed, Undecided], Some("1 of 3, 1 open")),

@@ -29,7 +29,6 @@ pub struct Diff {
     /// The trials, `a` and `b` below.
     trials: [TrialSide; 2],
     note: &'static str,
-    /// Their differences.
     differences: Vec<Difference>,
     /// Cells of the same arm, workload, phase and level.
     cells: Vec<CellDiff>,
@@ -44,7 +43,7 @@ pub struct Diff {
 pub struct TrialSide {
     /// Its number.
     pub id: i64,
-    /// Its name.
+    /// Name of the trial; may be empty.
     pub name: String,
     /// When it began.
     pub started_at: String,
@@ -437,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_fits_eighty_columns_and_what_one_lacks_is_folded() {
+    fn diff_fits_80_columns_and_folds_unmatched_items() {
         let long = "a device with a name of many words ".repeat(9) + &"x".repeat(200);
         let typical = Typical { rate: 12_345.0, interval: Some((1.0, 2.0)), runs: 9 };
         let result =
@@ -501,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_have_their_path_and_nothing_is_left_out_but_nothing() {
+    fn flatten_keeps_leaf_paths_and_drops_empty_values() {
         let mut result = BTreeMap::new();
         let value = serde_json::json!({"a": {"b": 1, "c": null, "d": ""}, "e": ["x", "y"], "f": []});
         flatten("top", &value, &mut result);

@@ -44,9 +44,9 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// A trial with its answer.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Document {
-    /// [`SCHEMA_VERSION`].
+    /// Version of this format: the value of [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Its name.
+    /// Name of the trial; may be empty.
     pub name: String,
     /// Its number in the store.
     pub trial_id: Option<i64>,
@@ -115,7 +115,7 @@ pub struct Document {
 /// An arm with its actual settings.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmReport {
-    /// Its name.
+    /// Name of the arm, as in [`CellReport::arm`].
     pub name: String,
     /// Its short form.
     pub configuration: String,
@@ -157,9 +157,9 @@ pub struct WorkloadReport {
     /// Measured time of a run in seconds, a server's client's too; none for work that ends when it is done, and for other
     /// programs.
     pub duration_seconds: Option<f64>,
-    /// Its cells.
+    /// Numbers of each compared arm (or workload) at each level.
     pub cells: Vec<CellReport>,
-    /// Its verdicts.
+    /// Verdicts on the contrasts between these cells.
     pub verdicts: Vec<VerdictReport>,
     /// Ratios of the arms' ratios at one place to those at another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -199,7 +199,7 @@ pub struct CellReport {
     pub place: Option<String>,
     /// The level.
     pub threads: u16,
-    /// Runs.
+    /// Number of measured runs.
     pub runs: usize,
     /// Operations of a run in the measured time, median; none for other programs.
     pub operations: Option<f64>,
@@ -904,7 +904,7 @@ mod tests {
     use fstrial_model::{trial::Trial, workload::Entry};
 
     #[test]
-    fn a_command_is_repeated_without_what_was_for_that_day() {
+    fn repeat_command_drops_one_off_options() {
         let line = "/usr/bin/fstrial compare ext4 'xfs:-m reflink=0' --tag nightly --save 'my trial.toml' -q --seed=7 -b 1m";
         assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
         assert_eq!(repeat_command("fstrial run t.toml --json -qq", 1), "fstrial run t.toml --seed 0x1");
@@ -917,7 +917,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_which_loads_they_are_about_and_arms_that_load_themselves_are_warned_of() {
+    fn load_warnings_cover_verdicts_and_mixed_loads() {
         let planned = |arms: &[&str]| {
             let trial = Trial {
                 arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(),
@@ -942,7 +942,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_that_keep_other_promises_are_of_unequal_durability() {
+    fn reports_unequal_durability_between_workloads() {
         let names = ["ycsb-a", "ycsb-a-journal", "ycsb-c", "ycsb-a-wiredtiger"];
         let mut trial = Trial {
             arms: vec!["ext4".parse().unwrap()],
@@ -960,7 +960,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_keep_other_promises_are_of_unequal_durability() {
+    fn reports_unequal_durability_between_server_settings() {
         let text = "
             [trial]
             compare = 'workloads'

@@ -226,7 +226,7 @@ fn fewest(method: Method) -> &'static str {
     }
 }
 
-/// Its basis.
+/// Rounds or values that a verdict rests on, in words.
 fn basis(found: &Finding) -> String {
     match (found.rounds, found.values) {
         (Some(rounds), _) => {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_order_is_said_once() {
+    fn warns_once_per_arm_order() {
         let of = |order, a: &str| Finding { order, a: a.into(), ..found() };
         let all = [
             of(ArmOrder::Unknown, "x"),

@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_of_fios_says_so() {
+    fn non_fio_pattern_is_noted_in_job_description() {
         let flow =
             Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None, fsync_at_end: false });
         let (mixed, mut appends) = (load(), load());

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_in_the_first_lap_is_told_and_one_past_it_is_not() {
+    fn warns_about_runs_within_first_journal_lap() {
         let levels = [
             cell("ext4", 1, Some((0.0, 0.04)), Some(900.0)),
             cell("xfs", 1, Some((0.3, 0.4)), None),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_few_operations_are_told() {
+    fn warns_about_runs_with_few_operations() {
         let cell = |arm: &str, threads, operations| CellReport {
             operations: Some(operations),
             ..cell(arm, threads, None, None)
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_commit_are_told_if_they_wrote() {
+    fn warns_about_writing_runs_without_commits() {
         let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
         let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
         let line = "runs are too short for the filesystem's own commits, and work deferred to a commit is not in their figures (a \

@@ -91,7 +91,7 @@ pub struct HostReport {
     pub rounds: usize,
     /// `a` over `b`, over all of its trials.
     pub ratio: f64,
-    /// Its interval of 95 %.
+    /// 95 % interval of `ratio`: lower and upper end.
     pub interval: (f64, f64),
     /// Its weight in the pooled ratio, in percent.
     pub weight_percent: f64,

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_which_little_is_known_does_not_look_known() {
+    fn single_uncertain_point_keeps_whole_interval_in_plot() {
         let lines = picture(&[(2.34_f64.ln(), Some((0.993_f64.ln(), 8.86_f64.ln())))]);
         let labels: Vec<f64> = lines
             .iter()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_goes_on_is_marked_and_does_not_flatten_the_others() {
+    fn overlong_interval_is_clipped_and_marked() {
         let mut dots: Vec<Dot> = (0..12)
             .map(|i| 0.02 * f64::from(i * 5 % 3))
             .map(|log| (log, Some((log - 0.01, log + 0.01))))

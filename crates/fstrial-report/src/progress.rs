@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rounds_that_there_is_time_for_follow_what_rounds_take() {
+    fn rounds_left_follow_measured_round_time() {
         let Some(began) = Instant::now().checked_sub(Duration::from_secs(100)) else { return };
         let ended = began.checked_add(Duration::from_secs(20)).unwrap();
         let of = |first, round| Progress {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_news_and_what_comes_near_is_not() {
+    fn decisions_are_news_and_near_results_are_not() {
         let before = Counts { decided: 1, near: 1, given_up: 0, all: 4 };
         assert!(!Counts { near: 2, ..before }.are_news_after(before));
         assert!(Counts { decided: 2, ..before }.are_news_after(before));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_met_with_what_was_too_little() {
+    fn budget_hint_names_limiting_option() {
         let lines = |fit, requested| budget_lines(fit, requested, 1.0, None).join("\n");
         assert!(lines(6, None).contains("--budget"), "{}", lines(6, None));
         let few = lines(6, Some(6));

@@ -47,7 +47,7 @@ mod tests {
     use crate::document::VerdictReport;
 
     #[test]
-    fn a_quotient_that_is_not_the_ratio_is_named() {
+    fn warns_if_quotient_differs_from_ratio() {
         let cell = |arm: &str, rate| CellReport {
             arm: arm.into(),
             threads: 4,

@@ -139,7 +139,7 @@ mod tests {
     use crate::document::Served;
 
     #[test]
-    fn a_server_has_its_bytes_and_checkpoints_next_to_its_figures() {
+    fn server_notes_list_device_bytes_and_checkpoints() {
         let cell = |arm: &str, threads, bytes, checkpoints| CellReport {
             arm: arm.into(),
             threads,

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_command_the_terminal_is_not_shown() {
+    fn plain_replaces_terminal_control_characters() {
         assert_eq!(plain("a\u{1b}[2Jb\u{7}\u{9b}31m\r\nc"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}31m  c");
         assert_eq!(plain("x\u{202e}gpj.exe\u{200b}\u{2066}"), "x\u{fffd}gpj.exe\u{fffd}\u{fffd}");
         assert_eq!(plain("größer 文件"), "größer 文件");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_locale_says_whether_there_is_more_than_ascii() {
+    fn locale_determines_unicode_output() {
         let of = |pairs: &'static [(&str, &str)]| {
             is_unicode(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
         };

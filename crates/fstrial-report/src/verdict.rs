@@ -95,7 +95,7 @@ fn over_all(state: &ContrastState) -> String {
     format!("; over all rounds it is {}{says}", numbers::ratio(ratio))
 }
 
-/// `1 round`, `7 rounds`.
+/// Number with its noun: `1 round`, `7 rounds`.
 pub fn rounds_in_words(rounds: usize) -> String {
     if rounds == 1 { "1 round".into() } else { format!("{rounds} rounds") }
 }
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_of_tails_is_told_by_its_reason_and_named_if_it_is_little() {
+    fn undecided_latencies_are_grouped_by_reason() {
         let of = |a: &str, too_few_operations: bool| ContrastState {
             a: a.into(),
             metric: Metric::P99,
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_says_what_was_made_slower_in_it() {
+    fn control_line_names_slowed_component() {
         let message = |lever, found| {
             let control = Control { planted: Percent(6.0), lever, found };
             let state = ContrastState {

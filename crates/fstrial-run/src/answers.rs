@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Subject of an answer, in the words of its trial.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
-    /// The workload.
+    /// Name of the workload in its trial.
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_flat_and_what_is_absent_is_not_there() {
+    fn flatten_indexes_arrays_and_skips_nulls() {
         let mut matched = BTreeMap::new();
         flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut matched);
         let expected = [("a.b.0", "1"), ("a.b.1.c", "x"), ("a.e", "true")];

@@ -235,14 +235,14 @@ mod tests {
     };
 
     #[test]
-    fn only_differences_are_listed_with_the_arms_that_have_them() {
+    fn lists_only_differing_facts_with_their_arms() {
         let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm::plain("ext2")];
         let all = [facts("metadata", SAFE), facts("metadata", SAFE), facts("none", SAFE)];
         assert_eq!(differences(&arms, &all), ["journal: metadata (ext4, xfs) · none (ext2)"]);
     }
 
     #[test]
-    fn a_filesystem_that_does_without_for_the_hosts_flag_is_named() {
+    fn reports_btrfs_without_ssd_option_on_rotational_device() {
         let message = |arm: &str, workload: &str, rotates: &str, taken: &str| {
             let text = format!("[[arm]]\nfilesystem = 'ext4'\n[[arm]]\n{arm}\n[[workload]]\n{workload}\n");
             let trial = fstrial_model::trial::Trial::parse("t.toml", &text).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_one_filesystem_differ_in_nothing() {
+    fn directories_on_same_filesystem_have_no_differences() {
         let on = |device: &str, point: &str, space: &str| ArmFacts {
             facts: BTreeMap::from([
                 (Fact::LiesOn, format!("ext4 on {device}")),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_slowdown_is_said_first() {
+    fn planted_slowdown_is_listed_first() {
         let slow = Arm { handicap: Some(Percent(10.0)), name: "slow".into(), ..Arm::plain("ext4") };
         let all = [facts("metadata", SAFE), facts("none", SAFE)];
         let lines = differences(&[Arm::plain("ext4"), slow], &all);

@@ -164,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn a_round_continues_in_the_boot_that_has_something_to_run() {
+    fn round_continues_in_boot_with_remaining_runs() {
         assert_eq!(after_part(&plan(), FailureKind::Lost), (false, Some("new".into())));
     }
 
     #[test]
-    fn a_part_that_leaves_nothing_to_ask_of_the_other_boot_ends_its_round() {
+    fn round_ends_if_other_boot_has_no_runs() {
         assert_eq!(after_part(&plan(), FailureKind::ArmFailed), (true, None));
     }
 }

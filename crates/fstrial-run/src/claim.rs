@@ -510,7 +510,7 @@ mod tests {
     };
 
     #[test]
-    fn a_claim_has_never_the_worst_word_of_its_parts() {
+    fn combines_part_verdicts_into_claim_verdict() {
         for (parts, verdict) in [
             (vec![Confirmed, Confirmed], Some(Confirmed)),
             (vec![Confirmed, Confirmed, NoDifference], Some(PartlyConfirmed)),
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_known_with_open_parts_where_they_could_not_change_it() {
+    fn claim_is_decided_if_open_part_cannot_matter() {
         let any = [Confirmed, Undecided, Insensitive, NotTestable, Smaller, NoDifference, Reversed];
         let (mut known, mut open) = (0, 0);
         for (a, b) in any.iter().flat_map(|a| any.iter().map(move |b| (*a, *b))) {

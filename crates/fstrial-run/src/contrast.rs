@@ -282,7 +282,7 @@ mod tests {
     use super::is_near;
 
     #[test]
-    fn near_is_ten_percent_where_three_matter_and_less_where_less_does() {
+    fn near_threshold_scales_with_band() {
         let within = [0.01, 0.02, 0.03, 0.05, 0.10];
         for (band, near) in [(0.003, 0.01), (0.01, 0.03), (0.02, 0.05), (0.03, 0.10), (0.10, 0.10)] {
             let widest = within.into_iter().filter(|within| is_near(*within, band)).reduce(f64::max);

@@ -61,7 +61,7 @@ pub struct Value {
 pub struct Table {
     /// Names, in the order of the file.
     pub arms: Vec<String>,
-    /// The quantities.
+    /// Numbers that arms are compared by; values refer to them by index.
     pub quantities: Vec<Quantity>,
     /// The numbers. All have rounds or none has.
     pub values: Vec<Value>,
@@ -101,11 +101,11 @@ pub struct OverAll {
     pub verdict: Outcome,
     /// `a` over `b`.
     pub ratio: Option<f64>,
-    /// Its interval.
+    /// Interval of `ratio`; none if values are too few for one.
     pub interval: Option<(f64, f64)>,
-    /// The level of the interval.
+    /// Confidence level of `interval`: 1 − α, or 1 − 2α if the two are equivalent.
     pub interval_level: f64,
-    /// All rounds.
+    /// Number of all rounds, including those after the sequential rule stopped.
     pub rounds: usize,
 }
 
@@ -116,7 +116,7 @@ pub struct Finding {
     pub a: String,
     /// The arm it is compared with: the base.
     pub b: String,
-    /// Its quantity.
+    /// Number that is compared: one of [`Table::quantities`].
     #[serde(flatten)]
     pub quantity: Quantity,
     /// The answer.
@@ -125,9 +125,9 @@ pub struct Finding {
     pub ratio: Option<f64>,
     /// Interval of the ratio; none while values are too few for one.
     pub interval: Option<(f64, f64)>,
-    /// The level of the interval.
+    /// Confidence level of `interval`: 1 − α, or 1 − 2α if the two are equivalent.
     pub interval_level: f64,
-    /// Its method.
+    /// Signed ranks once, after every round, or ranks of unpaired values.
     pub method: Method,
     /// Known order of the values.
     pub order: ArmOrder,

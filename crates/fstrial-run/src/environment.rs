@@ -35,10 +35,10 @@ pub struct Environment {
     /// Kernel release and build.
     #[serde(deserialize_with = "bounded::text")]
     pub kernel: String,
-    /// Distribution.
+    /// `PRETTY_NAME` of `/etc/os-release`; `unknown` if missing.
     #[serde(deserialize_with = "bounded::text")]
     pub distribution: String,
-    /// Processor.
+    /// `model name` of `/proc/cpuinfo`; `unknown` if missing.
     #[serde(deserialize_with = "bounded::text")]
     pub processor: String,
     /// Processors online.
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_machine_is_told_by_what_both_know() {
+    fn detects_other_machine_from_shared_fields() {
         let here = Environment {
             host: "a".into(),
             processor: "P1".into(),

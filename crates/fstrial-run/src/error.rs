@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_why_once() {
+    fn error_prints_cause_once() {
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
         let store = ExpectedError::Store(StoreError::Io { path: "/a".into(), source: refused() });
         assert_eq!(store.in_full(), "cannot open the store /a: permission denied");

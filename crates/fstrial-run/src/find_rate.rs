@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_found_where_a_nanosecond_is_much() {
+    fn finds_rate_despite_nanosecond_rounding() {
         check_a_queue(795_447.788_350_209_2, 0.525_997_028_589_475, 0.936_845_386_225_408_7).unwrap();
     }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_nobody_can_keep_is_said_with_what_was_tried() {
+    fn unreachable_target_error_lists_tried_steps() {
         let result = search(&target("p99<1us"), Nanos::secs(60), &mut queue(1000.0, 0.99));
         let Err(SearchError::None(steps)) = result else { panic!() };
         assert!(
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_filesystem_is_given_time() {
+    fn slow_filesystem_gets_longer_steps() {
         let mut longest = Nanos(0);
         let mut slow = queue(30.0, 0.99);
         let result = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_longest_step_holds_counts_and_is_said() {
+    fn longest_step_counts_despite_few_operations() {
         // Four in a second: p99 takes 500, a minute has 240.
         let result = search(&target("p99<10s"), Nanos::secs(1), &mut queue(8.0, 0.99)).unwrap();
         assert!((7.3..7.6).contains(&result.rate), "{}", result.steps);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filesystem_that_does_nothing_has_no_rate() {
+    fn stalled_filesystem_yields_no_rate() {
         let mut steps = Vec::new();
         let result = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
             steps.push(step);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_device_has_no_limit_that_was_not_seen() {
+    fn fitted_fast_device_has_no_unobserved_limit() {
         let known = DeviceTraits { size: SIZE, is_rotational: false, may_write: false };
         let (original, fitted) = refit("nvme", known);
         assert!(fitted.limits.is_none_or(|limits| limits.iops.is_none()), "{fitted:?}");

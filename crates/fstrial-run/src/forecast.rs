@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_rounds_are_told_with_a_remedy() {
+    fn warns_about_too_few_rounds_with_remedy() {
         let more = ["arms", "workloads"];
         assert_eq!(too_few(4, None, 4, 10.0, &more), None);
         let message = |rounds, requested| too_few(rounds, requested, 8, 60.0, &more).unwrap();

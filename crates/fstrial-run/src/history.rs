@@ -47,7 +47,7 @@ pub struct SeriesQuery {
     pub workloads: Vec<String>,
     /// Only these levels; all if empty.
     pub threads: Vec<u16>,
-    /// Its metric.
+    /// Metric that the points are figures of, such as throughput.
     pub metric: Metric,
     /// The order of points.
     pub by: By,
@@ -56,9 +56,9 @@ pub struct SeriesQuery {
 /// One trial's answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// The trial.
+    /// Number of the trial in the store.
     pub trial: TrialId,
-    /// Its name.
+    /// Name of the trial; may be empty.
     pub name: String,
     /// When it began: RFC 3339, UTC.
     pub started_at: String,
@@ -79,7 +79,7 @@ pub struct Point {
 /// The points that answer one question, in order.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its subject.
+    /// Workload, phase, level and unit that all points share.
     pub subject: Subject,
     /// Everything that is the same for all of its points, by name.
     pub settings: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ pub struct Series {
 /// A trial that is not a point, or not one of every series, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// The trial.
+    /// Number of the trial in the store.
     pub trial: TrialId,
     /// Why.
     pub reason: String,

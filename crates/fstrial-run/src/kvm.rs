@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_ended_is_told_from_the_last_words() {
+    fn detects_qemu_failure_from_exit_message() {
         for (words, is_its) in [
             ("exit status: 1: no KVM: none", true),
             ("exit status: 1", true),

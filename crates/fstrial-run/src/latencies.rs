@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_says_so() {
+    fn rejects_invalid_histograms() {
         assert!(Latencies::decode("no base64!").is_err());
         assert!(Latencies::decode("").is_err());
         let mut bytes = STANDARD.decode(encode(&histogram(&[5, 7_000]))).unwrap();
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn says_what_the_library_says(
+        fn matches_hdrhistogram_results(
             one in prop::collection::vec(1_u64..1 << 41, 0..300),
             other in prop::collection::vec(1_u64..20_000, 0..300),
             share in 0.000_1_f64..=1.0,

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_short_run_does_not_see_is_said_with_its_direction() {
+    fn pilot_reports_trends_and_periods_beyond_run() {
         let looks = Looks::of(&plan(&[Entry::of_preset("append-fsync")], 300)).unwrap();
         let seen = |arm: &str, period: Option<u64>, slope: Option<f64>| Seen {
             arm: arm.into(),

@@ -387,7 +387,7 @@ impl Plan {
     }
 }
 
-/// `1 thread`, `4 threads`.
+/// Number with its noun: `1 thread`, `4 threads`.
 pub fn threads_in_words(threads: u16) -> String {
     if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
 }
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_server_its_transactions_decide_or_the_latency_that_is_asked_for() {
+    fn server_is_decided_by_transactions_or_requested_latency() {
         let deciding = |decide_on: &[Metric]| {
             let mut trial = trial(&["ext4", "xfs"], &["postgresql-tpcb"]);
             trial.trial.decide_on = decide_on.to_vec();
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_are_compared_across_settings_stay_exchangeable_when_others_settle() {
+    fn cross_level_cells_stay_exchangeable_after_others_settle() {
         let mut across = trial(&["ext4", "xfs"], &["random-write"]);
         across.workloads[0].threads = Some(vec![1, 2, 4]);
         let mut plan = planned(&across, 3, 4);
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workloads_own_data_and_rate_reach_its_loads() {
+    fn workload_data_and_rate_reach_its_loads() {
         let mut own = trial(&["ext4", "xfs"], &["random-write", "append-fsync"]);
         own.workloads[0].data = Some(DataKind::Mixed);
         own.workloads[0].compressible = Some(Percent(50.0));
@@ -762,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bare_device_runs_what_it_can() {
+    fn raw_device_runs_supported_workloads_only() {
         let plan = planned(&trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]), 1, 1);
         assert_eq!(plan.cells.len(), 5);
     }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_are_made_alike_share_a_filesystem() {
+    fn identically_made_arms_share_filesystem() {
         assert_eq!(groups(&["ext4", "xfs"], None), []);
         assert_eq!(
             groups(&["a=ext4", "b=ext4:scheduler=none", "ext4:noatime", "raw"], Some("aged")),
@@ -152,7 +152,7 @@ mod tests {
     /// A slowed copy of an arm that runs other workloads than the arm itself: its loads are made too, by a separate
     /// task.
     #[test]
-    fn what_only_a_later_arm_of_those_made_alike_runs_is_loaded_too() {
+    fn workload_only_on_later_arm_is_still_loaded() {
         let mut plan =
             plan(&["a=ext4", "b=ext4:scheduler=none"], Some("loaded:2"), &["ycsb-a", "ycsb-a-lsm"]);
         let lsm = plan.workloads.iter().position(|workload| workload.name == "ycsb-a-lsm").unwrap();
@@ -174,7 +174,7 @@ mod tests {
 
     /// Each load comes once in as many rounds as there are loads, not always in the same order.
     #[test]
-    fn every_load_has_its_rounds() {
+    fn each_block_of_rounds_uses_every_load_once() {
         let plan = plan(&["ext4", "xfs"], Some("loaded:3"), &["ycsb-a"]);
         let blocks: Vec<Vec<u32>> = (0..20)
             .map(|block| (1..=3).map(|at| plan.load_of(0, 3 * block + at).unwrap()).collect())
@@ -190,7 +190,7 @@ mod tests {
 
     /// Workloads on the same records share loads, at all levels; others have their own. The arms of a round begin with the same.
     #[test]
-    fn loads_are_shared_by_what_works_on_the_same_data() {
+    fn workloads_on_same_data_share_loads() {
         let plan = plan(
             &["a=ext4", "b=ext4:scheduler=none", "xfs"],
             Some("loaded:2"),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_rounds_that_remain_is_about_right() {
+    fn round_time_estimate_is_usually_close() {
         let (mut right, mut all) = (0, 0);
         for seed in 0..300 {
             let (mut trial, mut times) = (Simulated::new(seed), RoundTimes::default());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_cut_short_and_a_stall_do_not_tell() {
+    fn round_time_ignores_partial_rounds_and_stalls() {
         let mut times = RoundTimes::default();
         let at = |second: i64| jiff::Timestamp::from_second(second).unwrap().to_string();
         assert_eq!(times.of_next(2), None);

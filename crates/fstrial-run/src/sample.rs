@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_costs_is_its_mean_latency_and_its_share_of_cpu_time() {
+    fn reports_mean_latency_and_cpu_time_per_operation() {
         let load = load(&[(OperationKind::OPERATION, 100)], 4096);
         let counters = Counters::of(Counter::CpuMachine, 250_000);
         let with_cpu = PhaseResult { counters, ..result(Figure::Operations, load.clone()) };
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewrite_counts_its_bytes_once_as_bonnie_does() {
+    fn rewrite_counts_written_bytes_once() {
         let [operation, read, write] = [OperationKind::OPERATION, OperationKind::READ, OperationKind::WRITE];
         let rate = |counts: &[(OperationKind, u64)], figure| {
             Sample::of(1, 0, &result(figure, load(counts, 200 * 8192))).map(|sample| sample.rate)

@@ -43,7 +43,7 @@ pub struct Session<'s, 'p> {
     pub longest: Option<Nanos>,
 }
 
-/// The end of a session.
+/// Result of a session, and the errors of places that could not be given up.
 pub struct SessionEnd<T> {
     /// Result of the work at its places.
     pub done: Result<T, ExpectedError>,

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 
 /// A stored trial.
 pub struct TrialRecord {
-    /// Its plan.
+    /// Plan made from the stored trial.
     pub plan: Plan,
     /// The environment of its last session.
     pub environment: Environment,
-    /// Its rounds.
+    /// Rounds that were run before, with their times.
     pub rounds: Earlier,
     /// Data of its runs in addition to their results, by cell.
     pub besides: Vec<Besides>,
@@ -99,7 +99,7 @@ pub struct Run {
     pub id: RunId,
     /// The session it was run in.
     pub session: SessionId,
-    /// Its round.
+    /// Number of the round in the trial, from 1.
     pub round: u32,
     /// Index of its cell.
     pub cell: usize,

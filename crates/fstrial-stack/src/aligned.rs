@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_at_a_page_and_has_its_length() {
+    fn buffer_is_page_aligned_with_requested_length() {
         for length in [1, 512, PAGE, (1 << 20) + 1] {
             let mut memory = Aligned::zeroed(length);
             assert_eq!(memory.all().as_ptr().align_offset(PAGE), 0);

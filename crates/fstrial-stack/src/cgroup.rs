@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_is_found_wherever_it_is() {
+    fn finds_io_controller_in_cgroup_v1_or_v2() {
         let cpu = mounted("cgroup", "/c/cpu", "rw,cpu");
         let blkio = mounted("cgroup", "/c/blkio", "rw,blkio");
         let unified = mounted("cgroup2", "/c", "rw");

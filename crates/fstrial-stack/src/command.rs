@@ -329,7 +329,7 @@ mod tests {
     use std::io::{self, Write};
 
     #[test]
-    fn versions_are_found_in_what_tools_print() {
+    fn extracts_version_from_tool_output() {
         for (printed, version) in [
             ("e2fsck 1.47.0 (5-Feb-2023)\n\tUsing EXT2FS Library", "e2fsck 1.47.0 (5-Feb-2023)"),
             ("e4defrag 1.47.0 (5-Feb-2023)\ninvalid option -- 'V'", "e4defrag 1.47.0 (5-Feb-2023)"),
@@ -346,18 +346,17 @@ mod tests {
     }
 
     #[test]
-    fn success_keeps_what_was_printed() {
+    fn successful_run_captures_stdout_and_command_line() {
         let finished = Program::new("echo").args(["two words", "x"]).run().unwrap();
         assert_eq!(finished.stdout, "two words x\n");
         assert_eq!(finished.line, "echo 'two words' x");
     }
 
     #[test]
-    fn programs_run_where_no_word_names_anything_and_nothing_can_be_made() {
+    fn programs_run_in_empty_read_only_directory() {
         if !crate::host::is_root() {
-            let _ = io::stderr().write_all(
-                b"SKIPPED programs_run_where_no_word_names_anything_and_nothing_can_be_made: needs root\n",
-            );
+            let _ =
+                io::stderr().write_all(b"SKIPPED programs_run_in_empty_read_only_directory: needs root\n");
             return;
         }
         let message = |program: &str, words: &[&str]| {
@@ -428,14 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_names_its_packages() {
+    fn missing_program_error_names_its_packages() {
         let error = Program::new("mkfs.nothing").of("xfs").run().unwrap_err();
         assert_eq!(error.to_string(), "mkfs.nothing is not installed");
         assert!(error.hint().unwrap().contains("xfsprogs"));
     }
 
     #[test]
-    fn a_program_that_hangs_is_killed() {
+    fn hung_program_is_killed_at_deadline() {
         let started = Instant::now();
         let error = Program::new("sleep").args(["100"]).deadline(Nanos::millis(100)).run().unwrap_err();
         assert!(matches!(error, StackError::Deadline { .. }));
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grandchild_that_lives_on_is_not_waited_for() {
+    fn run_does_not_wait_for_surviving_grandchild() {
         let started = Instant::now();
         let finished = Program::new("sh").args(["-c", "sleep 30 & echo done"]).run().unwrap();
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());

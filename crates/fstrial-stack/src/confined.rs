@@ -747,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_works_in_its_folder_with_a_small_environment() {
+    fn runs_in_sandbox_folder_with_minimal_environment() {
         let arm = tempfile::tempdir().unwrap();
         let place = Sandbox::make(arm.path()).unwrap();
         let script =
@@ -765,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_fenced_in_changes_files_of_its_folder_only() {
+    fn fenced_thread_writes_only_inside_its_folder() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("inside");
         std::fs::create_dir(&folder).unwrap();
@@ -840,7 +840,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_memory_are_those_of_the_command_and_its_children() {
+    fn accounts_time_and_memory_of_command_and_children() {
         let ended = run("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; sleep 0.2");
         assert!(ended.cpu_user > Nanos::millis(10), "{ended:?}");
         assert!(ended.wall > Nanos::millis(200) && ended.wall < Nanos::secs(60), "{ended:?}");
@@ -852,7 +852,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_killed_with_all_it_started() {
+    fn hung_program_is_killed_with_its_descendants() {
         let arm = tempfile::tempdir().unwrap();
         let place = Sandbox::make(arm.path()).unwrap();
         let began = Instant::now();
@@ -867,7 +867,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_behind_ends_with_it() {
+    fn background_process_does_not_delay_return() {
         let began = Instant::now();
         let ended = run("sleep 100 & echo done");
         assert_eq!(ended.finished.stdout, "done\n");
@@ -896,7 +896,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_dropped_is_killed() {
+    fn dropping_running_program_kills_it() {
         let arm = tempfile::tempdir().unwrap();
         let place = Sandbox::make(arm.path()).unwrap();
         let server = words("trap '' TERM; while :; do date +%s%N > beat; sleep 0.02; done");
@@ -913,7 +913,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_output_keeps_its_two_ends() {
+    fn long_output_keeps_head_and_tail() {
         let ended = run("echo first; head -c 60000000 /dev/zero | tr '\\0' x; echo; echo last");
         let text = &ended.finished.stdout;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxx\nlast\n"));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_what_is_left_of_the_time_that_passed() {
+    fn busy_time_is_elapsed_cpu_time_minus_idle() {
         let at = Instant::now();
         let count = |millis: u64, idle: u64, cpus| CpuCount {
             at: at + Duration::from_millis(millis),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_neither_the_kernel_nor_what_we_have_started() {
+    fn other_cpu_use_excludes_kernel_and_own_processes() {
         let count = |of_make: [u64; 2], of_cc: Option<u64>, of_us: u64| {
             let mut all = Processes::from([
                 process(1, "init", 0, 0, 10, 0),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_took_is_a_share_of_all_processors() {
+    fn other_cpu_use_is_share_of_all_cpus() {
         let at = Instant::now();
         let count = |millis: u64, used: u64, stolen: u64| OthersCount {
             at: at + Duration::from_millis(millis),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_that_never_stops_is_found() {
+    fn detects_always_running_tick() {
         assert!(tick_never_stops("cpu: 0\n  .nohz           : 0\ncpu: 1\n  .nohz           : 0\n"));
         assert!(tick_never_stops("  .nohz_mode      : 0\n"));
         assert!(!tick_never_stops("  .nohz           : 1\n"));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_kernel_prints_is_a_number() {
+    fn parses_only_canonical_device_numbers() {
         assert_eq!("8:16".parse(), Ok(DeviceNumber { major: 8, minor: 16 }));
         assert_eq!("4095:1048575".parse(), Ok(DeviceNumber { major: 4095, minor: 1_048_575 }));
         assert_eq!("0:45".parse::<DeviceNumber>().unwrap().to_string(), "0:45");

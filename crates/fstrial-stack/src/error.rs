@@ -46,7 +46,7 @@ pub enum StackError {
     /// The kernel does not know the filesystem.
     #[error("this kernel has no {filesystem}: it is neither built in nor a module that can be loaded")]
     UnknownToKernel {
-        /// The filesystem.
+        /// Name of the filesystem, such as `btrfs`.
         filesystem: &'static str,
     },
     /// A device that must not or cannot be used.
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_to_do_what_they_do() {
+    fn permission_hint_omits_steps_already_taken() {
         assert!(!without_permission("open", true).contains("sudo"), "root is root already");
         assert!(
             !without_permission("make the folder", false).contains("dir:"),

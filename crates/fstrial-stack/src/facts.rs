@@ -38,7 +38,7 @@ pub struct Sources<'a> {
     pub mounted: Option<&'a MountEntry>,
     /// The file in sysfs with the read-ahead of the mount; none if that of the queue is in effect.
     pub read_ahead: Option<&'a Path>,
-    /// Output of mkfs.
+    /// Text that mkfs printed; empty for a directory.
     pub mkfs_output: &'a str,
     /// True if fstrial switched discards off.
     pub discards_forbidden: bool,

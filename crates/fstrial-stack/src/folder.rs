@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn as_root_a_folder_in_the_place_of_ours_is_taken_from_its_owner_or_refused() {
+    fn root_takes_over_or_refuses_replaced_folder() {
         if !host::is_root() {
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_whose_name_leads_elsewhere_is_still_the_one_that_was_made() {
+    fn symlink_at_folder_name_is_not_followed() {
         let home = tempfile::tempdir().unwrap();
         let (directory, elsewhere) = (home.path().join("directory"), home.path().join("elsewhere"));
         std::fs::create_dir(&directory).unwrap();

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_of_itself_names_no_device() {
+    fn generic_kernel_complaints_name_no_device() {
         for message in [
             "INFO: task kworker/u8:2:1234 blocked for more than 122 seconds.",
             "INFO: task fsync:1234 blocked in I/O wait for more than 122 seconds.",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_filesystems_and_devices_names_them() {
+    fn filesystem_and_device_complaints_name_device() {
         for (message, device) in [
             ("EXT4-fs error (device loop64): trigger_test_error:129: comm cp: hello", "loop64"),
             ("EXT4-fs error (device dm-0) in ext4_reserve_inode_write:5764: Journal has aborted", "dm-0"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_no_complaint() {
+    fn routine_messages_are_not_complaints() {
         for message in [
             "",
             "exe (26761): drop_caches: 3",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_kernel_itself_is_heard() {
+    fn accepts_only_kernel_facility_records() {
         let output = |priority: u32| complaint(&format!("{priority},1,2,-;BUG: something"));
         assert!(output(1).is_some() && output(7).is_some());
         // Facility 1: a program's write to /dev/kmsg.
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_short_and_plain() {
+    fn message_is_truncated_without_control_characters() {
         let long = complaint(&format!("4,1,2,-;BUG: \u{1b}[31m{}", "ä".repeat(1000))).unwrap().message;
         assert!(long.starts_with("BUG: [31mä") && long.ends_with("ä…"), "{long}");
         assert_eq!(long.chars().count(), MAX_CHARACTERS + 1);
@@ -332,12 +332,12 @@ mod tests {
     }
 
     #[test]
-    fn the_real_one_is_heard_once_and_from_its_opening_on() {
+    fn kmsg_records_after_open_are_read_once() {
         // As a program's; the kernel does not take it for its own.
         let marked = format!("fstrial test {}: BUG: not the kernel's", std::process::id());
         let opened = KernelLog::open();
         let (Ok(mut earlier), Ok(())) = (opened, fs::write(PATH, format!("<4>{marked}\n"))) else {
-            let name = "kernel_log::tests::the_real_one_is_heard_once_and_from_its_opening_on";
+            let name = "kernel_log::tests::kmsg_records_after_open_are_read_once";
             let line = format!("SKIPPED {name}: needs to read and write {PATH}\n");
             std::io::stderr().write_all(line.as_bytes()).unwrap();
             return;

@@ -93,7 +93,7 @@ mod tests {
     use fstrial_model::measurement::Counters;
 
     #[test]
-    fn what_a_run_logged_is_the_difference_and_what_came_before_is_kept() {
+    fn log_counter_reports_difference_and_prior_amount() {
         let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };
         let counter = LogCounter { file: "/nowhere".into(), shape, count: |_, _| None };
         let at = |written, commits| LogCount { written: Some(Bytes(written)), commits: Some(commits) };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_the_one_that_lists_the_device() {
+    fn finds_sysfs_folder_by_device_name() {
         let all = tempfile::tempdir().unwrap();
         for (folder, device) in [("one", "loop1"), ("two", "loop11")] {
             fs::create_dir_all(all.path().join(folder).join("devices").join(device)).unwrap();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_counts_only_if_the_kernel_says_it_back() {
+    fn memory_limit_is_verified_by_read_back() {
         assert!(is_taken("67108864\n", Bytes::mib(64)));
         assert!(is_taken("67108864", Bytes((64 << 20) + 1)), "whole pages");
         assert!(is_taken("0", Bytes(0)));

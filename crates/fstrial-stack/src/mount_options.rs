@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_is_named_with_the_nearest_that_the_kernel_takes() {
+    fn refused_option_suggests_nearest_accepted_option() {
         for (option, known, near) in [
             ("noatim", &["barrier"][..], Some("noatime")),
             ("nobarier", &["nobarrier"], Some("nobarrier")),
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_not_named() {
+    fn accepted_options_are_not_reported() {
         assert_eq!(result(&["noatime", "discard"], &["discard"]), None);
         assert_eq!(result(&[], &[]), None);
     }
 
     #[test]
-    fn this_kernel_names_what_it_refuses() {
+    fn running_kernel_names_refused_option() {
         // Needs root, and a driver that has been moved to contexts; tmpfs is built into every kernel.
         let Some(message) = refused("tmpfs", "nosuchword") else { return };
         assert!(message.contains("nosuchword"), "{message}");

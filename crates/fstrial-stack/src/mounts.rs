@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_found_where_else_it_is_shown() {
+    fn finds_aliases_of_path_in_other_mounts() {
         let all = parse(
             "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:20 / /run rw - tmpfs run rw\n3 1 0:20 / /srv/a/run rw - tmpfs run rw\n\
              4 1 0:20 /dbus /srv/dbus rw - tmpfs run rw\n5 1 8:1 /tmp /srv/a/tmp rw - ext4 /dev/sda1 rw\n\
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_names_its_device_by_number_or_by_name() {
+    fn mount_resolves_device_by_number_or_name() {
         let lies_on = |device: &str, source: &str| {
             let line = format!("1 1 {device} / / rw - x {source} rw");
             parse_line(&line).unwrap().block_devices()
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_the_manual_page_says() {
+    fn parses_mountinfo_as_documented() {
         let mounted = parse(
             "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue\nbroken\n",
         );

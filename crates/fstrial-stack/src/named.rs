@@ -146,7 +146,7 @@ impl From<OwnFolder> for PathBuf {
 }
 
 impl OwnFolder {
-    /// Its path.
+    /// Absolute path; the last part begins with fstrial's prefix for folders.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -158,7 +158,7 @@ impl OwnFolder {
 pub struct KnownDisk {
     /// The kernel's name.
     pub name: KernelName,
-    /// Its number.
+    /// Major and minor number at that time.
     pub number: DeviceNumber,
     /// Counts up with every disk and every medium that the kernel sees; kernel 5.15 and later.
     #[serde(default)]

@@ -41,15 +41,15 @@ const COPIES: u32 = 5;
 /// Values for the placeholders of a tool's words.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// `{tree}`.
+    /// `{tree}`: directory of the files that the tool works on.
     pub tree: PathBuf,
-    /// `{copy}`.
+    /// `{copy}`: destination of a copy of the tree.
     pub copy: PathBuf,
-    /// `{snapshot}`.
+    /// `{snapshot}`: path of the snapshot to make or delete.
     pub snapshot: PathBuf,
     /// `{bytes}` and `{kib}`.
     pub size: Bytes,
-    /// `{files}`.
+    /// `{files}`: becomes a word for each of these files.
     pub files: Vec<PathBuf>,
 }
 

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_and_found_again() {
+    fn creates_missing_folders_and_reopens_them() {
         let lab = tempfile::tempdir().unwrap();
         let wanted = lab.path().join("a/b/home");
         assert!(PrivateDir::open(&wanted).unwrap().is_none());
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_change_is_refused_wherever_it_is_on_the_path() {
+    fn refuses_folder_writable_by_others_anywhere_on_path() {
         let lab = tempfile::tempdir().unwrap();
         let (way, home) = (lab.path().join("way"), lab.path().join("way/home"));
         fs::create_dir_all(&home).unwrap();

@@ -40,7 +40,7 @@ pub struct Segment {
     pub start: usize,
     /// Index behind its last point.
     pub end: usize,
-    /// Its median.
+    /// Median of the segment's points, in the unit of the series.
     pub median: f64,
 }
 

@@ -16,7 +16,7 @@ use crate::{selection, signed_rank, spread};
 pub struct Done {
     /// Operations, bytes, or the figure itself.
     pub amount: f64,
-    /// Its time.
+    /// Time for `amount`; 1 for a figure that is not a rate.
     pub time: f64,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_yet() {
+    fn too_little_data_gives_no_interval() {
         assert_eq!(Walsh::default().estimate(), None);
         assert_eq!(Walsh::default().interval(1), None);
         assert_eq!((Walsh::counted().estimate(), Walsh::counted().interval(1)), (None, None));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_values_decide_nothing() {
+    fn too_few_values_stay_undecided() {
         let result = compared(&[12.0, 12.1, 12.2], &[10.0, 10.1, 10.2]);
         assert_eq!((result.decision, result.interval), (Decision::Undecided, None));
         assert!((result.estimate.unwrap().exp() - 12.1 / 10.1).abs() < 1e-3);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_step_up_is_that_of_benjamini_and_hochberg() {
+    fn step_up_matches_benjamini_hochberg_example() {
         // Their example of 1995, §4: 15 p-values, of which the four smallest are called at 5 %.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,

@@ -102,7 +102,7 @@ pub fn leave_one_out(effects: &[Effect]) -> Vec<Synthesis> {
 pub struct Slope {
     /// The change of the log-ratio for one unit of the moderator.
     pub per_unit: f64,
-    /// Its standard error.
+    /// Standard error of `per_unit`.
     pub standard_error: f64,
     /// τ² that the moderator leaves.
     pub between: f64,

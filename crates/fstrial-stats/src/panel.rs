@@ -561,7 +561,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn no_level_that_matters_is_skipped(
+        fn shown_results_match_exhaustive_level_search(
             effects in prop::collection::vec((-0.2..0.2_f64, 0.005..0.1_f64), 1..12),
             noise in prop::collection::vec(-1.0..1.0_f64, 12 * 14), holm: bool,
         ) {

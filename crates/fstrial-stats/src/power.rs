@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_rule_finds_just_what_is_needed() {
+    fn need_is_smallest_detectable_effect() {
         let schedule = Schedule::new(0.05, Spending::Directional);
         let need = need(&NOISE, &schedule);
         for unit in [0.0001, 0.01, 0.1, 0.5] {

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_round_is_a_group_when_there_are_enough_operations() {
+    fn round_with_enough_operations_forms_one_group() {
         for p in [0.99, 0.999] {
             let mut gathering = Gathering::new(p);
             let enough = (10.0 / (1.0 - p)).round() as u64;
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exchanging_the_cells_changes_nothing_and_every_group_has_enough(
+        fn grouping_is_symmetric_and_groups_are_large_enough(
             rounds in prop::collection::vec((1_u64..3_000, 1_u64..3_000), 1..60)
         ) {
             let (mut one, mut other) = (Gathering::new(0.99), Gathering::new(0.99));

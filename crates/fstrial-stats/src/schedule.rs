@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_beyond_the_looks_that_are_computed_are_about_what_they_will_be() {
+    fn extrapolated_boundaries_approximate_reference_values() {
         let reference =
             [(90, 3.1428, 2.8617), (120, 3.2211, 3.0260), (240, 3.4185, 3.3266), (600, 3.6882, 3.6530)];
         let [directional, equivalence] = [(0.05, Spending::Directional), (0.10, Spending::Equivalence)]
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn recursion_alone_matches_published_tables() {
+    fn boundary_recursion_matches_published_tables() {
         let info = [1.0, 2.0, 3.0, 4.0, 5.0];
         let check = |spend: &dyn Fn(f64) -> f64, expected: [f64; 5]| {
             let spent = info.map(|k| spend(k / 5.0));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_detected_shrinks_with_the_rounds() {
+    fn detectable_effect_shrinks_with_rounds() {
         let schedule = Schedule::new(0.05, Spending::Directional);
         assert_eq!(schedule.detectable(6, 0.1), None, "no sign can decide in six rounds");
         let at = |n| schedule.detectable(n, 0.1).unwrap();

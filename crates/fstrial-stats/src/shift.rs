@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_set_of_shifts_that_a_test_does_not_refuse() {
+    fn interval_contains_exactly_unrejected_shifts() {
         for (before, after) in [(&X[..], &Y[..]), (&X[..], &Z[..]), (&X[..8], &Y[..4])] {
             let (low, high) = shift(before, after, 0.05).unwrap().interval.unwrap();
             let p_of = |by: f64| {

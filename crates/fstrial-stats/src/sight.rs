@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_saves_nothing_of_nothing_and_half_of_what_is_far() {
+    fn cut_savings_match_both_limits() {
         assert!(saved(0.0).abs() < 1e-12);
         assert!((saved(20.0) - (10.0 - 2.0 * normal::density(0.0))).abs() < 1e-9);
     }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_what_is_computed_it_is_normal() {
+    fn normal_approximation_agrees_with_exact_distribution() {
         // Where both are known they agree: to 1e−5 in the middle, to a few parts in a thousand where verdicts are made.
         for s in [100_000, 190_000, 232_000, 245_000, 250_250] {
             let (exact, approximate) = (at_most(EXACT, s), normally_at_most(EXACT, s));

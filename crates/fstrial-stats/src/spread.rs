@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_to_say_about_too_little() {
+    fn mean_and_median_need_enough_values() {
         assert_eq!(mean_and_sd(&[5.0]), None);
         assert_eq!(mean_and_sd(&[1.0, 3.0]), Some((2.0, std::f64::consts::SQRT_2)));
         assert_eq!(median(&[]), None);

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_that_from_the_first_quarter_to_the_last_whatever_the_speed() {
+    fn drift_from_first_to_last_quarter_ignores_speed() {
         let rounds: Vec<Vec<f64>> = (1..=8).map(|speed| run(f64::from(speed), 1.02)).collect();
         let result = drift(&rounds, 8.0).unwrap();
         assert!((result.log - 3.0 * 1.02_f64.ln()).abs() < 1e-12);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_in_the_warm_up_does_not_count() {
+    fn drift_ignores_warm_up_windows() {
         let steady = vec![run(100.0, 1.0); 8];
         assert_eq!(drift(&steady, 8.0), Some(Drift { log: 0.0, p: 1.0 }));
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_judge() {
+    fn drift_needs_enough_rounds_and_windows() {
         assert_eq!(drift(&vec![run(1.0, 1.1); 7], 8.0), None, "too few rounds");
         assert_eq!(drift(&vec![[0.0; 40]; 8], 8.0), None, "nothing was done");
         assert_eq!(drift(&vec![[1.0; 40]; 8], 37.0), None, "no four windows are measured");

@@ -262,7 +262,7 @@ mod tests {
 
     /// Twenty rounds alike and one in which an arm stalls: the sign of that one decides.
     #[test]
-    fn a_stall_that_dominates_is_counted() {
+    fn p_value_with_dominant_stall_is_nearly_exact() {
         let mut rounds: Vec<f64> = (0..EXACT).map(|n| 0.02 + 0.001 * n as f64).collect();
         rounds.push(0.8);
         let few_against = |against: usize| {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_for_the_same_is_slower() {
+    fn longer_time_for_equal_work_is_slower() {
         let done = |time| Done { amount: 1000.0, time };
         let total = Total { rounds: (0..12).map(|n| [done(2.0 + 0.01 * f64::from(n)), done(1.0)]).collect() };
         let ratio = total.ratio(0.05).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_stalls_has_done_less() {
+    fn stalling_arm_has_lower_total() {
         // 4 % more in seven rounds of ten, 27 % less in the others.
         let total =
             of(&(0..40).map(|n| (if n % 10 < 3 { 730.0 } else { 1040.0 }, 1000.0)).collect::<Vec<_>>());
@@ -327,7 +327,7 @@ mod tests {
 
         /// Errors of many sizes, as for an arm that stalls.
         #[test]
-        fn beyond_what_is_counted_it_is_near_the_count(
+        fn approximation_is_close_to_exact_count(
             numbers in prop::collection::vec((-0.7..1.0_f64).prop_map(|x| x * x * x), EXACT + 1..EXACT + 4)
         ) {
             let (result, exact) = (at_least_as_great(&numbers), counted(&numbers, numbers.iter().sum()));
@@ -336,7 +336,7 @@ mod tests {
         }
 
         #[test]
-        fn exchanging_the_arms_mirrors_it(rounds in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 6..40)) {
+        fn swapping_arms_mirrors_estimate_and_interval(rounds in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 6..40)) {
             let (there, back) = (of(&rounds).ratio(0.05).unwrap(), of(&rounds).swapped().ratio(0.05).unwrap());
             prop_assert!((there.estimate + back.estimate).abs() < 1e-12);
             prop_assert_eq!(there.interval.is_some(), back.interval.is_some());

@@ -176,7 +176,7 @@ fn false_alarms_stay_near_alpha_for_every_kind_of_noise() {
 
 /// One arm has good and bad runs, of which the typical ratio is 1: signed ranks suppose symmetric rounds, and err more often.
 #[test]
-fn an_arm_with_good_and_bad_runs_is_told_apart_twice_as_often() {
+fn bimodal_arm_false_positive_rate_is_bounded() {
     show("three runs in ten a tenth slower, typical ratio 1, 4000 sequences: told apart");
     for (seed, noise, speed) in [(650, 0.003, 1.0072), (651, 0.01, 1.0237)] {
         let mut dice = Dice::new(seed);
@@ -340,7 +340,7 @@ fn a_difference_of_just_the_band_is_hardly_ever_called_equivalent() {
 
 /// The rungs are nested: whichever is wrong, a wrong one of them is as rare as a wrong *equivalent*.
 #[test]
-fn a_difference_is_hardly_ever_said_to_lie_within_a_band_that_it_is_at_the_edge_of() {
+fn false_within_band_rate_at_edge_is_bounded() {
     const TRIALS: usize = 1000;
     for (seed, noise, band) in [(310, 0.03, 0.05), (311, 0.05, 0.10), (312, 0.01, 0.02)] {
         let mut dice = Dice::new(seed);
@@ -405,7 +405,7 @@ impl Stalling {
 /// stall occurred. Stalls that did not occur in the seven rounds of a verdict, or in the requested ones, are
 /// undetectable by any method; and that share may be wrong.
 #[test]
-fn an_arm_that_stalls_is_not_called_faster_than_it_is() {
+fn stalling_arm_is_rarely_called_faster_or_equivalent() {
     show(
         "gain, stalls, noise: total ratio; faster, equivalent, slower, undecided; the same with stalls of that share asked for",
     );
@@ -563,7 +563,7 @@ fn missed(noise: Noise, hosts: usize, rounds: usize, between: f64) -> [f64; 3] {
 }
 
 #[test]
-fn intervals_of_many_hosts_miss_about_as_often_as_they_say() {
+fn many_host_intervals_have_near_nominal_coverage() {
     show(
         "hosts together, 1000 syntheses, noise 3 %: misses the mean, the next host; the mean with fixed effects",
     );

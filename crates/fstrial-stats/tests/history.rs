@@ -214,7 +214,7 @@ fn losses_in_small_steps_add_up() {
 }
 
 #[test]
-fn being_sure_takes_ten_points_and_fourteen_if_three_have_seen_it() {
+fn sure_change_needs_ten_to_fourteen_points() {
     // The clearest step there can be, at the best place and at the last.
     let sure = |points: usize, after: usize| {
         let series = Dice::new(5).history(Noise::Normal, points, points - after, 100.0);
@@ -245,7 +245,7 @@ fn shown(kind: Noise, points: usize, share: f64) -> f64 {
 }
 
 #[test]
-fn what_no_change_found_leaves_open_is_said_rightly() {
+fn reported_detectable_step_matches_detection_rate() {
     show("found of steps planted half-way, in %: of the size that would be seen | of a third of it");
     for kind in KINDS {
         for points in [8, 12, 30, 100] {

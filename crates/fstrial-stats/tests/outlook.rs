@@ -181,7 +181,7 @@ fn table(trials: usize) -> Vec<(Noise, f64)> {
 }
 
 #[test]
-fn the_range_of_rounds_holds_the_decision_as_often_as_it_says() {
+fn predicted_round_range_has_nominal_coverage() {
     for (kind, held) in table(80) {
         assert!((70.0..=94.0).contains(&held), "{kind:?}: {held} % of a few trials");
     }

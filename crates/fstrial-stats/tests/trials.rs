@@ -136,7 +136,7 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
 }
 
 #[test]
-fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided() {
+fn reopened_futile_question_resumes_and_is_decided() {
     // 12 % on noise of 30 %, which begins later.
     let noise = |i: usize| 0.3 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
     let round = |i: usize| pair(if i < 33 { noise(i) } else { 0.12 + noise(i) });
@@ -174,7 +174,7 @@ fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided()
 }
 
 #[test]
-fn what_twelve_rounds_do_not_show_later_ones_do() {
+fn small_effect_is_decided_after_twelve_rounds() {
     let mut panel = one(Question::comparison(band()));
     panel.set_futility(false);
     // 4 % on noise of 10 %: not visible in 12 rounds.
@@ -236,7 +236,7 @@ fn claims() {
 }
 
 #[test]
-fn what_is_not_decided_climbs_a_ladder_of_bands() {
+fn undecided_question_reports_narrowing_bands() {
     // 2 % to within 2.5 %: between 0 and the band of 3 %, so that no round decides it.
     let d: Vec<f64> = (0..9).map(|i| 0.02 + 0.025 * (f64::from(i * 37 % 11) / 5.0 - 1.0)).collect();
     let course = course(Question::comparison(band()), &rounds(&d));
@@ -264,7 +264,7 @@ fn crowd(others: usize, m: Multiplicity) -> Panel {
 }
 
 #[test]
-fn a_crowd_needs_more_evidence_and_the_page_can_mark_what_it_cost() {
+fn multiplicity_cost_is_marked_on_undecided_verdict() {
     for m in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
         assert_eq!(crowd(0, m).verdict(0).decision, Decision::Faster);
         let cautious = crowd(11, m).verdict(0);
@@ -275,7 +275,7 @@ fn a_crowd_needs_more_evidence_and_the_page_can_mark_what_it_cost() {
 }
 
 #[test]
-fn step_up_decides_many_together_where_holm_waits() {
+fn step_up_decides_earlier_than_holm() {
     let question = Question { equivalence: false, ..Question::comparison(band()) };
     let decided_after = |m: Multiplicity| {
         let mut panel = Panel::new(vec![question; 4], 0.05, m);
@@ -291,7 +291,7 @@ fn step_up_decides_many_together_where_holm_waits() {
 }
 
 #[test]
-fn what_rounds_no_longer_show_is_not_decided_by_a_later_finding() {
+fn later_finding_does_not_revive_reversed_effect() {
     let question = Question { equivalence: false, ..Question::comparison(band()) };
     let mut panel = Panel::new(vec![question; 2], 0.05, Multiplicity::BenjaminiHochberg);
     panel.set_futility(false);
@@ -405,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn a_recomputed_panel_says_the_same((effect, raw) in noisy_rounds(), holm in any::<bool>()) {
+    fn replayed_panel_gives_same_verdicts((effect, raw) in noisy_rounds(), holm in any::<bool>()) {
         let pairs = to_pairs(effect, &raw, 0.1);
         let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
         let replay = || {
@@ -423,7 +423,7 @@ proptest! {
     }
 
     #[test]
-    fn the_interval_of_a_finding_lies_on_its_side(
+    fn finding_interval_excludes_zero_on_its_side(
         rows in prop::collection::vec(prop::collection::vec(-1.0..1.0_f64, 18), 8..24),
         holm in any::<bool>(),
     ) {
@@ -447,7 +447,7 @@ proptest! {
     }
 
     #[test]
-    fn both_procedures_are_the_plain_test_when_there_is_one_question((effect, raw) in noisy_rounds()) {
+    fn multiplicity_procedures_agree_for_one_question((effect, raw) in noisy_rounds()) {
         let pairs = to_pairs(effect, &raw, 0.1);
         let mut holm = Panel::new(vec![Question::comparison(band())], 0.05, Multiplicity::Holm);
         for (pair, expected) in pairs.iter().zip(course(Question::comparison(band()), &pairs)) {

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_that_lie_are_refused() {
+    fn corrupt_histograms_are_rejected() {
         let good = encode(&[1_000, 2_000, 3_000_000]);
         assert_eq!(decode_histogram(&good).unwrap().len(), 3);
         assert_eq!(decode_histogram(&encode(&[])).unwrap().len(), 0);

@@ -92,7 +92,7 @@ pub enum StoreError {
     TooManyTags {
         /// The store.
         path: PathBuf,
-        /// The trial.
+        /// Number of the trial, which keeps the tags it had.
         trial: TrialId,
     },
     /// There is no such trial.
@@ -108,7 +108,7 @@ pub enum StoreError {
     NoSuchArm {
         /// The store.
         path: PathBuf,
-        /// The trial.
+        /// Number of the trial that lacks the arm.
         trial: TrialId,
         /// The name given.
         arm: String,

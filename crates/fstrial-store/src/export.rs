@@ -15,7 +15,7 @@ pub struct Metric {
     pub phase: String,
     /// Its name: `throughput`, `read_latency_ns_p99`, or `value` for the one number that a program printed.
     pub name: String,
-    /// Its value.
+    /// The number in `unit`.
     pub value: f64,
     /// Its unit: a name of [`fstrial_model::unit`], or a program's own.
     pub unit: String,
@@ -24,17 +24,17 @@ pub struct Metric {
 /// One number about a run, with the run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
-    /// The trial.
+    /// Number of the trial in the store.
     pub trial: TrialId,
-    /// The run.
+    /// Number of the run in the store.
     pub run: RunId,
-    /// Its round.
+    /// Number of the round in the trial, from 1.
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
-    /// Its arm.
+    /// Name of the run's arm.
     pub arm: String,
-    /// Its workload.
+    /// Name of the run's workload.
     pub workload: String,
     /// Its level.
     pub threads: u16,
@@ -42,9 +42,9 @@ pub struct MetricRow {
     pub phase: String,
     /// Its name.
     pub metric: String,
-    /// Its value.
+    /// The number in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`, as in [`Metric::unit`].
     pub unit: String,
 }
 

@@ -29,7 +29,7 @@ pub struct Filter {
     pub since: Option<String>,
     /// It began before that: RFC 3339 in UTC; whole seconds count.
     pub until: Option<String>,
-    /// Its status.
+    /// Status of the trial's last session; any if none.
     pub status: Option<TrialStatus>,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_anywhere_and_patterns_where_they_say() {
+    fn words_match_anywhere_and_patterns_are_anchored() {
         assert_eq!(anywhere("6.12"), "*6.12*");
         assert_eq!(anywhere("6.12*"), "6.12*");
         assert_eq!(anywhere("[n]ight"), "[n]ight");

@@ -135,7 +135,7 @@ mod tests {
 
     /// A process that was killed while SQLite opened the copy by its name leaves the folder: the next one removes it, and no other.
     #[test]
-    fn what_a_killed_copy_left_is_swept_and_nothing_else() {
+    fn sweep_removes_only_leftovers_of_killed_copies() {
         let parent = tempfile::tempdir().unwrap();
         let make = |name: &str, mode: u32, files: &[(&str, &str)]| {
             let folder = parent.path().join(format!("{PREFIX}{name}"));
@@ -170,7 +170,7 @@ mod tests {
 
     /// Its folder is named for a moment only.
     #[test]
-    fn a_folder_is_locked_until_it_is_gone() {
+    fn folder_stays_locked_until_removed() {
         let named = Named::make().unwrap();
         let path = named.folder.path().to_owned();
         assert!(!left_folders().contains(&path));

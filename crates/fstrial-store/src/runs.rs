@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A run that has just ended.
 #[derive(Debug, Clone, Copy)]
 pub struct RunRecord<'a, J = &'a Job> {
-    /// Its round.
+    /// Number of the round in the trial, from 1.
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
@@ -40,7 +40,7 @@ pub struct RunRecord<'a, J = &'a Job> {
     pub environment: &'a str,
     /// The worker's job; its text if a run is copied.
     pub job: J,
-    /// Its outcome.
+    /// The measurement, or the failure that prevented one.
     pub outcome: Result<&'a Measurement, &'a RunFailure>,
 }
 
@@ -51,7 +51,7 @@ pub struct StoredRun {
     pub id: RunId,
     /// The session of the trial it ran in.
     pub session: SessionId,
-    /// Its round.
+    /// Number of the round in the trial, from 1.
     pub round: u32,
     /// Its place in the round's drawn order.
     pub slot: u32,
@@ -70,7 +70,7 @@ pub struct StoredRun {
     /// The worker's [`Job`] as JSON, as of its time. Text, because a job belongs to its protocol and a measurement does
     /// not: an old one that today's protocol cannot parse must not make its numbers unreadable.
     pub job: String,
-    /// Its outcome.
+    /// The measurement, or the failure that prevented one.
     pub outcome: Result<Measurement, RunFailure>,
 }
 

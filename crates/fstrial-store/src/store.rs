@@ -397,7 +397,7 @@ mod tests {
     use crate::common;
 
     #[test]
-    fn a_store_that_went_away_is_not_written() {
+    fn missing_or_replaced_store_is_not_written() {
         for (gone, replaced) in [("s.db", false), ("s.db", true), ("s.db-wal", false)] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("s.db");
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_mean_something_to_sqlite_are_files_like_any_other() {
+    fn special_sqlite_names_open_as_plain_files() {
         let folder = tempfile::tempdir().unwrap();
         for name in [":memory:", "file:a?mode=memory", "50% & more #1?.db", "ö\n.db"] {
             let path = folder.path().join(name);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_only_the_run_that_did_not_fit() {
+    fn full_disk_loses_only_the_current_run() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path().join("s.db")).unwrap();
         let trial = common::create_trial(&mut store);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_can_be_read_where_nothing_can_be_made_next_to_it() {
+    fn opens_store_read_only_in_unwritable_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.db");
         drop(Store::open(&path).unwrap());

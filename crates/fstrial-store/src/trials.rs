@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 fstrial_model::words! {
-    /// The status of a trial.
+    /// Progress of a trial, during a session or at its end.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum TrialStatus {
@@ -65,7 +65,7 @@ pub struct TrialSummary {
     pub id: TrialId,
     /// Its name; may be empty.
     pub name: String,
-    /// Its status.
+    /// Status at the end of the last session, or while it runs.
     pub status: TrialStatus,
     /// When its first session began.
     pub started_at: String,
@@ -105,7 +105,7 @@ pub struct StoredTrial {
 /// An arm of a stored trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredArm {
-    /// Its name.
+    /// Name that runs refer to the arm by.
     pub name: String,
     /// Everything else about it, in the short form.
     pub configuration: String,
@@ -126,7 +126,7 @@ pub struct StoredSession {
     pub ended_at: Option<String>,
     /// The version of fstrial.
     pub program_version: String,
-    /// The command line.
+    /// Command that started the session, as one would type it.
     pub command_line: String,
     /// The environment, as JSON.
     pub environment: String,
@@ -563,7 +563,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_written_as_they_are_named() {
+    fn trial_status_names_round_trip() {
         for status in TrialStatus::ALL {
             assert_eq!(serde_json::to_value(status).unwrap(), status.name());
             assert_eq!(from_name::<TrialStatus>("status", status.name()).unwrap(), status);

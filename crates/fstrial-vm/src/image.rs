@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_runs_without_what_is_not_loaded() {
+    fn program_runs_without_unloaded_sections() {
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let part = loaded(&whole);
         assert!(part.len() < whole.len(), "at least its section headers are cut off");
@@ -162,13 +162,13 @@ mod tests {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         #[expect(clippy::disallowed_methods, reason = "this very program")]
         let ended = std::process::Command::new(&path).arg("--list").output().unwrap();
-        assert!(String::from_utf8_lossy(&ended.stdout).contains("a_program_runs_without"), "{ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stdout).contains("program_runs_without"), "{ended:?}");
         assert_eq!(loaded(b"#!/bin/sh"), b"#!/bin/sh");
         assert_eq!(loaded(&whole[..60]), &whole[..60]);
     }
 
     #[test]
-    fn a_kernel_is_taken_out_of_its_image() {
+    fn extracts_kernel_from_image() {
         for sectors in [0, 4, 31] {
             assert_eq!(vmlinux(&image(sectors, &gzip(KERNEL))).unwrap(), KERNEL);
         }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_says_why() {
+    fn invalid_kernel_image_error_names_reason() {
         let message = |bytes: &[u8]| vmlinux(bytes).unwrap_err().to_string();
         assert!(message(b"#!/bin/sh\n").contains("neither an ELF file nor a bzImage"));
         assert!(message(&image(4, &gzip(b"not ELF"))).contains("neither"));

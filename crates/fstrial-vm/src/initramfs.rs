@@ -86,7 +86,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn folders_come_before_what_is_in_them_and_once() {
+    fn folders_precede_contents_and_appear_once() {
         let mut archive = Archive::new(Vec::new());
         archive.file("/lib/modules/a.ko", 0o644, b"module").unwrap();
         archive.folder("lib").unwrap();

@@ -44,7 +44,7 @@ pub struct Machine {
     pub disk: PathBuf,
     /// Its memory, in MiB.
     pub memory: u32,
-    /// Its processors.
+    /// Processors of the host by KVM, or a single emulated one.
     pub processors: Processors,
     /// A modelled device: the descriptors of the sockets of its NBD server and of the port for orders.
     pub device: Option<[i32; 2]>,

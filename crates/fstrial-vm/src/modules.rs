@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_comes_after_what_it_needs() {
+    fn modules_follow_their_dependencies() {
         let (folder, modules) = modules();
         let named = |wanted: &[&str]| {
             let order = modules.in_order(wanted).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use std::{os::unix::net::UnixStream, thread};
 
     #[test]
-    fn lines_go_both_ways_however_long_they_are() {
+    fn port_transfers_long_data_in_both_directions() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut port = Port::of(ours).unwrap();
         let long = vec![b'x'; 4 << 20];
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_host_that_is_gone() {
+    fn closed_peer_fails_writes_and_ends_reads() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut port = Port::of(ours).unwrap();
         drop(theirs);

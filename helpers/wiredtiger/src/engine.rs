@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_waits_for_the_log_only_where_it_is_said_to() {
+    fn writes_sync_log_only_in_journaled_engine() {
         for (engine, journaled) in [(KeyValueEngine::Wiredtiger, false), (KeyValueEngine::WiredtigerJ, true)]
         {
             let folder = tempfile::tempdir().unwrap();

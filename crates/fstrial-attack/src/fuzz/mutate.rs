@@ -71,7 +71,7 @@ const NESTS: [(&str, &str); 6] =
 /// Deepest nest.
 const DEPTHS: [usize; 4] = [3, 40, 130, 3000];
 
-/// An input.
+/// A mutated example of the corpus.
 pub(crate) fn input(corpus: &Corpus, dice: &mut Dice) -> Vec<u8> {
     let mut made = dice.one_of(&corpus.examples).clone();
     // A part of a long example: most errors show in short ones, and those are fast.

@@ -77,7 +77,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Its complaints.
+    /// The first three lines of standard error, joined by ` / `.
     pub(super) fn complaint(&mut self) -> String {
         let mut message = String::new();
         if let Some(stderr) = self.child.stderr.take() {

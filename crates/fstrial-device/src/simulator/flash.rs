@@ -213,7 +213,7 @@ mod tests {
     /// block is collected (Desnoyers, Analytic models of SSD write performance, ACM TOS 10(2), 2014). Taking the
     /// emptiest block instead is a little better, and with blocks of 64 pages close to it.
     #[test]
-    fn random_writes_are_copied_as_often_as_theory_says() {
+    fn random_write_amplification_matches_theory() {
         for spare in [15.0, 28.0, 50.0] {
             let mut state = flash(spare);
             let mut random = ChaCha8Rng::seed_from_u64(1);

@@ -10,7 +10,6 @@ const USUAL_PARALLELISM: u16 = 64;
 /// Default number of requests from which a rotating disk chooses.
 const USUAL_QUEUE: u16 = 32;
 
-/// A member.
 #[derive(Debug)]
 pub(super) struct Member {
     /// Parts with a waiter, in their order.

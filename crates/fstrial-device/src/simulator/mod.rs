@@ -35,7 +35,7 @@ pub type Time = u64;
 /// A request to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Its kind.
+    /// Read, write, flush or discard.
     pub kind: Kind,
     /// First byte.
     pub offset: u64,

@@ -126,7 +126,7 @@ proptest! {
 
     /// A flush is complete after everything that was complete before it came is written out.
     #[test]
-    fn a_flush_covers_what_was_complete(writes in prop::collection::vec(0_u64..500_000, 1..60)) {
+    fn flush_waits_for_completed_writes(writes in prop::collection::vec(0_u64..500_000, 1..60)) {
         let cached = DeviceModel {
             parallelism: Some(2), write: constant(300_000),
             cache: Some(Cache { size: Bytes::mib(1), latency: Nanos(1000), volatile: true }), ..DeviceModel::default()
@@ -143,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn a_volatile_cache_hides_writes_until_it_is_full() {
+fn volatile_cache_absorbs_writes_until_full() {
     let cache = Some(Cache { size: Bytes::mib(1), latency: Nanos(10_000), volatile: true });
     let model =
         DeviceModel { parallelism: Some(1), write: constant(1_000_000), cache, ..DeviceModel::default() };
@@ -156,7 +156,7 @@ fn a_volatile_cache_hides_writes_until_it_is_full() {
 }
 
 #[test]
-fn a_stripe_divides_the_work_and_a_mirror_doubles_it() {
+fn raid_levels_scale_read_and_write_rates() {
     let one = DeviceModel {
         parallelism: Some(1),
         read: constant(1_000_000),
@@ -190,7 +190,7 @@ fn a_large_request_spans_the_members_of_a_stripe() {
 
 /// Free preparations take no time, and leave the flash as it would be.
 #[test]
-fn what_is_free_takes_no_time_and_leaves_its_traces() {
+fn free_writes_take_no_time_but_fill_flash() {
     let model = DeviceModel { flash: shipped("sata-ssd").unwrap().flash, ..DeviceModel::default() };
     let slowest = |prepared: u64| {
         let mut device = Simulator::new(&model, Bytes::mib(64), 1);
@@ -269,7 +269,7 @@ fn a_queue_lets_the_disk_choose() {
 }
 
 #[test]
-fn a_disk_reads_its_outer_tracks_at_their_bandwidth() {
+fn disk_reads_outer_tracks_faster_than_inner() {
     let mib = |from: u64, depth: u64| {
         let next = move |n: u64| request(Kind::Read, (from + n * 65536) % (SIZE.0 - 65536), 65536);
         rate(&disk(), depth, 1, next) / 16.0
@@ -292,7 +292,7 @@ fn the_bandwidth_falls_over_the_capacity_and_not_over_the_device() {
 
 /// A battery keeps the cache: a flush sent regardless waits for nothing.
 #[test]
-fn a_flush_does_not_wait_for_a_cache_that_is_kept() {
+fn flush_waits_only_for_volatile_cache() {
     for (volatile, waits) in [(true, true), (false, false)] {
         let cache = Some(Cache { size: Bytes::mib(4), latency: Nanos(1000), volatile });
         let mut device = Simulator::new(&DeviceModel { cache, ..disk() }, SIZE, 1);
@@ -306,7 +306,7 @@ fn a_flush_does_not_wait_for_a_cache_that_is_kept() {
 }
 
 #[test]
-fn sequential_writes_of_a_disk_keep_up_only_if_they_are_queued() {
+fn queued_sequential_disk_writes_sustain_bandwidth() {
     let next = |n: u64| request(Kind::Write, n * 4096 % SIZE.0, 4096);
     let queued = rate(&disk(), 8, 1, next) * 4096.0 / f64::from(1 << 20);
     assert!(queued > 150.0, "{queued}");
@@ -314,7 +314,7 @@ fn sequential_writes_of_a_disk_keep_up_only_if_they_are_queued() {
 
 /// Electronics that take their time for each request do not cost a rotation each.
 #[test]
-fn queued_sequential_writes_of_the_disks_that_ship_stream() {
+fn shipped_disks_stream_queued_sequential_writes() {
     for (name, least) in [("hdd-7200", 140.0), ("raid10-hdd", 300.0)] {
         let model = shipped(name).unwrap();
         let next = |n: u64| request(Kind::Write, n * 65536 % (SIZE.0 / 2), 65536);
@@ -353,7 +353,7 @@ fn neither_reads_nor_a_flush_starve() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_times() {
+fn same_seed_yields_same_completion_times() {
     let model = shipped("sata-ssd").unwrap();
     let mut next = random_pages(Kind::Write);
     let requests: Vec<_> = (0..500).map(|n| (n * 10_000, next(n))).collect();

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_file_is_closed_with_its_last_step() {
+    fn newest_file_closes_after_its_last_step() {
         use FileStep::{Create, Delete, Fsync, Read, Write};
         let closes = |steps: &[FileStep]| with_closes(steps).iter().map(|s| s.1).collect::<Vec<_>>();
         assert_eq!(closes(&[Create, Write, Fsync, Delete]), [false, false, true, false]);

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_leave_nothing_to_choose_are_named() {
+    fn errors_describe_invalid_io_settings() {
         let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..io() };
         let extend = Io { access: Access::Extend, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
         let region = Io { sharing: Sharing::Region, ..io() };

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_that_of_the_definition() {
+    fn layout_score_matches_definition() {
         let mut generator = Generator::new(3, Stream::Layout);
         for _ in 0..200 {
             let files: Vec<Vec<(u64, u64)>> = (0..1 + generator.below(5))
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_has_no_score() {
+    fn unknown_layout_has_no_score() {
         let score = Score { is_known: false, pairs: 3, files: 1, ..Score::new(4096) };
         assert_eq!(score.figures(), None);
         assert_eq!(Score::new(4096).figures(), None);

@@ -49,7 +49,7 @@ fn aged(text: &str, seed: u64, target: Bytes) -> (BTreeMap<PathBuf, (u64, u64)>,
 }
 
 #[test]
-fn ageing_is_a_function_of_its_seed() {
+fn ageing_is_deterministic_per_seed() {
     let target = Bytes::mib(12);
     let (first, turnovers, reached) = aged("aged:70%:turnovers=2:file_size=16KiB", 7, target);
     let (again, ..) = aged("aged:70%:turnovers=2:file_size=16KiB", 7, target);
@@ -67,7 +67,7 @@ fn ageing_is_a_function_of_its_seed() {
 }
 
 #[test]
-fn a_score_that_cannot_be_reached_is_said() {
+fn unreachable_layout_score_is_reported() {
     let (_, turnovers, reached) = aged("aged:70%:0:turnovers=1", 3, Bytes::mib(8));
     assert_eq!(reached, Some(false));
     assert!(turnovers >= 1.0, "{turnovers}");
@@ -87,7 +87,7 @@ fn sizes_are_lognormal_around_their_median() {
 }
 
 #[test]
-fn a_tree_has_the_shape_asked_for() {
+fn tree_has_requested_shape() {
     let folder = folder();
     let state: State = "populated:250:per_directory=10:width=3:file_size=4KiB".parse().unwrap();
     let recipe = Recipe { state, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
@@ -105,7 +105,7 @@ fn a_tree_has_the_shape_asked_for() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_a_file_is_made() {
+fn oversized_state_is_refused_before_creating_files() {
     let folder = folder();
     let state: State = "populated:10000000:file_size=64MiB".parse().unwrap();
     let recipe = Recipe { state, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_before_a_file_is_made() {
 }
 
 #[test]
-fn nothing_is_made_of_a_fresh_state() {
+fn fresh_state_creates_no_files() {
     let folder = folder();
     let recipe = Recipe { state: State::Fresh, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
     assert_eq!(make_state(folder.path(), &recipe, &mut |_, _| {}).unwrap(), Made::default());

@@ -69,7 +69,7 @@ fn lost(engine: KeyValueEngine, hasty: bool) -> usize {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_kill() {
+fn acknowledged_writes_survive_kill() {
     for engine in ENGINES {
         assert_eq!(lost(engine, false), 0, "{engine}");
         assert_eq!(lost(engine, true), 1, "{engine}: a client that says so before it is true is found out");

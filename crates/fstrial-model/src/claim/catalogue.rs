@@ -32,7 +32,7 @@ mod tests {
 
     /// A change of a claim shows here: give it the day of today as `fixed`, and the catalogue its next version.
     #[test]
-    fn the_catalogue_is_that_of_its_version() {
+    fn catalogue_matches_its_version() {
         let mut lines = format!("version {CATALOGUE}\n");
         for (id, text) in CLAIMS {
             let trial = Trial::read_claim(id, text).unwrap_or_else(|e| panic!("{id}: {e}"));

@@ -56,11 +56,11 @@ impl fmt::Display for Level {
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct CellName {
-    /// The arm.
+    /// Name of an arm of the claim's trial, such as `xfs:-m reflink=0`.
     pub arm: String,
-    /// The level.
+    /// Number of threads; may be left out if the workload has only one level.
     pub level: Option<Level>,
-    /// The workload.
+    /// Name of a workload; may be left out if the trial has only one.
     pub workload: Option<String>,
     /// The result: a phase, a group, or a number of an operation.
     pub result: Option<String>,

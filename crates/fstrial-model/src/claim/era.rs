@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_replaced_and_told() {
+    fn removed_features_are_replaced_and_reported() {
         let rules = Rules::shipped();
         let tuned =
             arm("xfs", "deadline", &["nobarrier", "noatime"], &["-l", "lazy-count=1", "-d", "agcount=4"]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_stands_in_for_is_said() {
+    fn removed_feature_without_replacement_is_reported() {
         let mut now = trial(&[arm("reiserfs", "", &[], &[])]);
         let missing = Rules::shipped().apply(&mut now, Version(6, 18, 0)).unwrap_err();
         assert!(missing.contains("6.13") && missing.contains("the check needs"), "{missing}");

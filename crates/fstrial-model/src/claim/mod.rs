@@ -44,7 +44,7 @@ pub struct Claim {
     pub id: String,
     /// The claim, in one sentence.
     pub statement: String,
-    /// Its author.
+    /// Person or company that made the claim, such as `Vadim Tkachenko`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub author: String,
     /// Date: a year, a month (`2012-03`) or a day.

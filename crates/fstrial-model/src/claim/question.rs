@@ -30,9 +30,9 @@ pub struct Spot {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// Above this.
+    /// The key `above` of an expectation: more than this number.
     Above(f64),
-    /// Below this.
+    /// The key `below` of an expectation: less than this number.
     Below(f64),
     /// Within this fraction of being the same: a ratio of 1.
     Within(f64),
@@ -59,14 +59,14 @@ pub enum ClaimQuestion {
     },
     /// The factor of a figure for each doubling of the threads, over these cells of rising levels.
     Slope {
-        /// The cells.
+        /// Cells of one arm and one workload, at least two, by ascending number of threads.
         cells: Vec<Spot>,
         /// The expected range.
         bound: Bound,
     },
     /// A figure itself.
     Amount {
-        /// The cell.
+        /// The only cell; its figure is compared with a fixed number.
         cell: Spot,
         /// The expected range.
         bound: Bound,
@@ -90,11 +90,11 @@ pub struct Part {
     pub reading: Option<String>,
     /// True if it is about a planted cause.
     pub planted: bool,
-    /// Its metric.
+    /// Metric of the figures; throughput unless the expectation names another one.
     pub metric: Metric,
     /// The original figure.
     pub then: Option<Number>,
-    /// The question.
+    /// One question of the expectation, which may have several parts.
     pub question: ClaimQuestion,
 }
 

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_for_workloads_that_name_none() {
+    fn thread_levels_apply_only_to_unset_workloads() {
         let levels = ["1", "2", "cpus", "4×cpus"].map(|text| text.parse().unwrap()).to_vec();
         let mut trial = Trial { workloads: vec![Entry::of_preset("random-write"); 2], ..Trial::default() };
         trial.workloads[1].threads = Some(vec![7]);

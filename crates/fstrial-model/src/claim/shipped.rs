@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_cannot_be_had_are_left_out_with_what_is_expected_of_them() {
+    fn unavailable_arms_are_dropped_with_their_expectations() {
         let (id, text) = CLAIMS.iter().find(|(id, _)| *id == "rm-2009-deadline-beats-cfq").unwrap();
         let mut trial = Trial::read_claim(id, text).unwrap();
         let optional = trial.claim.as_ref().unwrap().optional.clone();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 // The only list of them in the crate.
 rows! {
-    /// The kinds of device.
+    /// Device that an arm is built on, by its name in a trial file.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
     pub enum DeviceKind of KindRow {
         /// A loop device with direct I/O on a file made by fstrial, allocated and written in full.
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_in_the_document_and_says_what_is_done_to_have_it() {
+    fn every_device_kind_is_documented_and_described() {
         let document = include_str!("../../../../docs/trial-files.md");
         for kind in DeviceKind::ALL {
             assert!(document.contains(&format!("`{}`", kind.name())), "{kind:?} in docs/trial-files.md");

@@ -129,7 +129,7 @@ mod tests {
 
     /// Output of btrfs-progs 6.2 and 5.4.
     #[test]
-    fn metadata_that_is_written_twice_is_seen() {
+    fn detects_duplicated_metadata() {
         let printed = |profile: &str| {
             format!(
                 "Block group profiles:\n  Data:             single            8.00MiB\n  Metadata:         {profile}\n"

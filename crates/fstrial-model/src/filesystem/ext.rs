@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_block_size_is_found_in_what_mke2fs_says() {
+    fn parses_block_size_from_mke2fs_output() {
         assert_eq!(block_size("Creating filesystem with 153600 4k blocks and 38400 inodes\n"), Some(4096));
         assert_eq!(block_size("\nCreating filesystem with 614400 1k blocks and 153600 inodes"), Some(1024));
         assert_eq!(block_size("mke2fs 1.47.0"), None);
@@ -290,7 +290,7 @@ mod tests {
 
     /// From Linux 6.18, after synced appends to a journal of 4 MiB.
     #[test]
-    fn what_was_logged_is_transactions_by_their_average_and_the_size_that_of_the_inode() {
+    fn parses_journal_statistics_and_size() {
         let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };
         let info = "4620 transactions (4620 requested), each up to 341 blocks\naverage: \n  0ms waiting for transaction\n\
                     \x20 1483us average transaction commit time\n  2 handles per transaction\n  3 blocks per transaction\n\

@@ -143,7 +143,7 @@ impl ExternalLog {
         [flag.into(), format!("{value}{log}")]
     }
 
-    /// The mount option.
+    /// The mount option with the node of the log device, such as `logdev=/dev/loop1`.
     pub fn mount_option(self, log: &str) -> String {
         format!("{}{log}", self.mount)
     }
@@ -221,7 +221,7 @@ pub struct Character {
     pub journal: String,
     /// Scope of checksums.
     pub checksums: String,
-    /// Its stripe.
+    /// Stripe that it aligns to, such as `64 KiB, 256 KiB in all`; none if it has no stripe.
     pub stripe: Option<String>,
     /// Its guarantees. Volatility of the device's cache is unknown here: false.
     pub durability: Durability,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn list_flags_are_joined_so_that_ours_survive_the_users() {
+    fn user_list_flags_are_merged_with_defaults() {
         let row = Filesystem::named("ext4").unwrap();
         let user: Vec<String> = ["-Estride=16", "-b", "4096", "-O", "^has_journal"].map(String::from).into();
         assert_eq!(

@@ -200,7 +200,7 @@ mod tests {
 
     /// From Linux 6.18, after synced appends to a log of 64 MiB.
     #[test]
-    fn what_was_logged_is_in_the_statistics_and_the_log_s_size_in_the_superblock() {
+    fn parses_log_statistics_and_log_size() {
         let stats = "extent_alloc 1 513 0 0\ntrans 0 2055 0\nlog 2054 4135 0 2058 2063\npush_ail 4112 0 0 0 0 0 0 0 0 0\n";
         let counted = LogCount { written: Some(Bytes(4135 * 512)), commits: None };
         assert_eq!(log_count(stats, LogShape::default()), Some(counted));

@@ -33,7 +33,7 @@ impl Fate {
 /// A section of a job file with its treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionFate {
-    /// Its name.
+    /// Text in the brackets of the section: `global`, or the name of a job.
     pub name: String,
     /// Its line, from 1.
     pub line: usize,
@@ -42,7 +42,7 @@ pub struct SectionFate {
     pub fate: Option<Fate>,
     /// Problems of the section as a whole.
     pub problems: Vec<String>,
-    /// Its keys.
+    /// Keys of the section; one without a line is not written in it.
     pub keys: Vec<KeyFate>,
 }
 

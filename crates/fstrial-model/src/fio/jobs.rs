@@ -41,7 +41,6 @@ pub struct Jobs {
     sections: Vec<Section>,
 }
 
-/// Results of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobResults {
     pub(super) name: String,

@@ -51,13 +51,13 @@ pub enum ValueKind {
 /// A key of a job file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// Main name in job files, such as `iodepth`.
     pub name: &'static str,
     /// Its other name, or nothing.
     pub alias: &'static str,
     /// Its type.
     pub kind: ValueKind,
-    /// Its treatment.
+    /// Passed to fio, left out with a note, or a reason to refuse the job file.
     pub treatment: Treatment,
     /// Values that do nothing, separated by blanks.
     pub neutral: &'static str,
@@ -306,7 +306,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_every_key_says_why() {
+    fn key_names_are_unique_and_restrictions_explained() {
         let mut seen = BTreeSet::new();
         for key in KEYS {
             assert!(seen.insert(key.name), "{} is there twice", key.name);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_lists_every_key_that_fio_does_not_get() {
+    fn manual_lists_every_key_withheld_from_fio() {
         let docs = include_str!("../../../../docs/fio.md");
         for key in KEYS.iter().filter(|key| key.treatment != Treatment::Passed) {
             let name = match key.alias {

@@ -47,7 +47,7 @@ pub struct Understanding {
 pub struct Remark {
     /// The line of the key, from 1; of the job's section if the key is not written.
     pub line: usize,
-    /// The key.
+    /// Main name of the key, even if the job file has its alias.
     pub key: &'static str,
     /// True if the key is written; otherwise it is about fio's default.
     pub is_written: bool,

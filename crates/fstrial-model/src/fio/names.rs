@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn colons_separate_names_unless_they_are_escaped() {
+    fn colons_separate_names_unless_escaped() {
         assert_eq!(names("a:b\\:c:/dev/d"), ["a", "b:c", "/dev/d"]);
         assert_eq!(names(""), [""]);
         assert_eq!(placed("[a]\nsize=1m\nfilename=/dev/disk/by-path/pci-0000\\:00\n").0, ["file-1"]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_bring_their_size_get_the_usual_one() {
+    fn device_names_get_default_file_size() {
         let size = |text: &str| {
             let mut file = JobFile::read("job.fio", text, &host(), &mut |_| Err(String::new()));
             let notes = place(&mut file);

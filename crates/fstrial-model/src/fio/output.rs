@@ -37,7 +37,7 @@ pub struct FioJob {
 pub struct FioValue {
     /// The value: finite and not negative.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`, which also fixes the better direction.
     pub unit: FioUnit,
 }
 
@@ -83,7 +83,7 @@ pub enum OutputError {
     /// A number that cannot be measured.
     #[error("fio's answer has a value that cannot be: {job}: {name}")]
     Impossible {
-        /// The job.
+        /// Name of the job; a repeated name ends in `#2`, `#3` and so on.
         job: String,
         /// The value's name.
         name: String,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_answer_reads_after_its_notes() {
+    fn parses_real_fio_output_after_notes() {
         let output = FioOutput::parse(REAL).unwrap();
         assert_eq!((output.version.as_str(), output.jobs.len()), ("fio-3.33", 1));
         assert_eq!((output.jobs[0].name.as_str(), output.jobs[0].error), ("a", 0));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_objects_the_last_counts_and_repeated_names_are_told_apart() {
+    fn last_object_wins_and_duplicate_names_are_numbered() {
         let object = |name: &str, iops: u32| {
             format!(
                 "{{\"fio version\":\"fio-3.33\",\"jobs\":[{}]}}\n",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn invalid_fio_output_is_refused() {
         for (text, part) in [
             ("", "without JSON: nothing"),
             ("fio: failed to {open}", "without JSON: fio: failed"),

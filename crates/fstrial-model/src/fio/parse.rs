@@ -59,7 +59,7 @@ pub struct Job {
 /// One key with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// The key.
+    /// Row of the key in the table of known keys, found by name or alias.
     pub key: &'static Key,
     /// The value as it is written, variables filled in; nothing for a key without one.
     pub text: String,
@@ -75,7 +75,7 @@ pub struct Setting {
 /// A section as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenSection {
-    /// Its name.
+    /// Text in the brackets of the section: `global`, or the name of a job.
     pub name: String,
     /// Its line, from 1.
     pub line: usize,
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn kb_base_holds_for_its_section_wherever_it_stands() {
+    fn kb_base_applies_to_whole_section() {
         let file =
             parse("[global]\nio_size=1k\n[a]\nsize=1k\nkb_base=1000\nbssplit=1k/50:2k/50\n[b]\nsize=1k\n");
         let value = |job: usize, key: &str| file.jobs[job].get(key).unwrap().value.clone();
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_remedy() {
+    fn parse_errors_name_problem_and_remedy() {
         for (text, part) in [
             ("", "no job"),
             ("bs=4k\n", "outside of any section"),
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_wrong_is_not_asked_for_again() {
+    fn invalid_size_is_reported_only_once() {
         for size in ["size = 1g", "size=${NOWHERE}", "size=1.5m"] {
             let text = format!("[a]\n{size}\n");
             let inspection = super::super::inspect("job.fio", &text, &host(), &mut |path| Err(path.into()));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_an_included_file_stand_where_it_is_included() {
+    fn included_lines_expand_in_place() {
         // The same files in fio 3.33: a has 8k, b has 16k and 2m.
         let text = "[global]\ninclude all.inc ; why\n[a]\nbs=8k\n[b]\nbs=4k\n include sub/b.inc\nsize=2m\n";
         let beside = [
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_include_themselves_end() {
+    fn includes_are_limited_in_depth_and_size() {
         for text in ["include x\n", "include x\ninclude x\n", &"include x\n".repeat(1000)] {
             let result = faults("[a]\nsize=1m\ninclude x\n", &[("x", text)]);
             assert!(result[0].1.contains("64 included files, or 8 in each other"), "{result:?}");

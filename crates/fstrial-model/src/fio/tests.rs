@@ -120,7 +120,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
 
 /// Names of files are replaced; options that would open others are not.
 #[test]
-fn what_opens_other_files_stays_refused() {
+fn options_opening_other_files_are_refused() {
     let job = "[a]\nfilename=/dev/sda\nsize=1m\nrw=write\n";
     assert!(understand("job.fio", job, &host()).is_ok());
     for line in [
@@ -159,7 +159,7 @@ fn what_opens_other_files_stays_refused() {
 }
 
 #[test]
-fn what_writes_files_of_its_own_is_left_out() {
+fn options_writing_extra_files_are_dropped() {
     let text =
         "[a]\nsize=1m\nrw=write\nwrite_bw_log=/etc/cron.d/x\nwrite_lat_log\nwrite_iolog=x\nverify_dump=1\n";
     let matched = understood(text);
@@ -169,7 +169,7 @@ fn what_writes_files_of_its_own_is_left_out() {
 }
 
 #[test]
-fn an_engine_that_is_not_for_files_says_what_it_uses() {
+fn non_file_engine_error_explains_reason() {
     let why = |engine: &str| {
         understand("job.fio", &format!("[a]\nsize=1m\nioengine={engine}\n"), &host()).unwrap_err().message
     };
@@ -181,7 +181,7 @@ fn an_engine_that_is_not_for_files_says_what_it_uses() {
 /// The latency of fsync is the usual test of a disk for a database, as for etcd:
 /// `fio --rw=write --ioengine=sync --fdatasync=1 --size=22m --bs=2300`.
 #[test]
-fn what_a_sync_takes_comes_first() {
+fn sync_latency_is_primary_result() {
     let text = "[etcd]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300\n";
     let first = |text: &str| entry(text).resolve(1).unwrap().results().next().unwrap().name;
     assert_eq!(first(text), "sync p99");
@@ -193,7 +193,7 @@ fn what_a_sync_takes_comes_first() {
 }
 
 #[test]
-fn the_presets_that_are_close_are_there() {
+fn closest_presets_exist() {
     let close = |lines: &str| understood(&format!("[a]\nsize=1m\n{lines}")).preset;
     for lines in ["rw=read", "rw=write", "rw=randread", "rw=randwrite", "rw=randrw", "rw=write\nfsync=1"]
         .into_iter()
@@ -207,7 +207,7 @@ fn the_presets_that_are_close_are_there() {
 }
 
 #[test]
-fn another_runtime_can_be_set_where_jobs_run_at_once_for_the_same_time() {
+fn runtime_is_replaceable_for_concurrent_equal_jobs() {
     let runtime = |text: &str| understood(text).jobs.runtime;
     let text = "[global]\nsize=1m\nruntime=30\ntime_based\n[a]\nrw=read\n[b]\nrw=write\n";
     assert_eq!(runtime(text), Some(Nanos::secs(30)));
@@ -228,7 +228,7 @@ fn another_runtime_can_be_set_where_jobs_run_at_once_for_the_same_time() {
 }
 
 #[test]
-fn clones_and_jobs_that_name_a_file_need_its_space_once() {
+fn jobs_sharing_file_need_space_once() {
     let text = "[global]\nverify=md5\nrw=write\nfilename=/dev/sda\nnumjobs=16\nsize=1g\n[a]\n[b]\nsize=2g\n";
     let jobs = understood(text).jobs;
     assert_eq!(jobs.space, Some(Bytes::gib(2)));
@@ -240,7 +240,7 @@ fn clones_and_jobs_that_name_a_file_need_its_space_once() {
 }
 
 #[test]
-fn every_line_of_a_job_file_has_its_fate() {
+fn every_job_file_line_has_a_fate() {
     let text = "[global]\nbs=8k\n[a]\nsize=1m\nrw=write\nrw=randwrite\nverify=md5\ndescription=x\n[b]\nnosuch=1\nsize=1m\n\
                 [global]\nbs=4k\n";
     let matched = inspect("job.fio", text, &host(), &mut |_| unreachable!("nothing is included"));
@@ -256,7 +256,7 @@ fn every_line_of_a_job_file_has_its_fate() {
 }
 
 #[test]
-fn a_directory_cannot_break_out_of_its_line() {
+fn directory_value_cannot_inject_job_lines() {
     let jobs = understood("[a]\nsize=1m\nverify=md5\nrw=write\n").jobs;
     for directory in ["", "/a\nexec_prerun=x", "/a;b", "/a#b", "/$ncpus", "/a\\:b"] {
         assert!(jobs.render(directory, 1).is_err(), "{directory:?}");
@@ -305,7 +305,7 @@ fn fios_numbers_are_found_by_the_place_of_a_job() {
 }
 
 #[test]
-fn time_that_is_not_said_counts_for_an_hour() {
+fn unspecified_time_counts_as_one_hour() {
     let text = "[a]\nrw=read\nsize=1m\nruntime=60\n[b]\nstonewall\nrw=read\nsize=1m\n";
     let jobs = understood(text).jobs;
     assert_eq!((jobs.time, jobs.longest), (None, Nanos::secs(3660)));
@@ -317,7 +317,7 @@ fn time_that_is_not_said_counts_for_an_hour() {
 }
 
 #[test]
-fn jobs_that_mind_their_group_are_reported_together() {
+fn grouped_jobs_are_reported_together() {
     let text = "[a]\nrw=randread\nsize=1m\nexitall\n[b]\nrw=write\nsize=1m\n";
     let workload = entry(text).resolve(1).unwrap();
     let names: Vec<String> = workload.results().map(|result| result.name).collect();
@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_understood_or_an_error_that_can_be_shown(
+    fn any_job_text_parses_or_yields_displayable_error(
         text in "(\\[[a-z]{1,8}\\]?\n|rw=(read|write|rw|randread|randrw)(:[0-9k-]{1,4})?\n|random_distribution=zoned(_abs)?:[0-9/:,k]{1,20}\n|(bs|size|rw|direct|runtime|filename|directory|numjobs|ioengine|verify|percentage_random|include|nosuch)=?[0-9a-z$({/.,:\\\\-]{0,9}\n|.{0,9}\n){0,12}"
     ) {
         match understand("any.fio", &text, &host()) {

@@ -29,7 +29,7 @@ pub struct Surroundings {
 pub enum Value {
     /// Words with a special meaning.
     Text,
-    /// A switch.
+    /// True for `1` or a key without a value, false for `0`.
     Switch(bool),
     /// A number without or with a unit of size.
     Number(u64),
@@ -39,7 +39,7 @@ pub enum Value {
     Range(u64, u64),
     /// Numbers for reads, writes and trims; none where the list has a gap.
     Numbers(Vec<Option<u64>>),
-    /// A time.
+    /// A duration, in nanoseconds for any unit of the key.
     Time(Nanos),
 }
 
@@ -328,7 +328,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sizes_are_what_fio_makes_of_them() {
+    fn sizes_match_fio_interpretation() {
         // The left column was given to fio 3.33 as size= or bs= with ioengine=null, and io_bytes read back.
         for (text, bytes) in [
             ("4k", 4096),

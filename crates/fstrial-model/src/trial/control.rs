@@ -75,7 +75,7 @@ impl Trial {
         }
     }
 
-    /// Leaves the controls out.
+    /// Removes the arms that are controls and switches `control` of the trial off.
     pub fn leave_out_controls(&mut self) {
         self.trial.control = false;
         self.arms.retain(|arm| arm.control_of.is_none());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_has_one_control_however_often_it_is_read() {
+    fn adding_control_is_idempotent() {
         let mut twice = trial(&["ext4", "xfs"]);
         twice.add_control(2);
         let once = twice.clone();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_wins_nothing() {
+    fn control_is_excluded_from_winner_groups() {
         let text = "[claim]\nid = \"c\"\nstatement = \"s\"\nauthor = \"a\"\ndate = \"2012\"\nwhere = \"w\"\n\
                     [[claim.expect]]\nno_single_winner = true\n\
                     [trial]\ncontrol = true\n[device]\nkind = \"image\"\n\
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_controls_are_of_the_arm_it_speaks_of_and_of_the_doses_its_parts_rest_on() {
+    fn claim_controls_cover_claimed_arm_and_doses() {
         let text = "[claim]\nid = \"c\"\nstatement = \"s\"\nauthor = \"a\"\ndate = \"2012\"\nwhere = \"w\"\n\
                     [[claim.expect]]\nflat = [\"xfs @ 1\", \"xfs @ 2\"]\nwithin = \"20%\"\n\
                     [[claim.expect]]\nratio = [\"xfs @ 1\", \"ext4 @ 1\"]\nabove = 0.8\n\

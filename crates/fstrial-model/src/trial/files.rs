@@ -160,7 +160,7 @@ fio = "jobs/mail.fio"
     }
 
     #[test]
-    fn a_name_and_words_about_it_are_the_trial_files() {
+    fn trial_file_sets_workload_name_and_description() {
         let words = "name = 'second'\nabout = 'our mail server'\nsource = 'a note'\n";
         let named = format!("{TRIAL}{words}[[workload]]\nfio = 'mail.fio'\n");
         let trial = parse(&named, MAIL).unwrap();
@@ -171,7 +171,7 @@ fio = "jobs/mail.fio"
     }
 
     #[test]
-    fn no_key_beside_it_is_passed_over() {
+    fn keys_combined_with_fio_are_refused() {
         for line in ["use = 'random-write'", "threads = [4]", "duration = '1s'", "file_size = '1MiB'"]
             .into_iter()
             .chain(["rate = '5/s'", "kind = 'io'", "[[workload.phase]]", "[[workload.metric]]\nname = 'x'"])
@@ -202,7 +202,7 @@ fio = "jobs/mail.fio"
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_told_at_its_place() {
+    fn unreadable_file_error_has_source_span() {
         struct Missing;
         impl Files for Missing {
             fn workload_of(&mut self, _: &str) -> Result<Entry, NamedFileError> {
@@ -223,7 +223,7 @@ fio = "jobs/mail.fio"
     }
 
     #[test]
-    fn only_a_trial_file_that_is_run_names_job_files() {
+    fn fio_is_refused_in_stored_trials_and_phases() {
         let error = Trial::parse("stored trial", TRIAL).unwrap_err();
         assert!(error.message.contains("not read here"), "{error}");
         let phase = "[[workload]]\nkind = 'io'\n[[workload.phase]]\nfio = 'mail.fio'\n";
@@ -245,7 +245,7 @@ use = "random-write"
 "#;
 
     #[test]
-    fn a_model_takes_the_place_of_its_file() {
+    fn model_file_is_inlined_into_trial() {
         let trial = parse(MODELLED, "[read]\nlatency = \"1ms\"").unwrap();
         let model = trial.device.modelled().unwrap();
         assert_eq!((model.name.as_str(), model.read.latency), ("my-disk", crate::units::Nanos::millis(1)));
@@ -257,7 +257,7 @@ use = "random-write"
     }
 
     #[test]
-    fn a_model_by_name_is_written_out_when_it_is_settled() {
+    fn named_model_is_inlined_when_settled() {
         let named = MODELLED.replace("my-disk.toml", "gp3-3000");
         let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap();
         let settled = settled.trial();
@@ -266,7 +266,7 @@ use = "random-write"
     }
 
     #[test]
-    fn models_that_are_none_are_told_at_their_place() {
+    fn invalid_model_errors_point_at_source() {
         let unknown = MODELLED.replace("my-disk.toml", "gp3-300");
         let none = MODELLED.replace("model = \"my-disk.toml\"\n", "");
         let other = MODELLED.replace("kind = \"model\"", "kind = \"image\"");

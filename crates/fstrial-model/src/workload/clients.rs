@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn others_use_what_was_left_whole() {
+    fn host_offset_requires_intact_files_from_earlier_phase() {
         let (stat, delete) = (phase("stat", "stat items", 1), phase("delete", "delete items", 2));
         assert_eq!(problem(&format!("{MADE}{stat}{delete}")), None);
         let not_whole = "host_offset: no earlier phase leaves the files of `items` whole";

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_conflict_names_its_key_and_says_what_to_write() {
+    fn every_conflict_names_key_and_hint() {
         let mut problems = std::collections::BTreeSet::new();
         for (io, key) in conflicts() {
             let conflict = io.conflict().unwrap_or_else(|| panic!("{io:?} has no conflict"));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn file_sets_have_none_of_it() {
+    fn file_sets_reject_io_only_settings() {
         for line in [
             "open_sync = \"none\"",
             "layout = \"written\"",
@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn loads_from_before_these_settings_read_as_they_ran() {
+    fn loads_without_new_settings_use_defaults() {
         let old = r#"{"access":"random","reads":"0%","block_size":"16KiB","total_size":"256MiB","sharing":"shared",
             "files":1,"direct":false,"backend":"sync","depth":1,"fsync_every":0,"fsync":"fdatasync"}"#;
         assert_eq!(serde_json::from_str::<Io>(old).unwrap(), Io::default());
     }
 
     #[test]
-    fn writes_that_wait_for_the_device_are_not_buffered() {
+    fn synchronous_writes_are_not_buffered() {
         let buffered = |io: Io| Pattern::Io(io).is_buffered_write();
         assert!(buffered(Io::default()));
         assert!(buffered(Io { backend: Backend::Mmap, fsync_at_end: true, ..Io::default() }));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_together_has_no_conflict() {
+    fn compatible_settings_have_no_conflict() {
         let io = Io::default;
         for good in [
             io(),

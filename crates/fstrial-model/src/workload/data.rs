@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Data {
     /// Bytes from a generator: cannot be compressed or deduplicated.
     Random,
-    /// All zero.
+    /// Only zero bytes; compresses to almost nothing.
     Zero,
     /// One 8-byte word over and over.
     RepeatedWord,
@@ -32,7 +32,7 @@ pub enum Data {
 pub enum DataKind {
     /// Cannot be compressed or deduplicated.
     Random,
-    /// All zero.
+    /// Only zero bytes; compresses to almost nothing.
     Zero,
     /// One 8-byte word over and over.
     RepeatedWord,

@@ -263,7 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_alone_have_the_numbers_of_their_tools() {
+    fn bare_names_use_default_parameters() {
         for (short, long) in [
             ("uniform", "uniform"),
             ("zipf", "zipf:0.99"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_possible() {
+    fn errors_describe_valid_input() {
         for (text, words) in [
             ("gauss", "use one of uniform"),
             ("", "use one of uniform"),
@@ -320,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(theta in 0.01_f64..0.99, fraction in 0.001_f64..0.999, share in 0.0_f64..=1.0) {
+        fn printed_form_round_trips(theta in 0.01_f64..0.99, fraction in 0.001_f64..0.999, share in 0.0_f64..=1.0) {
             for distribution in [
                 Distribution::Zipf { theta },
                 Distribution::Latest { theta },

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 /// Places of keys, from the outermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EntryLevel {
-    /// The workload.
     Workload,
     /// A phase of it.
     Phase,

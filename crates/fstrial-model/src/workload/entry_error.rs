@@ -5,7 +5,7 @@
 pub struct EntryError {
     /// The key at fault.
     pub key: &'static str,
-    /// The problem.
+    /// The reason, without the remedy, which is in `hint`.
     pub problem: String,
     /// The remedy.
     pub hint: Option<String>,

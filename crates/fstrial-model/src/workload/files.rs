@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_run_empty_are_refused() {
+    fn turns_running_out_of_files_are_refused() {
         use FileStep::{Create, Delete, Fsync, Read, Stat, Write};
         for (files, steps, ok) in [
             (10, vec![Read], true),

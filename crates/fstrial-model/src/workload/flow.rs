@@ -165,7 +165,7 @@ pub enum Size {
     },
     /// Gamma-distributed with shape 1.5 (filebench).
     Gamma {
-        /// The mean.
+        /// Mean size: the `16KiB` of `gamma 16KiB`.
         mean: Bytes,
     },
 }

@@ -32,7 +32,7 @@ const MAX_TIMES: u32 = 4096;
 const VERBS: &str = "create, open, close, read, read-at, read-next, write, write-at, write-next, append, fsync, \
                      fdatasync, fsync-dir, syncfs, stat, delete, rename, mkdir, rmdir, readdir, delay, and `10x STEP`";
 
-/// An open file.
+/// The FILE of a step in the list above, open at the time of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenFile {
     /// A file opened under this name by an earlier step.
@@ -56,21 +56,21 @@ pub enum StepFile {
 pub enum FlowStep {
     /// Makes a file at a free place of a set and leaves it open.
     Create {
-        /// The set.
+        /// Set that the file becomes part of.
         set: String,
         /// Name of the file in later steps.
         handle: String,
     },
     /// Opens a file of a set.
     Open {
-        /// The set.
+        /// Set that the file is taken from.
         set: String,
         /// Name of the file in later steps.
         handle: String,
     },
     /// Closes a file.
     Close {
-        /// Its handle.
+        /// Handle from the step that opened the file; `file` if that step names none.
         handle: String,
     },
     /// Reads a whole file, to its end.
@@ -82,14 +82,14 @@ pub enum FlowStep {
     },
     /// Reads once at a random place.
     ReadAt {
-        /// The file.
+        /// Open file to read from.
         file: OpenFile,
         /// Size.
         request: Bytes,
     },
     /// Reads once where the last such step ended.
     ReadNext {
-        /// The file.
+        /// Open file to read from.
         file: OpenFile,
         /// Size.
         request: Bytes,
@@ -103,14 +103,14 @@ pub enum FlowStep {
     },
     /// Writes once at a random place.
     WriteAt {
-        /// The file.
+        /// Open file to write to.
         file: OpenFile,
         /// Size.
         request: Bytes,
     },
     /// Writes once where the last such step ended.
     WriteNext {
-        /// The file.
+        /// Open file to write to.
         file: OpenFile,
         /// Size.
         request: Bytes,
@@ -124,14 +124,14 @@ pub enum FlowStep {
         /// Uniformly random from 0 to `request` - 2, and nothing at all for 0, as filebench does; otherwise exactly.
         random: bool,
     },
-    /// `fsync`.
+    /// `fsync` of a file: its data and all its metadata.
     Fsync {
-        /// The file.
+        /// Open file to sync.
         file: OpenFile,
     },
-    /// `fdatasync`.
+    /// `fdatasync` of a file: its data, and only the metadata needed to read them.
     Fdatasync {
-        /// The file.
+        /// Open file to sync.
         file: OpenFile,
     },
     /// `fsync` of the directory that a file is in.
@@ -165,17 +165,17 @@ pub enum FlowStep {
     },
     /// Makes an empty directory.
     Mkdir {
-        /// The set.
+        /// Set that gets the directory; its entries are directories.
         set: String,
     },
     /// Removes an empty directory.
     Rmdir {
-        /// The set.
+        /// Set that loses the directory; its entries are directories.
         set: String,
     },
     /// Lists a directory of a set, to its end.
     Readdir {
-        /// The set.
+        /// Set with the directory to list.
         set: String,
     },
     /// Waits.

@@ -142,13 +142,13 @@ pub enum Backend {
     Mmap,
 }
 
-/// A sync call.
+/// System call that writes a file's dirty data to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncCall {
-    /// `fsync`.
+    /// `fsync`: makes the data and all metadata of the file durable.
     Fsync,
-    /// `fdatasync`.
+    /// `fdatasync`: makes the data durable, and only the metadata needed to read them.
     Fdatasync,
     /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes nothing
     /// durable: no metadata is written and the device's cache is not flushed.
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_at_its_key() {
+    fn conflicting_settings_are_refused_at_their_key() {
         let random = Io::default();
         let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
         let append = Io { access: Access::Append, sharing: Sharing::PerThread, ..random.clone() };
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_a_thread_are_whole_blocks_of_its_files() {
+    fn counts_whole_blocks_per_thread() {
         let io = Io { files: 3, total_size: Bytes(100 * 16384 + 5), ..Io::default() };
         assert_eq!(io.blocks_per_thread(7), 99);
         assert_eq!(Io { sharing: Sharing::Region, ..io.clone() }.blocks_per_thread(7), 14);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_a_pattern_is_laid_over_that_of_its_preset() {
+    fn pattern_table_is_merged_over_preset() {
         let settled = |text: &str| {
             let entry: Entry = toml::from_str(text).unwrap();
             entry.resolve(1).unwrap().phases()[0].groups[0].pattern.clone()
@@ -145,7 +145,7 @@ mod tests {
         }
     }
     #[test]
-    fn every_key_of_a_pattern_is_known_to_what_it_settles_to() {
+    fn pattern_types_accept_all_listed_keys() {
         for keys in KEYS.iter().filter(|keys| keys.deepest == EntryLevel::Pattern) {
             let settled = |kind: &&Kind| !matches!(kind, Kind::Program | Kind::Operation);
             for kind in keys.kinds.iter().filter(settled) {

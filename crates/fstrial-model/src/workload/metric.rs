@@ -68,7 +68,7 @@ pub struct MetricEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrMany {
-    /// One.
+    /// A single string instead of a list.
     One(String),
     /// A list.
     Many(Vec<String>),
@@ -103,9 +103,9 @@ pub enum Take {
     /// There must be exactly one.
     #[default]
     Only,
-    /// The first.
+    /// The first match in the output.
     First,
-    /// The last.
+    /// The last match in the output.
     Last,
     /// All of them, added up.
     Sum,
@@ -132,7 +132,7 @@ impl Take {
 /// Extraction of one metric, settled and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricRule {
-    /// Name.
+    /// Name of the result that the rule yields.
     pub name: String,
     /// The unit after scaling.
     pub unit: String,
@@ -219,7 +219,7 @@ pub struct PickedNumber {
     pub name: String,
     /// The number in `unit`; finite and above 0.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`, as in the rule.
     pub unit: String,
     /// The better direction.
     pub better: Better,
@@ -231,7 +231,7 @@ pub struct PickedNumber {
 pub struct PickError {
     /// The rule's name.
     pub metric: String,
-    /// The problem.
+    /// The reason, without the remedy, which is in `hint`.
     pub problem: String,
     /// The remedy.
     pub hint: String,
@@ -426,7 +426,7 @@ fn compile_number(pattern: &str) -> Result<Regex, Wrong> {
 }
 
 impl Measure {
-    /// Its unit.
+    /// Unit of the number: `ns` for times, `bytes` for memory.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Wall | Self::Cpu => "ns",

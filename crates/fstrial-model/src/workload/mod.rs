@@ -66,7 +66,7 @@ use std::{collections::BTreeMap, ops::Deref};
 pub struct Workload {
     /// Name in tables.
     pub name: String,
-    /// The work.
+    /// Load, program or operation, with all settings.
     #[serde(flatten)]
     pub work: Work,
     /// The levels: numbers of threads, ascending, without repeats.
@@ -104,7 +104,7 @@ pub struct TooShort {
 /// A program, and its requested measuring time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedProgram {
-    /// The program.
+    /// Commands to run; `{duration}` is not filled in yet.
     pub program: Program,
     /// Value of `{duration}`.
     pub duration: Nanos,

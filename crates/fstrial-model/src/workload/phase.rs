@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_compared_by_name_and_a_single_one_by_its_unit() {
+    fn results_pair_by_name_or_single_by_unit() {
         let kind = |name: &str, unit: &str| ResultKind {
             name: name.into(),
             unit: unit.into(),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_read_back_as_they_print() {
+    fn rate_targets_round_trip_through_display() {
         for text in ["p99<5ms", "p99.9<20ms", "p50<300us", "p99.9999<1s", "redo p99<5ms", "log writer p50<1s"]
         {
             assert_eq!(text.parse::<RateTarget>().unwrap().to_string(), text);

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn every_preset_reads_resolves_and_says_what_it_models() {
+    fn every_preset_resolves_and_has_description() {
         for name in names() {
             let entry = Entry { preset: Some(name.to_owned()), ..Entry::default() };
             let workload = entry.resolve(4).unwrap_or_else(|e| panic!("{name}: {}", e.problem));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_finds_what_models_it() {
+    fn keyword_finds_matching_presets() {
         let servers = ["mariadb-oltp-ro", "mariadb-oltp-rw", "mariadb-oltp-wo"];
         for word in ["mysql", "mariadb"] {
             assert_eq!(fitting(word), [["random-mixed", "innodb-flush"].as_slice(), &servers].concat());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_that_are_no_benchmark_of_a_disk_name_one_that_is() {
+    fn memory_bound_presets_name_a_device_bound_one() {
         let memory =
             ["fileserver", "postmark", "small-files", "webserver", "sysbench-seqrd", "fs-mark-no-sync"];
         for name in memory {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn every_classic_says_where_it_comes_from() {
+    fn classic_presets_cite_source_and_fit_space_limit() {
         for name in names().filter(|name| !name.starts_with("real-")).skip(FAMILIES[0].presets.len()) {
             assert!(preset(name).unwrap().source.is_some_and(|source| source.len() > 8), "{name}");
             let space = resolved(name).most_space_needed();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_rates_say_why() {
+    fn invalid_rate_error_names_cause() {
         for (text, words) in [
             ("5000", "`/s` is missing"),
             ("5000 poisson", "`/s` is missing"),

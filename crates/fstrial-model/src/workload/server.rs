@@ -59,13 +59,13 @@ pub enum StopSignal {
     #[default]
     #[serde(rename = "SIGTERM")]
     Term,
-    /// Interrupt.
+    /// SIGINT, as from Ctrl-C; a fast shutdown of PostgreSQL.
     #[serde(rename = "SIGINT")]
     Interrupt,
-    /// Quit.
+    /// SIGQUIT; a graceful stop of nginx.
     #[serde(rename = "SIGQUIT")]
     Quit,
-    /// Hang up.
+    /// SIGHUP, as from a closed terminal.
     #[serde(rename = "SIGHUP")]
     HangUp,
 }
@@ -170,7 +170,7 @@ mod tests {
     const REST: &str = "kind = 'program'\ncommand = ['true']\n[[metric]]\nname = 'w'\nmeasure = 'wall'\n";
 
     #[test]
-    fn a_bad_description_names_the_place_and_what_to_do() {
+    fn invalid_server_entry_error_has_line_and_hint() {
         for (server, line, problem, hint) in [
             ("start = ['db']", 6, "no `ready`", "ready = [\"redis-cli\""),
             ("start = ['db']\nready = ['db']\nlaod = []", 9, "unknown field `laod`", "load"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_laid_over_a_presets_server() {
+    fn server_table_overrides_preset_fields() {
         let entry: Entry = toml::from_str("use = 'postgresql-tpcb'\n[server]\nready_within = '5m'").unwrap();
         let server = entry.resolve(1).unwrap().program().unwrap().program.server.clone().unwrap();
         assert_eq!(server.start[0], "postgres");

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_cannot_be_looked_for_says_why() {
+    fn invalid_find_rate_error_has_cause_and_hint() {
         for (text, problem, hint) in [
             ("use = 'innodb-flush'\nfind_rate = 'red p99<1s'", "no group of threads `red`", "redo, flusher"),
             ("use = 'checkpoint-bursts'\nfind_rate = 'checkpointer p99<1s'", "no group", "of: commits"),

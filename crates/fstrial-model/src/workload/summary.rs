@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_of_the_kernel_decide_about_what_is_not_synced() {
+    fn only_synced_or_fixed_work_is_self_clocked() {
         for (preset, expected) in [
             ("append-fsync", true),
             ("create-files", true),

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn every_workload_has_all_of_its_operations() {
+    fn core_workload_proportions_sum_to_100() {
         for workload in CoreWorkload::ALL {
             let Proportions { read, update, insert, scan, read_modify_write } = workload.proportions();
             assert_eq!(read + update + insert + scan + read_modify_write, 100, "{workload}");

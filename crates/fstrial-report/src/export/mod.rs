@@ -24,7 +24,7 @@ mod tests {
     use super::word;
 
     #[test]
-    fn words_are_plain() {
+    fn word_replaces_special_characters() {
         assert_eq!(word("a b/c=\u{1b}[1m\nd", "/="), "a_b_c__[1m_d");
         assert_eq!(word("", ""), "-");
         assert_eq!(word("größer", "/"), "größer");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_whole_answer() {
+    fn empty_export_writes_only_eof() {
         let mut out = Vec::new();
         OpenMetrics::default().write(&mut out).unwrap();
         assert_eq!(out, b"# EOF\n");

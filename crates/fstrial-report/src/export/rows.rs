@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_and_json_go_on_from_trial_to_trial() {
+    fn csv_and_json_continue_across_trials() {
         let (a, b) = ([row(1, "a,\"b", 0.5)], [row(2, "c", 1e300), row(3, "d", -0.0)]);
         let lines = text(|out| csv(out), &[&a, &b]);
         assert_eq!(lines.lines().count(), 4, "{lines}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn parquet_is_read_back_as_it_was() {
+    fn parquet_rows_round_trip() {
         let mut out = tempfile::tempfile().unwrap();
         let mut writer = parquet(&mut out).unwrap();
         writer.write(&[row(1, "größer", 0.25), row(2, "b", f64::MAX)]).unwrap();

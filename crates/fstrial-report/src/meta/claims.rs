@@ -24,7 +24,7 @@ pub struct ClaimOfHosts {
     pub claim: String,
     /// Parts that are ratios of two figures.
     pub pooled: usize,
-    /// All parts.
+    /// All parts of the claim, including those that are not ratios.
     pub parts: usize,
     /// The verdict on the pooled parts together.
     pub verdict: ClaimVerdict,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_hosts_answers_what_a_claim_expects() {
+    fn verdict_of_host_mean_follows_claim_bound() {
         for (bound, interval, verdict) in [
             (Bound::Above(1.5), (1.6, 1.9), ClaimVerdict::Confirmed),
             (Bound::Above(1.5), (1.4, 1.6), ClaimVerdict::Undecided),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_that_of_its_scale() {
+    fn axis_share_follows_scale() {
         let at = |scale, ends, value| Axis::new(scale, ends, Rc::new(|_| String::new())).share(value);
         assert!((at(Scale::Linear, (0.0, 10.0), 2.5) - 0.25).abs() < 1e-9);
         assert!((at(Scale::Log, (1.0, 100.0), 10.0) - 0.5).abs() < 1e-9);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_fit_and_what_is_no_number_does_not_matter() {
+    fn axis_spans_finite_values_and_ignores_others() {
         let values = || [3.0, f64::NAN, 7.0, f64::INFINITY, 5.0].into_iter();
         for scale in [Scale::Linear, Scale::Log] {
             let axis = Axis::around(values(), scale, false, Rc::new(|_| String::new()));

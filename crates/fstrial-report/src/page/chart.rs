@@ -268,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_from_place_to_place() {
+    fn line_path_uses_relative_coordinates() {
         let points = [(10.0, 20.0), (11.26, 19.0), (11.26, 30.04)];
         assert_eq!(line(points.into_iter()), "M10 20l1.3-1l0 11");
     }
 
     #[test]
-    fn a_series_has_its_numbers_and_its_looks() {
+    fn series_svg_has_data_and_classes() {
         let svg = draw(&chart(vec![(1.0, 12_345.6), (2.0, 0.012_345)])).into_string();
         assert!(svg.contains("data-x=\"1 2\"") && svg.contains("data-y=\"12350 0.01235\""), "{svg}");
         assert!(svg.contains("class=\"c1 d1 pale\""), "{svg}");
@@ -283,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_lies_inside(points in prop::collection::vec((1e-3_f64..1e6, 1e-6_f64..1e9), 1..30)) {
+        fn chart_coordinates_stay_inside_svg(points in prop::collection::vec((1e-3_f64..1e6, 1e-6_f64..1e9), 1..30)) {
             let svg = draw(&chart(points)).into_string();
             let numbers = |attribute: &str| -> Vec<f64> {
                 let start = format!(" {attribute}=\"");

@@ -325,7 +325,7 @@ mod tests {
 
     /// One number for all curves: how the arms stand to each other in the source is kept.
     #[test]
-    fn curves_of_a_source_lie_where_ours_do() {
+    fn source_curves_are_scaled_onto_measured_ones() {
         let whole = |values: [i64; 3]| values.map(Number::Whole).to_vec();
         let up_to =
             vec![Number::Text("up to 8".into()), Number::Text("100 %".into()), Number::Text("110 %".into())];

@@ -45,7 +45,6 @@ impl SectionData {
     }
 }
 
-/// A cell.
 #[derive(Default)]
 pub(super) struct CellData {
     pub(super) arm: usize,

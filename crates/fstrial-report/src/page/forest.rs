@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_goes_on_has_an_arrow() {
+    fn unbounded_interval_ends_in_arrow() {
         let ended = draw(&ratios(vec![row("a", 1.2, Some((1.1, 1.3)))])).into_string();
         let endless = draw(&ratios(vec![row("a", 1.2, Some((0.0, f64::INFINITY)))])).into_string();
         assert_eq!(ended.matches("v8").count(), 2, "{ended}");
@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_label_lies_inside(
+        fn forest_labels_and_marks_stay_inside_svg(
             rows in prop::collection::vec(
                 ("[ -~ä文]{0,90}", 1e-6_f64..1e6, prop::option::of((0.0_f64..2.0, 1.0_f64..9.0))),
                 1..12,

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_style_and_script_is_all_of_their_code() {
+    fn compact_strips_comments_and_keeps_brackets_balanced() {
         for text in [PICTURES, STYLE, SCRIPT] {
             let code = compact(text);
             assert!(!code.contains("/*") && !code.contains("*/"), "{code}");

@@ -93,7 +93,7 @@ fn three_filesystems_three_workloads_and_two_levels_fit_on_a_screen() {
 }
 
 #[test]
-fn what_is_near_open_or_at_a_server_says_so() {
+fn screen_marks_near_open_and_server_results() {
     let mut near = workload("wal-group-commit", &[4], &[("ext4", 542.0), ("xfs", 541.5)]);
     let state = &mut near.verdicts[0].contrast;
     (state.verdict, state.near, state.within_percent) = (Outcome::Undecided, true, Some(10.0));
@@ -120,7 +120,7 @@ fn what_is_near_open_or_at_a_server_says_so() {
 }
 
 #[test]
-fn what_more_rounds_would_not_decide_longer_runs_may() {
+fn suggests_longer_runs_if_rounds_cannot_decide() {
     let document = |repeat: &str| {
         let mut open = verdict("xfs", "ext4", 1, Outcome::Undecided, 1.1);
         (open.contrast.rounds, open.contrast.interval) = (20, Some((0.8, 1.4)));
@@ -170,7 +170,7 @@ fn without(mut workload: WorkloadReport, arm: &str, outcome: Outcome) -> Workloa
 }
 
 #[test]
-fn what_failed_is_shown_and_so_is_everything_else() {
+fn screen_shows_failed_and_remaining_results() {
     let two = [("ext4", 100.0), ("xfs", 120.0)];
     let first = shown(vec![without(workload("w", &[1], &two), "ext4", Outcome::Failed)], 80);
     let three = [("ext4", 100.0), ("xfs", 120.0), ("btrfs", 50.0)];
@@ -189,7 +189,7 @@ fn what_failed_is_shown_and_so_is_everything_else() {
 }
 
 #[test]
-fn of_many_rows_the_open_ones_and_large_differences_stay_with_what_is_told_with_them() {
+fn long_table_keeps_open_rows_and_large_differences() {
     let names: Vec<String> = (0..14).map(|n| format!("w{n}")).collect();
     let of = |(n, name): (usize, &String)| {
         workload(name, &[1], &[("ext4", 100.0), ("xfs", if n > 10 { 150.0 } else { 100.0 })])

@@ -85,7 +85,7 @@ fn ratios_hold_fall_short_and_are_reversed() {
 }
 
 #[test]
-fn latencies_count_as_what_they_are() {
+fn latency_claims_compare_latencies_not_rates() {
     // More throughput is less latency: b's median is two thirds of a's.
     let of = |line: &str| result(&world(1), &[&format!("{line}\nmetric = \"p50\"")]);
     assert_eq!(of("ratio = [\"a @ 1\", \"b @ 1\"]\nabove = 1.2"), ClaimVerdict::Confirmed);
@@ -109,7 +109,7 @@ fn cells_of_one_arm_are_compared_across_levels() {
 }
 
 #[test]
-fn the_figures_shown_are_of_the_question_that_decided() {
+fn reported_interval_belongs_to_deciding_question() {
     let plan = claimed(&expect("ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1.2"), 7);
     let ended = simulate(&plan, &World { noise: 0.15, ..world(1) }, none);
     let part = reported(&plan, &ended).parts.remove(0);
@@ -145,7 +145,7 @@ fn orders_flips_amounts_and_winners() {
 }
 
 #[test]
-fn a_claim_holds_only_if_all_its_parts_do() {
+fn claim_is_confirmed_only_with_all_parts() {
     let holds = "ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2";
     let same = "ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1";
     let reversed = "ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1";
@@ -159,14 +159,14 @@ fn a_claim_holds_only_if_all_its_parts_do() {
 }
 
 #[test]
-fn only_cells_that_are_asked_about_are_run() {
+fn only_claimed_cells_are_run() {
     let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
     let names: Vec<String> = (0..plan.cells.len()).map(|cell| plan.cell_name(cell)).collect();
     assert_eq!(names, ["a · random-write · 4 threads", "b · random-write · 4 threads"]);
 }
 
 #[test]
-fn what_works_is_seen_five_times_and_what_fails_once() {
+fn works_and_fails_claims_settle_in_five_rounds() {
     let breaks = |requested: &FaultSite<'_>| {
         (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Fails(FailureKind::ArmFailed))
     };
@@ -184,7 +184,7 @@ fn what_works_is_seen_five_times_and_what_fails_once() {
 }
 
 #[test]
-fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
+fn unsupported_arm_makes_ratio_not_testable() {
     let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
     let cannot = |requested: &FaultSite<'_>| {
         (requested.arm == "b" && requested.of_cell > 0).then_some(Fault::Fails(FailureKind::Unsupported))
@@ -212,7 +212,7 @@ fn with_too_few_processors_only_an_effect_counts() {
 
 /// A claim of no difference is accepted if a planted one is detected.
 #[test]
-fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
+fn no_difference_claim_requires_detected_control() {
     let of = |control: f64, line: &str| {
         let plan = controlled(claimed(&expect(line), 7));
         let mut world = world(1);
@@ -242,7 +242,7 @@ fn next_to(world: World, line: &str) -> (ClaimVerdict, bool) {
 
 /// A neighbour takes nothing from one thread and half of two: levels cannot be compared next to one, and arms at a level can.
 #[test]
-fn levels_are_not_compared_where_others_take_the_processors() {
+fn busy_neighbours_make_level_comparisons_insensitive() {
     let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     let levels = "ratio = [\"b @ 4\", \"b @ 1\"]\nabove = 1.2";
     let arms = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1";
@@ -266,7 +266,7 @@ fn levels_are_not_compared_where_others_take_the_processors() {
 
 /// Phases of one level can have separate numbers of threads.
 #[test]
-fn phases_with_other_threads_are_not_compared_where_others_take_the_processors() {
+fn busy_neighbours_make_unequal_phases_incomparable() {
     let phase = |name: &str, workers: u16| {
         let words = "access = \"random\"\nreads = \"0%\"\nsharing = \"shared\"";
         format!("[[workload.phase]]\nname = \"{name}\"\nworkers = {workers}\n{words}\n")
@@ -285,7 +285,7 @@ fn phases_with_other_threads_are_not_compared_where_others_take_the_processors()
 
 /// A neighbour can only make an amount smaller, and a time longer: enough next to one is enough.
 #[test]
-fn an_amount_that_others_may_have_made_too_small_tells_nothing() {
+fn busy_neighbours_make_low_amounts_insensitive() {
     let of = |others_ppm: u64, line: &str| next_to(World { others_ppm, ..world(1) }, line);
     // About 525 thousand a second by one thread, which may have lost 40 % to 10 % of four processors; 2 µs each.
     let (enough, too_few) = ("amount = \"a @ 1\"\nabove = 400000", "amount = \"a @ 1\"\nabove = 700000");
@@ -301,7 +301,7 @@ fn an_amount_that_others_may_have_made_too_small_tells_nothing() {
 
 /// A planted cause that does not show decides nothing, regardless of other results.
 #[test]
-fn a_planted_cause_that_does_not_show_decides_nothing() {
+fn undetected_planted_cause_leaves_claim_insensitive() {
     let planted = |arm: &str| format!("ratio = [\"{arm} @ 4\", \"a @ 4\"]\nabove = 1.2\nplanted = true");
     for (line, otherwise) in [
         ("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::Confirmed),
@@ -316,7 +316,7 @@ fn a_planted_cause_that_does_not_show_decides_nothing() {
 /// A part decided by the absence of an effect counts for nothing on a machine that is too small, next to one
 /// that shows it.
 #[test]
-fn with_too_few_processors_each_part_must_see_its_effect() {
+fn flat_claim_part_needs_enough_processors() {
     let of = |cpus: u32| {
         let grows = expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2");
         let flat = expect("ratio = [\"c @ 4\", \"a @ 4\"]\nbelow = 1.2");
@@ -329,7 +329,7 @@ fn with_too_few_processors_each_part_must_see_its_effect() {
 
 /// Knowledge without a verdict is reported for the parts of a claim, too.
 #[test]
-fn an_open_part_says_how_near_its_arms_are() {
+fn undecided_part_reports_distance_between_arms() {
     let known = (0..20).filter(|seed| {
         let plan = claimed_within("2m", &expect("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1"), *seed);
         let ended = simulate(&plan, &World { noise: 0.06, ..world(*seed) }, none);
@@ -342,7 +342,7 @@ fn an_open_part_says_how_near_its_arms_are() {
 
 /// Arms that are equal because of the device's limit say nothing; those that differ do.
 #[test]
-fn no_difference_at_the_limit_of_the_device_tells_nothing() {
+fn no_difference_at_device_limit_is_insensitive() {
     let of = |iops: u32, line: &str| {
         let mut plan = claimed(&expect(line), 7);
         let mut model = device_model::named("gp3-3000").unwrap();
@@ -373,7 +373,7 @@ fn no_difference_at_the_limit_of_the_device_tells_nothing() {
 }
 
 #[test]
-fn a_question_is_measured_and_expects_nothing() {
+fn question_claim_is_measured_without_expectations() {
     let plan = claimed("question = true", 7);
     let ended = simulate(&plan, &world(1), none);
     let report = reported(&plan, &ended);
@@ -382,7 +382,7 @@ fn a_question_is_measured_and_expects_nothing() {
 }
 
 #[test]
-fn equal_arms_rarely_make_a_claim_hold_or_reverse_it() {
+fn equal_arms_rarely_confirm_or_reverse_claims() {
     let expectations = [
         expect("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1"),
         expect("ratio = [\"c @ 1\", \"a @ 1\"]\nbelow = 1"),
@@ -400,7 +400,7 @@ fn equal_arms_rarely_make_a_claim_hold_or_reverse_it() {
 }
 
 #[test]
-fn claims_read_as_they_are_shown() {
+fn renders_claim_report() {
     let expectations = [
         "author = \"A. Author\"\ndate = \"2012\"\nwhere = \"a page\"\nsetup = \"12 disks\"\nsaid = \"twice\""
             .to_owned(),

@@ -31,7 +31,7 @@ fn a_planted_handicap_is_found_before_the_budget_ends() {
 
 /// Trials of equal arms with a control that is slowed down by its dose, or not at all.
 #[test]
-fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
+fn equivalence_requires_detected_control_slowdown() {
     let of = |seed: u64, control: f64, noise: f64| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.control = true);
         let arms = vec![("control", faster(control))];
@@ -54,7 +54,7 @@ fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
 /// A device that lets only a part of every difference through: the arms differ by more than the band without it, and by
 /// half of that with it. So does the planted slowdown.
 #[test]
-fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
+fn masking_device_rarely_licenses_equivalence() {
     for (passes, differ) in [(0.45, 1.034_f64), (0.35, 1.041), (0.25, 1.051)] {
         for noise in [0.003, 0.01] {
             let licensed = (0..10).filter(|seed| {
@@ -74,7 +74,7 @@ fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
 /// A limit of controls: if a fifth of everything shows, and the handicap costs eight times its dose, it looks like the
 /// right dose. The answer reports the dose and its cost.
 #[test]
-fn a_control_that_costs_more_than_it_says_can_look_right() {
+fn excessive_control_cost_can_still_license_equivalence() {
     let shown = |factor: f64| faster(factor.powf(0.2));
     let licensed = (0..10).filter(|seed| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], *seed, |settings| settings.control = true);
@@ -90,7 +90,7 @@ fn a_control_that_costs_more_than_it_says_can_look_right() {
 
 /// If the load's handicap does not show, the device is slowed; a cost of the same size licenses dependent verdicts.
 #[test]
-fn where_a_slower_load_does_not_show_a_slower_device_does() {
+fn unseen_load_handicap_falls_back_to_device_slowdown() {
     let of = |model: &str, load: f64, device: f64| {
         let mut trial = plan(&["a=ext4", "b=ext4"], &[1], 7, |settings| settings.control = true).trial;
         trial.arms.truncate(2);
@@ -128,7 +128,7 @@ fn a_control_of_another_dose_is_no_control() {
 /// Latency has a control of its own dose, and metrics that the trial does not decide on are not called equivalent next
 /// to controls.
 #[test]
-fn a_quantile_is_equivalent_where_a_slowdown_of_its_own_band_is_seen() {
+fn quantile_equivalence_requires_its_own_control() {
     let of = |decide_on: Vec<Metric>, controls: [f64; 2]| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 7, |settings| {
             settings.control = true;
@@ -145,7 +145,7 @@ fn a_quantile_is_equivalent_where_a_slowdown_of_its_own_band_is_seen() {
 }
 
 #[test]
-fn a_control_takes_no_error_from_what_is_asked_and_ends_with_it() {
+fn control_changes_nothing_for_plain_difference() {
     for seed in 0..10 {
         let arms = || vec![("b", faster(1.3)), ("control", faster(1.0 / 1.06))];
         let world = |arms| World { seed, noise: 0.02, arms, ..World::default() };

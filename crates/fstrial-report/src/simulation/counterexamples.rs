@@ -56,7 +56,7 @@ fn ended(trials: u64, levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcom
 const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
 
 #[test]
-fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
+fn equal_arms_rarely_differ_under_any_noise_shape() {
     for shape in [Shape::TwoPoint, Shape::Growing, Shape::Settling] {
         let alarms =
             ended(SHORT_TRIALS, 1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
@@ -67,7 +67,7 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
 /// A disturbance of every third run, with two runs in a round: it falls on one arm, the other, or none, as one of every
 /// second run does with three.
 #[test]
-fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
+fn equal_arms_rarely_differ_under_periodic_disturbance() {
     let alarms =
         ended(MANY_TRIALS, 1, |seed| World { seed, every: (3, 0.9), ..World::default() }, &DIFFERENT);
     assert!(alarms <= most(0.05, MANY_TRIALS), "{alarms} of {MANY_TRIALS}");
@@ -76,7 +76,7 @@ fn equal_arms_are_seldom_told_apart_where_runs_are_disturbed_in_turn() {
 /// The last run of every round is slower, and one level has one arm where the other has three. Were the order drawn
 /// within levels, it would be one of the level with one arm in half of all rounds.
 #[test]
-fn equal_levels_are_seldom_told_apart_where_they_have_different_numbers_of_runs() {
+fn equal_levels_rarely_differ_with_unequal_run_counts() {
     let open = |arm: &str| format!("[[claim.expect]]\namount = \"{arm} @ 4\"\nabove = 510000");
     let lines = format!("[[claim.expect]]\norder = [\"a @ 4\", \"a @ 1\"]\n{}\n{}", open("b"), open("c"));
     let level = Character { growth: 0.0, ..ORDINARY };
@@ -104,7 +104,7 @@ fn claimed_wrongly(trials: u64, lines: &str, world: impl Fn(u64) -> World) -> us
 
 /// Noise as it was on real machines, in which runs that follow each other are alike, and some are far from all others.
 #[test]
-fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
+fn equal_arms_rarely_differ_under_recorded_noise() {
     for trial in 0..RECORDED.len() {
         let world = |seed: u64| {
             let shape = Shape::Recorded { trial, from: usize::try_from(seed).unwrap() * 7 };
@@ -117,7 +117,7 @@ fn equal_arms_are_seldom_told_apart_by_noise_that_was_recorded() {
 
 /// A disturbance of constant size deceives a t-test of few rounds, the more the more questions there are.
 #[test]
-fn the_more_is_asked_the_less_each_question_may_err() {
+fn false_alarm_rate_holds_for_many_questions() {
     for levels in [6, 18] {
         let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..World::default() };
         let alarms = ended(TRIALS, levels, world, &DIFFERENT);
@@ -128,7 +128,7 @@ fn the_more_is_asked_the_less_each_question_may_err() {
 /// Three runs in ten of `b` are a tenth slower, the others faster by the amount that makes the typical ratio
 /// 1. Signed ranks assume that rounds are symmetric, which these are not; docs/statistics.md has the cost.
 #[test]
-fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
+fn bimodal_arm_rarely_differs_from_typical_one() {
     for (noise, speed) in [(0.003, 1.0072), (0.01, 1.0237)] {
         let arms = || vec![("b", Character { speed, stalls: (0.29, 0.1), ..ORDINARY })];
         let world = |seed| World { seed, noise, arms: arms(), ..World::default() };
@@ -140,7 +140,7 @@ fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
 /// Stalls rare enough for the rounds of a verdict to miss them: the basis of a verdict on arms that lose by them is
 /// reported, and if stalls as rare were requested, they were seen. The lines are the worst of docs/statistics.md.
 #[test]
-fn what_rare_stalls_lose_is_said_or_seen() {
+fn rare_stalls_are_detected_or_reported_as_unseen() {
     for (gain, often, part, wrong) in [
         (1.04, 0.10, 0.9, 0.10),
         (1.04, 0.10, 0.6, 0.15),
@@ -167,7 +167,7 @@ fn what_rare_stalls_lose_is_said_or_seen() {
 
 /// Stalls in half of the runs are in the rounds of every verdict.
 #[test]
-fn what_frequent_stalls_lose_is_seldom_praised() {
+fn arms_with_frequent_stalls_are_rarely_called_faster() {
     for (gain, often, part) in [(1.06, 0.45, 0.4), (1.10, 0.5, 0.5)] {
         let wrong = praised(gain, (often, part), None).len();
         assert!(wrong <= most(0.05, TRIALS), "{gain} {often} {part}: {wrong} of {TRIALS}");

@@ -161,7 +161,7 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
 
 /// Every session resumes the contrasts that the one before gave up, and in the end the difference is found.
 #[test]
-fn an_undecided_trial_is_decided_by_going_on_with_it() {
+fn resuming_decides_undecided_trial() {
     let mut gone_on_with = 0;
     for seed in 0..8 {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.budget = Nanos::secs(80));
@@ -192,7 +192,7 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
 
 /// The course reported to listeners after each round equals the stored one.
 #[test]
-fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
+fn stored_course_matches_live_round_updates() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1, 4], 5, |_| {});
     let world = World { noise: 0.03, rate: 300.0, ..World::default() };
     let (mut store, id) = begun(&plan);
@@ -238,7 +238,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
 }
 
 #[test]
-fn going_on_keeps_what_has_failed() {
+fn resumed_trial_keeps_failed_cells() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 3, |_| {});
     let world = World { noise: 0.05, ..World::default() };
     let (mut store, id) = begun(&plan);
@@ -273,7 +273,7 @@ fn going_on_keeps_what_has_failed() {
 }
 
 #[test]
-fn a_trial_that_is_decided_runs_no_more() {
+fn decided_trial_runs_no_more_rounds() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |_| {});
     let world = World { arms: vec![("b", Character { speed: 2.0, ..ORDINARY })], ..World::default() };
     let (mut store, id) = begun(&plan);
@@ -284,7 +284,7 @@ fn a_trial_that_is_decided_runs_no_more() {
 }
 
 #[test]
-fn a_store_that_refuses_a_run_ends_the_trial() {
+fn store_error_ends_trial_before_any_run() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |_| {});
     let (mut store, _) = begun(&plan);
     let mut recorder = Recorder::new(&mut store, TrialId(4711));
@@ -312,7 +312,7 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
 
 /// An interruption before the first run of the last round leaves one too few for the decision.
 #[test]
-fn a_round_without_a_run_does_not_complete_a_trial_that_is_decided_once() {
+fn incomplete_last_round_leaves_fixed_trial_undecided() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |settings| {
         (settings.sequential, settings.rounds) = (false, Some(8));
     });
@@ -330,7 +330,7 @@ proptest! {
     /// Cut anywhere, by Ctrl-C at a run or by death at an event, any number of times; with claims of every kind or
     /// none, and with any faults.
     #[test]
-    fn the_document_of_a_trial_is_the_one_that_is_read_again(
+    fn replayed_document_matches_live_document(
         seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool, control: bool, once: bool,
         cuts in prop::collection::vec((any::<bool>(), 1_usize..60), 0..4),
     ) {
@@ -384,7 +384,7 @@ fn claims() -> impl Strategy<Value = String> {
 
 /// A claim whose answer is a hang has the same live and stored verdict.
 #[test]
-fn what_hangs_every_time_has_failed_also_in_the_store() {
+fn repeated_hang_counts_as_failure_in_store() {
     let plan = claimed_within("1h", "[[claim.expect]]\nfails = [\"b @ 4\"]\n", 7);
     let (mut store, id) = begun(&plan);
     let hangs = |requested: &FaultSite<'_>| {

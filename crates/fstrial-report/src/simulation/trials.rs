@@ -68,7 +68,7 @@ fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
 }
 
 #[test]
-fn a_lead_that_grows_from_place_to_place_is_found_and_one_that_does_not_is_none() {
+fn lead_change_across_places_is_detected() {
     let lead = |speed: f64| {
         let plan = leading(7, |_| {});
         // The fast place is ten times as fast; b leads by a tenth at the slow one.
@@ -127,7 +127,7 @@ fn the_event_stream_of_a_small_trial() {
 }
 
 #[test]
-fn states_are_prepared_once_and_put_back_in_every_run() {
+fn shared_states_are_prepared_once() {
     let plan = plan(&["a=ext4", "b=ext4:scheduler=none", "c=xfs:state=aged", "raw"], &[1], 7, |settings| {
         settings.rounds = Some(4);
     });
@@ -156,7 +156,7 @@ fn states_are_prepared_once_and_put_back_in_every_run() {
 }
 
 #[test]
-fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
+fn oversized_workload_beside_state_fails_before_first_round() {
     // The device has room by its size, but the filesystem on it has not: of 1 GiB that are free, 90 % go to the state.
     let plan = plan(&["a=ext4", "b=xfs:state=filled:90%"], &[1], 7, |_| {});
     let simulated = simulate(&plan, &World::default(), none);
@@ -168,7 +168,7 @@ fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
 
 /// A run that does not end long after the budget is abandoned, and the measurements count.
 #[test]
-fn a_run_that_does_not_end_ends_with_the_budget() {
+fn budget_end_aborts_hanging_run_and_keeps_results() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, |_| {});
     let mut jobs = 0;
     let simulated = simulate(&plan, &World::default(), |_| {
@@ -202,7 +202,7 @@ fn warned(seed: u64, world: &World) -> Vec<String> {
 /// If the first round takes longer than predictable, a default budget is raised once, and a given one is not; nor is
 /// one that would have to be raised too far.
 #[test]
-fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
+fn default_budget_is_raised_after_slow_first_round() {
     let of = |overhead: u64, longest: Option<Nanos>| {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 7, |_| {});
         let slow = |speed: f64| Character { overhead: Nanos::secs(overhead), ..faster(speed) };
@@ -234,7 +234,7 @@ fn a_budget_that_nobody_gave_is_raised_after_the_first_round() {
 }
 
 #[test]
-fn an_order_that_matters_is_said_and_decides_nothing() {
+fn order_effect_is_reported_and_decides_nothing() {
     let world = World { every: (2, 0.9), ..World::default() };
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 5, |settings| settings.rounds = Some(20));
     let simulated = simulate(&plan, &world, none);
@@ -251,7 +251,7 @@ fn an_order_that_matters_is_said_and_decides_nothing() {
 }
 
 #[test]
-fn runs_that_are_not_steady_are_said() {
+fn warns_about_unsteady_runs() {
     let message = warned(5, &World { rise: 1.4, noise: 0.05, ..World::default() }).join("\n");
     // Three quarters of the measured time apart, which is 80 % of the run: 1.4^0.6.
     assert!(
@@ -302,7 +302,7 @@ fn an_arm_compared_with_itself_on_a_noisy_machine_is_rarely_different() {
 
 /// Ahead whenever it does not stall, and behind in all.
 #[test]
-fn an_arm_that_stalls_is_not_called_faster() {
+fn stalling_arm_gets_no_faster_verdict() {
     let stalling = Character { speed: 1.05, stalls: (0.2, 0.6), ..ORDINARY };
     let mut message = Vec::new();
     for seed in 0..12 {
@@ -320,7 +320,7 @@ fn an_arm_that_stalls_is_not_called_faster() {
 }
 
 #[test]
-fn the_plainest_difference_takes_seven_rounds_whatever_the_tails_are_asked() {
+fn plain_difference_takes_seven_rounds_despite_tail_metrics() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |_| {});
     assert!(plan.contrasts.iter().any(|contrast| contrast.metric == Metric::P99));
     let simulated = simulate(&plan, &World { arms: vec![("b", faster(2.0))], ..World::default() }, none);
@@ -346,7 +346,7 @@ fn decided_cells_are_not_run_again() {
 }
 
 #[test]
-fn a_trial_ends_within_its_budget() {
+fn trial_ends_within_budget() {
     for budget in [4, 5, 7, 10, 20, 33, 61] {
         let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1, 4], 3, |settings| {
             settings.budget = Nanos::secs(budget);
@@ -380,7 +380,7 @@ fn a_trial_ends_within_its_budget() {
 }
 
 #[test]
-fn a_budget_too_small_for_a_round_gives_no_verdict() {
+fn budget_below_one_round_yields_no_verdict() {
     for budget in [1, 2, 3] {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], 1, |settings| settings.budget = Nanos::secs(budget));
         let simulated = simulate(&plan, &World::default(), none);
@@ -402,7 +402,7 @@ fn a_number_of_rounds_is_respected() {
 }
 
 #[test]
-fn the_first_round_tells_once_what_the_budget_has_room_for() {
+fn first_round_reports_rounds_in_budget_once() {
     // Inspection 0.6 s, a round 3.1 s: the rest after it, in rounds, and the one that was.
     for (budget, fit) in [(10, 3), (60, 19), (300, 96), (7200, 500)] {
         let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |settings| settings.budget = Nanos::secs(budget));
@@ -416,7 +416,7 @@ fn the_first_round_tells_once_what_the_budget_has_room_for() {
 }
 
 #[test]
-fn a_lost_run_removes_its_round_from_its_own_contrasts_only() {
+fn lost_run_affects_only_its_own_contrasts() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 2, |settings| settings.rounds = Some(9));
     let lost = |requested: &FaultSite<'_>| {
         (requested.arm == "c" && [1, 2, 4, 7].contains(&requested.of_cell)).then_some(Fault::Killed)
@@ -447,7 +447,7 @@ fn three_losses_running_end_the_trial_and_name_the_cell() {
 }
 
 #[test]
-fn a_run_that_hung_does_not_cost_the_rest_of_the_budget() {
+fn hung_run_leaves_rest_of_budget_usable() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 2, |settings| {
         (settings.budget, settings.rounds) = (Nanos::secs(120), Some(9));
     });
@@ -458,7 +458,7 @@ fn a_run_that_hung_does_not_cost_the_rest_of_the_budget() {
 }
 
 #[test]
-fn no_round_is_begun_that_has_no_time_for_its_first_run() {
+fn no_round_starts_without_time_for_a_run() {
     // The quickest arm is soon decided, the others take half a minute each.
     let slow = Character { overhead: Nanos::secs(30), ..ORDINARY };
     let world = World {
@@ -486,7 +486,7 @@ fn no_round_is_begun_that_has_no_time_for_its_first_run() {
 }
 
 #[test]
-fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
+fn failed_cell_is_dropped_and_others_continue() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 4, |_| {});
     for failing in [1, 3] {
         let eio = |requested: &FaultSite<'_>| {
@@ -512,7 +512,7 @@ fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
 }
 
 #[test]
-fn what_an_arm_cannot_do_is_an_answer_and_the_others_go_on() {
+fn unsupported_arm_is_reported_and_others_continue() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 4, |_| {});
     let cannot = |requested: &FaultSite<'_>| {
         (requested.arm == "c" && requested.of_cell == 1).then_some(Fault::Fails(FailureKind::Unsupported))
@@ -530,7 +530,7 @@ fn what_an_arm_cannot_do_is_an_answer_and_the_others_go_on() {
 }
 
 #[test]
-fn a_trial_that_no_arm_can_do_is_decided_after_a_round() {
+fn trial_without_supporting_arm_ends_after_one_round() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 4, |_| {});
     let simulated = simulate(&plan, &World::default(), |requested| {
         requested.threads.map(|_| Fault::Fails(FailureKind::Unsupported))
@@ -540,7 +540,7 @@ fn a_trial_that_no_arm_can_do_is_decided_after_a_round() {
 }
 
 #[test]
-fn a_trial_of_which_every_cell_fails_is_over() {
+fn trial_ends_once_every_cell_failed() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1, 4], 4, |_| {});
     let simulated = simulate(&plan, &World::default(), |requested| {
         requested.threads.map(|_| Fault::Fails(FailureKind::ArmFailed))
@@ -551,7 +551,7 @@ fn a_trial_of_which_every_cell_fails_is_over() {
 }
 
 #[test]
-fn what_fails_at_inspection_ends_the_trial_before_its_first_round() {
+fn inspection_failure_ends_trial_before_first_round() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |_| {});
     for (kind, code) in [
         (FailureKind::HostLacks, exit_code::HOST_LACKS),
@@ -578,7 +578,7 @@ fn what_fails_at_inspection_ends_the_trial_before_its_first_round() {
 }
 
 #[test]
-fn an_inspection_that_is_lost_is_tried_again() {
+fn lost_inspection_is_retried() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |settings| settings.rounds = Some(1));
     let mut losses = 2;
     let simulated = simulate(&plan, &World::default(), |requested| {
@@ -591,7 +591,7 @@ fn an_inspection_that_is_lost_is_tried_again() {
 }
 
 #[test]
-fn what_no_round_would_change_ends_the_trial_at_once() {
+fn permanent_failure_ends_trial_immediately() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |_| {});
     for (fault, code) in [
         (Fault::Fails(FailureKind::CleanUp), exit_code::CLEAN_UP_INCOMPLETE),
@@ -614,7 +614,7 @@ fn what_no_round_would_change_ends_the_trial_at_once() {
 }
 
 #[test]
-fn an_interrupted_trial_has_the_verdicts_of_its_complete_pairs() {
+fn interrupted_trial_keeps_verdicts_of_complete_pairs() {
     let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1, 4], 9, |_| {});
     for run in 1..=40 {
         for fault in [Fault::Interrupted, Fault::InterruptedLate] {
@@ -647,7 +647,7 @@ fn an_interruption_while_arms_are_inspected_ends_the_trial() {
 }
 
 #[test]
-fn a_listener_that_fails_ends_the_trial_with_its_error() {
+fn listener_error_ends_trial() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 9, |settings| settings.rounds = Some(3));
     let events = simulate(&plan, &World::default(), none).events.len();
     for at in 0..events {
@@ -687,7 +687,7 @@ fn with_many_operations_every_round_counts_for_a_quantile() {
 }
 
 #[test]
-fn bytes_written_to_the_device_are_judged_where_they_are_counted() {
+fn device_bytes_are_judged_only_where_counted() {
     let verdict = |written: Option<u64>| {
         let world = World { arms: vec![("b", Character { written, ..ORDINARY })], ..World::default() };
         let plan = plan(&["a=ext4", "b=xfs"], &[1], 5, |settings| {
@@ -729,7 +729,7 @@ fn with_few_operations_rounds_are_merged_for_a_quantile() {
 }
 
 #[test]
-fn a_trial_goes_on_until_there_are_groups_enough_for_its_quantile() {
+fn trial_continues_until_quantile_has_enough_groups() {
     // Two rounds make a group. Were the seventh allowed to decide, the trial would end with "too few operations".
     let world = World { rate: 600.0, tail_noise: 0.01, ..World::default() };
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |settings| {
@@ -859,7 +859,7 @@ proptest! {
 
     /// `simulate` checks the stream: its form, the order of runs, who is not run any more, and the budget.
     #[test]
-    fn whatever_happens_a_trial_ends_in_order_and_in_time(wild in wild()) {
+    fn random_faults_keep_trial_orderly_and_on_time(wild in wild()) {
         let plan = wild.plan();
         let simulated = simulate(&plan, &wild.world(), random_faults(wild.seed, wild.one_in));
         if let Ok(finished) = &simulated.ended {
@@ -887,7 +887,7 @@ proptest! {
 
 /// With 8 rounds fixed before, the trial runs all of them and is decided by all of them, or not at all.
 #[test]
-fn a_trial_that_is_not_sequential_is_decided_once_after_its_last_round() {
+fn non_sequential_trial_is_decided_after_last_round() {
     let once = |settings: &mut Settings| (settings.sequential, settings.rounds) = (false, Some(8));
     let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, once);
     let world = World { arms: vec![("b", faster(1.5))], ..World::default() };

@@ -44,7 +44,7 @@ fn message(workload: &WorkloadReport) -> Vec<String> {
 }
 
 #[test]
-fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
+fn summary_compares_arm_with_proven_faster_one() {
     let verdicts = vec![
         verdict("xfs", "ext4", Outcome::Undecided, 1.19, Some((0.9, 1.5))),
         verdict("btrfs", "ext4", Outcome::Undecided, 0.68, Some((0.56, 1.09))),
@@ -63,7 +63,7 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
 
 /// A ratio has one direction: the one that the table below has.
 #[test]
-fn of_two_arms_the_ratio_is_that_of_the_table() {
+fn two_arm_ratio_matches_table_direction() {
     let of = |a, b, outcome, ratio, less_is_better| {
         let verdicts = vec![verdict(a, b, outcome, ratio, Some((ratio * 0.9, ratio * 1.1)))];
         message(&WorkloadReport { less_is_better, ..workload(&["ext4", "xfs"], verdicts) }).concat()
@@ -85,7 +85,7 @@ fn of_two_arms_the_ratio_is_that_of_the_table() {
 }
 
 #[test]
-fn of_three_arms_it_is_told_which_is_last() {
+fn three_arm_summary_names_slowest_only_if_decided() {
     let of = |third| {
         let verdicts = vec![
             verdict("xfs", "ext4", Outcome::Faster, 2.0, Some((1.5, 2.5))),
@@ -100,7 +100,7 @@ fn of_three_arms_it_is_told_which_is_last() {
 }
 
 #[test]
-fn with_a_baseline_each_arm_is_told_against_it() {
+fn baseline_summary_compares_each_arm_with_baseline() {
     let verdicts = vec![
         verdict("noatime", "plain", Outcome::Equivalent, 1.0, Some((0.99, 1.01))),
         verdict("writeback", "plain", Outcome::Faster, 1.2, Some((1.1, 1.3))),
@@ -115,7 +115,7 @@ fn with_a_baseline_each_arm_is_told_against_it() {
 }
 
 #[test]
-fn what_is_near_enough_will_do() {
+fn summary_reports_nearly_equal_arms() {
     let of = |arms: &[&str], near: &[(f64, bool)]| {
         let pairs = (0..arms.len()).flat_map(|one| (0..one).map(move |other| (arms[one], arms[other])));
         let verdicts = pairs.zip(near).map(|((a, b), (within, near))| {
@@ -135,7 +135,7 @@ fn what_is_near_enough_will_do() {
 }
 
 #[test]
-fn what_is_likely_or_not_so_in_all_says_so() {
+fn summary_marks_likely_and_unconfirmed_leads() {
     let between = ("xfs", "ext4");
     let mut stalls = likely(between.0, between.1, 1.04, (1.01, 1.07));
     (stalls.contrast.suggestive, stalls.contrast.waits_for_total) = (false, true);
@@ -155,7 +155,7 @@ fn what_is_likely_or_not_so_in_all_says_so() {
 }
 
 #[test]
-fn what_is_not_decided_says_why() {
+fn undecided_results_report_their_reason() {
     let reason = |outcome, ratio, interval, more: Option<(u64, u64)>, at_limit: bool| {
         let mut report = verdict("xfs", "ext4", outcome, ratio, interval);
         report.contrast.rounds_needed = more;
@@ -244,7 +244,7 @@ fn any_verdicts(arms: &'static [&'static str]) -> impl Strategy<Value = Vec<Verd
 proptest! {
     /// No sentence names a pair as decided that has no verdict, and none reverses one.
     #[test]
-    fn no_sentence_tells_what_was_not_found(verdicts in any_verdicts(&["a0", "b1", "c2", "d3"])) {
+    fn summary_claims_only_decided_results(verdicts in any_verdicts(&["a0", "b1", "c2", "d3"])) {
         let result = |slow: &str, fast: &str| verdicts.iter().map(|report| &report.contrast).any(|state| {
             (state.a == slow && state.b == fast && state.verdict == Outcome::Slower)
                 || (state.a == fast && state.b == slow && state.verdict == Outcome::Faster)
@@ -289,7 +289,7 @@ proptest! {
 
     /// Decided pairs are never reported as open.
     #[test]
-    fn where_all_is_decided_nothing_is_told_as_open(verdicts in any_verdicts(&["a0", "b1", "c2"]), with_base in any::<bool>()) {
+    fn decided_pairs_are_never_reported_open(verdicts in any_verdicts(&["a0", "b1", "c2"]), with_base in any::<bool>()) {
         let decided = verdicts.into_iter().filter(|report| !with_base || report.contrast.b == "a0").map(|mut report| {
             let verdict = &mut report.contrast.verdict;
             if matches!(verdict, Outcome::Undecided | Outcome::Insensitive) {

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_lie_where_their_intervals_do() {
+    fn bars_match_their_intervals() {
         let reach = 2.0_f64.ln();
         assert_eq!(bar(21, reach, 0.03, 1.0, None), "·········░●░·········".replace('░', "·"));
         assert_eq!(bar(21, reach, 0.10, 1.42, Some((1.25, 1.6))), "·········░│░·├─●─┤···");

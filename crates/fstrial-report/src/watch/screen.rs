@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn keys_map_to_documented_actions() {
         let plain = |code| wish(&key(code, KeyModifiers::NONE), false);
         assert_eq!([plain(KeyCode::Char('q')), plain(KeyCode::Esc)], [Some(Wish::Quit); 2]);
         assert_eq!(wish(&key(KeyCode::Esc, KeyModifiers::NONE), true), Some(Wish::Look(Move::Help)));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_drawn_four_times_a_second_at_most_and_calmly_while_something_is_measured() {
+    fn redraws_are_limited_to_four_per_second() {
         let ms = Duration::from_millis;
         assert_eq!(due(None, false, false), ms(0));
         assert_eq!(due(Some(ms(100)), true, false), ms(150), "a key");

@@ -125,7 +125,7 @@ fn before_the_first_round() {
 }
 
 #[test]
-fn a_narrow_list_tells_contrasts_apart() {
+fn narrow_list_shows_distinct_contrast_titles() {
     let plan = plan(&["ext4", "xfs"], &[1, 4, 16]);
     let mut model = fresh(&plan);
     run(&mut model, &plan, 7, |_| 1.42);
@@ -136,7 +136,7 @@ fn a_narrow_list_tells_contrasts_apart() {
 }
 
 #[test]
-fn while_it_runs() {
+fn renders_running_trial() {
     let plan = plan(&["ext4", "xfs", "btrfs"], &[1, 4, 16]);
     let mut model = fresh(&plan);
     run(&mut model, &plan, 7, |n| [1.42, 1.01, 0.7][n % 3]);
@@ -166,7 +166,7 @@ fn decided_in_ascii_without_colours() {
 }
 
 #[test]
-fn failed_arms_and_what_cannot_be_done() {
+fn renders_failed_and_unsupported_arms() {
     let plan = plan(&["ext4", "xfs", "btrfs"], &[1]);
     let mut model = fresh(&plan);
     run(&mut model, &plan, 2, |_| 1.1);
@@ -218,7 +218,7 @@ fn sixty_four_contrasts_scroll() {
 }
 
 #[test]
-fn a_small_terminal_says_what_is_needed() {
+fn small_terminal_prints_required_size() {
     let model = fresh(&plan(&["ext4", "xfs"], &[1]));
     insta::assert_snapshot!(shown(&model, (40, 10)));
     for size in [(1, 1), (59, 40), (200, 15), (3, 50)] {
@@ -250,7 +250,7 @@ fn every_pane_fits_every_size() {
 }
 
 #[test]
-fn hostile_names_are_shown_and_do_nothing() {
+fn hostile_names_render_without_control_characters() {
     let plan = plan(&["ext4", "xfs"], &[1]);
     let mut model = fresh(&plan);
     let mut states: Vec<ContrastState> = model.contrasts.iter().map(|line| line.state.clone()).collect();

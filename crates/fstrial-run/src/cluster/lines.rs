@@ -30,7 +30,7 @@ pub struct CampaignOrder {
     pub holds: bool,
 }
 
-/// Work of a host.
+/// A trial or claims that a campaign runs on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostWork {

@@ -50,7 +50,7 @@ fn all_rounds_are_used() {
 }
 
 #[test]
-fn the_sequential_rule_says_where_it_stopped_and_what_all_rounds_say() {
+fn sequential_result_reports_stop_and_all_rounds() {
     let settings = Settings { is_sequential: true, ..ONCE };
     let result = judge(&table(&late(), drawn), &settings).remove(0);
     assert_eq!((result.verdict, result.method), (Outcome::Faster, Method::Sequential));
@@ -60,7 +60,7 @@ fn the_sequential_rule_says_where_it_stopped_and_what_all_rounds_say() {
 }
 
 #[test]
-fn orders_that_were_not_drawn_are_seen() {
+fn detects_unrandomized_arm_orders() {
     let values = vec![110.0; 12];
     let order = |order: &dyn Fn(usize) -> Option<(f64, f64)>| result(&table(&values, order)).order;
     let step = |round: usize| f64::from(u32::try_from(round).unwrap());
@@ -119,7 +119,7 @@ fn values_without_rounds_are_not_paired() {
 }
 
 #[test]
-fn a_round_that_lacks_an_arm_does_not_count_for_that_pair() {
+fn incomplete_round_is_excluded_from_its_pair() {
     let mut table = table(&[110.0; 9], drawn);
     table.values.retain(|value| !(value.arm == 1 && value.round == Some(4)));
     let result = result(&table);
@@ -127,7 +127,7 @@ fn a_round_that_lacks_an_arm_does_not_count_for_that_pair() {
 }
 
 #[test]
-fn a_base_leaves_its_own_comparisons() {
+fn base_restricts_comparisons_to_its_own() {
     let mut table = table(&[110.0; 8], drawn);
     table.arms.push("c".into());
     let third: Vec<Value> =
@@ -144,7 +144,7 @@ fn a_base_leaves_its_own_comparisons() {
 }
 
 #[test]
-fn an_undecided_comparison_says_how_near_and_shows_the_interval_of_that() {
+fn undecided_comparison_reports_closeness_and_its_interval() {
     // 1 % more, give or take 8: no difference is shown, and none of 3 % is excluded.
     let values: Vec<f64> = (0..18).map(|round| 101.0 + [0.2, 7.8, -8.0, 4.4, -3.4, 1.6][round % 6]).collect();
     let result = result(&table(&values, drawn));

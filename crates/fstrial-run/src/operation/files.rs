@@ -156,7 +156,7 @@ mod tests {
     use fstrial_model::units::Percent;
 
     #[test]
-    fn content_is_what_it_is_called_and_repeats_with_its_seed() {
+    fn content_matches_data_kind_and_repeats_with_seed() {
         let random = content(Data::Random, 7, 8192);
         assert_eq!(random.all(), content(Data::Random, 7, 8192).all());
         assert_ne!(random.all(), content(Data::Random, 8, 8192).all());

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_twentieth_is_slower_where_it_takes_longer() {
+    fn rates_separate_slow_last_twentieth() {
         let marks: Vec<Mark> = (0..=90).map(|n| (n * 10, n as f64)).chain([(1000, 190.0)]).collect();
         let (all, near) = rates(&marks);
         assert!((all - 1000.0 / 190.0).abs() < 1e-9, "{all}");

@@ -56,7 +56,6 @@ pub(crate) struct OperationRequest<'a> {
     pub task: &'a OperationTask,
     /// The level.
     pub threads: u16,
-    /// The arm.
     pub arm: CheckedArm<'a>,
     /// Ledger of freezes.
     pub ledger: &'a Ledger,

@@ -192,7 +192,7 @@ mod tests {
     use std::{io::Write, os::unix::net::UnixStream};
 
     #[test]
-    fn a_trial_that_says_nothing_for_too_long_is_gone() {
+    fn silent_trial_connection_raises_interrupt() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let interrupt = Interrupt::default();
         let orders = orders(far, Duration::from_millis(500), &interrupt);

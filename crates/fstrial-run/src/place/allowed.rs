@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_does_not_have_is_not_done() {
+    fn rejects_unplanned_jobs() {
         type Change = fn(&mut Job);
         let changes: [(&str, Change); 12] = [
             ("warmup", |job| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_that_of_the_arm() {
+    fn prepared_state_must_match_planned_arm() {
         let (plan, mut job) = planned(2, 0);
         let all = shared(&plan);
         let kept = all.iter().position(|kept| kept.arms.contains(&2)).unwrap();
@@ -182,7 +182,7 @@ mod tests {
 
     /// The task that makes a load is one of those that work on it.
     #[test]
-    fn a_load_is_that_of_its_workload() {
+    fn loading_task_must_match_workload() {
         let text = "
             [trial]
             state = 'loaded:2'

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_need_what_their_states_take() {
+    fn required_base_space_follows_states() {
         assert_eq!(needed_by(&["ext4", "xfs"], Restoring::Copy), Bytes(0));
         // Half of the device and an eighth, once for both; and an eighth for the fresh one.
         let arms = ["a=ext4:state=filled:50%", "b=ext4:state=filled:50%", "xfs"];

@@ -15,7 +15,7 @@ const MEMORY: Bytes = Bytes::mib(512);
 /// Boot settings of a guest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Boot {
-    /// Its clock.
+    /// Real or virtual time; with virtual time the host serves no device.
     pub clock: Clock,
     /// Room for devices that it makes in its memory.
     pub room: Bytes,
@@ -49,7 +49,7 @@ impl Boot {
         }
     }
 
-    /// Its memory.
+    /// Memory of the guest: 512 MiB and `room`.
     pub fn memory(&self) -> Bytes {
         Bytes(MEMORY.0.saturating_add(self.room.0))
     }

@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_remedy_of_a_dead_worker_follows_from_what_it_said() {
+    fn dead_worker_hint_follows_status_and_output() {
         let ended = |status: &str, said: &str| LastWords { status: status.into(), said: said.into() };
         let killed = ended("signal: 9 (SIGKILL)", "");
         assert_eq!(killed.line(), "signal: 9 (SIGKILL)");

@@ -163,7 +163,7 @@ impl Modelled {
         Ok(device)
     }
 
-    /// Its model.
+    /// Model that the device was started with, even while it follows another one.
     pub fn model(&self) -> &DeviceModel {
         &self.offer.model
     }

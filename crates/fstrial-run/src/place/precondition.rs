@@ -52,7 +52,7 @@ pub enum PreconditionEvent {
     Round(usize, f64),
 }
 
-/// The result.
+/// Rate of each round of random writes, steadiness and duration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreconditionResult {
     /// Writes in a second of each round of random writes.
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_written_twice_and_then_at_random_until_it_is_steady() {
+    fn preconditioning_writes_twice_then_randomly_until_steady() {
         let (_folder, path) = file(4);
         let mut steps = Vec::new();
         let round = Nanos::millis(60);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_broken_off() {
+    fn preconditioning_can_be_interrupted() {
         let (_folder, path) = file(4);
         let interrupt = Interrupt::default();
         let ended = run(&path, Bytes::mib(4), Nanos::secs(60), &interrupt, &mut |step| {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_cannot_be_written_is_named() {
+    fn error_names_unwritable_device() {
         let gone = run(
             Path::new("/dev/nonesuch"),
             Bytes::mib(1),

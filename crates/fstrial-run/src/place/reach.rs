@@ -50,7 +50,6 @@ impl Reach {
         &self.program
     }
 
-    /// Its words.
     pub(super) fn words(&self) -> &[String] {
         &self.words
     }
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_of_places_that_are_elsewhere() {
+    fn place_commands_must_match_remote_places() {
         let node: Reach = "node=ssh node fstrial agent".parse().unwrap();
         let places = [PlaceSpec::elsewhere("node"), PlaceSpec::elsewhere("other")];
         let commands = [node.clone()];

@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_agent_left_is_put_back_by_another_one_at_the_end() {
+    fn replacement_agent_cleans_up_after_lost_one() {
         let folder = folder();
         let script = r#"case $(start "$@") in
             1) hear; opened "$1" a; hear
@@ -688,7 +688,7 @@ mod tests {
     const ALIVE: &str = r#"start "$@" > /dev/null; hear; opened "$1" a; hear; ALSO; while :; do echo '{"answer":"alive"}'; sleep 0.05; done"#;
 
     #[test]
-    fn an_agent_that_is_only_alive_holds_nobody_up() {
+    fn hung_agent_times_out_or_yields_to_interruption() {
         // It is lost when its stage takes too long, by its own announcement.
         let stage =
             r#"echo '{"answer":"worker","message":{"message":"stage","stage":"load","deadline":"100ms"}}'"#;
@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_is_heard_while_another_agent_is_waited_for() {
+    fn interruption_ends_wait_for_replacement_agent() {
         let folder = folder();
         let script = r#"case $(start "$@") in 1) hear; opened "$1" a; hear; exit 1 ;; *) exit 7 ;; esac"#;
         let mut place = place(script, &folder).unwrap();
@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_is_alive_and_does_nothing_is_not_waited_for() {
+    fn idle_agent_times_out_on_open_and_close() {
         let alive = "while sleep 0.1; do echo '{\"answer\":\"alive\"}'; done";
         let opening = place(&format!("hear; {alive}"), &folder()).err().unwrap().to_string();
         assert!(opening.contains("it hangs: nothing was done in time"), "{opening}");
@@ -763,7 +763,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_no_terminal_and_its_last_words_are_told() {
+    fn agent_command_has_own_session_and_reports_stderr() {
         let in_own_session = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ || { echo session >&2; exit 1; }";
         let words = "printf 'one\\ntwo\\n\\nthree\\nfour\\n' >&2; exit 3";
         let output = place(&format!("{in_own_session}; {words}"), &folder()).err().unwrap().to_string();
@@ -771,7 +771,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_where_it_was() {
+    fn failure_names_its_place() {
         let failure = RunFailure {
             kind: FailureKind::CleanUp,
             stage: Stage::Detach,

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_as_they_were_sent_and_what_is_none_comes_as_text() {
+    fn messages_round_trip_and_other_lines_become_text() {
         let mut lines = Vec::new();
         write_line(&mut lines, &AgentOrder::Interrupt).unwrap();
         lines.extend(b"Last login: today\n");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_of_a_complaint_is_left_out() {
+    fn overlong_line_is_truncated() {
         let mut lines = vec![b'x'; 1 << 20];
         lines.extend(b"\nshort\xff\nlast");
         let mut from = lines.as_slice();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_queued_without_end() {
+    fn send_queue_is_bounded() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let voice = Voice::to(near, PULSE, || AgentOrder::Alive);
         // More than the queue and the socket hold.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_does_not_read_holds_nobody_up_and_hears_all_when_it_does() {
+    fn slow_reader_receives_all_without_blocking_sender() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let voice = Voice::to(near, PULSE, || AgentOrder::Alive);
         let place = "x".repeat(1 << 20);

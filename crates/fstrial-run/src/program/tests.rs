@@ -63,7 +63,7 @@ fn everything_happens_in_order() {
 
 /// Loaded data are used as they are, under the same name.
 #[test]
-fn a_program_that_is_loaded_prepares_nothing() {
+fn loaded_program_skips_preparation() {
     let arm = tempfile::tempdir().unwrap();
     let program = scripts(
         "echo {seed} > log",
@@ -83,7 +83,7 @@ fn a_program_that_is_loaded_prepares_nothing() {
 }
 
 #[test]
-fn a_step_that_is_refused_ends_the_run() {
+fn refused_step_ends_run() {
     let arm = tempfile::tempdir().unwrap();
     let program = scripts("true", "touch ran", WALL);
     let refusal = failure(Stage::Settle, &StackError::Interrupted);
@@ -96,7 +96,7 @@ fn a_step_that_is_refused_ends_the_run() {
 }
 
 #[test]
-fn failures_say_whose_fault_they_are() {
+fn failures_are_classified_by_cause() {
     let failing = |prepare: &str, command: &str| run_program(&scripts(prepare, command, WALL)).unwrap_err();
     let error = failing("echo no file >&2; exit 3", "true");
     assert_eq!((error.kind, error.stage), (FailureKind::LoadRefused, Stage::Layout));
@@ -109,7 +109,7 @@ fn failures_say_whose_fault_they_are() {
 }
 
 #[test]
-fn a_missing_program_says_how_to_get_it() {
+fn missing_program_hint_suggests_spelling_check() {
     let error = run_program(&program(&format!("command = ['no-such-tool', '-x']\n{WALL}"))).unwrap_err();
     assert_eq!((error.kind, error.what.as_str()), (FailureKind::HostLacks, "no-such-tool is not installed"));
     let hint = error.hint.unwrap();
@@ -117,10 +117,10 @@ fn a_missing_program_says_how_to_get_it() {
 }
 
 #[test]
-fn a_file_that_programs_do_not_see_says_where_to_put_it() {
+fn hidden_tmp_file_error_suggests_other_location() {
     if !fstrial_stack::host::is_root() {
         let _ = std::io::stderr()
-            .write_all(b"SKIPPED a_file_that_programs_do_not_see_says_where_to_put_it: needs root\n");
+            .write_all(b"SKIPPED hidden_tmp_file_error_suggests_other_location: needs root\n");
         return;
     }
     let home = tempfile::Builder::new().prefix("fstrial-test-").tempdir_in("/tmp").unwrap();
@@ -142,7 +142,7 @@ fn a_file_that_programs_do_not_see_says_where_to_put_it() {
 }
 
 #[test]
-fn a_program_that_hangs_is_an_outcome_of_its_arm() {
+fn hanging_program_fails_its_arm() {
     let mut hanging = scripts("true", "echo on; sleep 100", WALL);
     hanging.deadline = Nanos::millis(300);
     let error = run_program(&hanging).unwrap_err();
@@ -173,7 +173,7 @@ fn numbers_come_from_every_place() {
 }
 
 #[test]
-fn a_file_that_leads_elsewhere_is_not_read() {
+fn symlinks_and_special_files_are_not_read() {
     let metric = "[[metric]]\nname = 'uid'\nunit = 'op/s'\nfrom = 'file:out'\npattern = 'nobody:x:([0-9]+)'";
     for command in ["ln -s /etc/passwd out", "mkfifo out", "mkdir out", "true"] {
         let error = run_program(&scripts("true", command, metric)).unwrap_err();
@@ -185,7 +185,7 @@ fn a_file_that_leads_elsewhere_is_not_read() {
 }
 
 #[test]
-fn a_number_that_is_not_there_shows_what_was_printed() {
+fn unmatched_metric_error_shows_program_output() {
     let metric = "[[metric]]\nname = 'rate'\nunit = 'op/s'\npattern = 'rate: ([0-9]+)'";
     let error = run_program(&scripts("true", "echo nothing done", metric)).unwrap_err();
     assert_eq!(error.kind, FailureKind::LoadRefused);
@@ -215,7 +215,7 @@ const ORDERLY: &str =
                        while :; do sleep 0.02; done";
 
 #[test]
-fn a_server_is_restarted_after_its_load_and_verified_before_it_is_stopped() {
+fn server_restarts_after_load_and_verifies_before_stop() {
     let arm = tempfile::tempdir().unwrap();
     let keys =
         "load = [['sh', '-c', 'echo loaded >> log']]\nverify = [['sh', '-c', 'echo verified >> log']]\n
@@ -232,7 +232,7 @@ fn a_server_is_restarted_after_its_load_and_verified_before_it_is_stopped() {
 }
 
 #[test]
-fn a_server_that_goes_wrong_is_told_with_its_last_lines() {
+fn server_failure_reports_last_output_lines() {
     let dies = "touch up; while ! test -e die; do sleep 0.02; done; echo no room for the log >&2; exit 1";
     let deaf = "trap '' TERM; touch up; echo deaf; while :; do sleep 0.02; done";
     let bad = "trap 'echo torn page; exit 7' TERM; touch up; while :; do sleep 0.02; done";
@@ -298,7 +298,7 @@ fn assert_version(name: &str, outcome: &ProgramOutcome) {
 }
 
 #[test]
-fn real_sysbench_does_what_its_presets_say() {
+fn real_sysbench_matches_its_presets() {
     for mode in ["rndwr", "rndrd", "rndrw", "seqwr", "seqrewr", "seqrd"] {
         let Some(outcome) = real(&format!("real-sysbench-{mode}"), "file_size = '16MiB'") else { return };
         assert_version("sysbench", &outcome);
@@ -336,7 +336,7 @@ fn real_dd_with_one_writer_and_with_two() {
 }
 
 #[test]
-fn real_postmark_does_the_transactions_it_is_told() {
+fn real_postmark_runs_requested_transactions() {
     let changes = "files = 500\nparameters = { transactions = '20000' }";
     let Some(outcome) = real("real-postmark", changes) else { return };
     assert_version("PostMark", &outcome);
@@ -360,7 +360,7 @@ fn real_bonnie_rates_are_in_the_columns_of_the_presets() {
 }
 
 #[test]
-fn real_bonnie_says_when_it_had_too_little_to_do() {
+fn real_bonnie_reports_too_little_work() {
     let Some(outcome) = try_real("real-bonnie", "file_size = '1MiB'\nparameters = { seeks = '10' }") else {
         return;
     };
@@ -374,7 +374,7 @@ fn real_bonnie_says_when_it_had_too_little_to_do() {
 }
 
 #[test]
-fn real_fio_counts_the_blocks_it_is_told() {
+fn real_fio_counts_requested_blocks() {
     let Some(outcome) = real("real-fio", "file_size = '16MiB'") else { return };
     assert_version("fio-", &outcome);
     let size = value(&outcome, "bytes") / value(&outcome, "operations");
@@ -383,7 +383,7 @@ fn real_fio_counts_the_blocks_it_is_told() {
 }
 
 #[test]
-fn real_dbench_prints_what_its_preset_reads() {
+fn real_dbench_output_is_parsed() {
     let Some(outcome) = real("real-dbench", "") else { return };
     assert_version("dbench version", &outcome);
     assert!(value(&outcome, "throughput") > 1e5);

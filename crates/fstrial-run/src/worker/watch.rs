@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_provoked_is_excused_on_the_own_device_only() {
+    fn provoked_complaints_are_ignored_on_own_device_only() {
         let mut watch = watch();
         let counts = |watch: &Watch| {
             [Some("loop64"), Some("loop64-8"), Some("sda"), None].map(|d| watch.counts(&complaint(d)))
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_run_fails_with_the_first_lines_and_where_they_came() {
+    fn complaints_fail_run_with_first_lines_and_stages() {
         let mut found = Complaints::default();
         assert_eq!(found.judge(Ok(7)).map_err(|failure| failure.what), Ok(7));
         for number in 0..9 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_failed_keeps_its_own_failure() {
+    fn failed_run_keeps_original_failure() {
         let mut found = Complaints::default();
         found.add(Stage::Load, "line".into(), true);
         let judged = |kind, what: &str| found.judge::<()>(Err(failure(kind, what))).unwrap_err();

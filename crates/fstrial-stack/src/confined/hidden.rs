@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sockets_that_are_there_are_covered() {
+    fn lists_only_existing_unix_sockets() {
         let folder = tempfile::tempdir().unwrap();
         let (socket, file) = (folder.path().join("a socket"), folder.path().join("file"));
         let _held = std::os::unix::net::UnixListener::bind(&socket).unwrap();

@@ -27,7 +27,7 @@ use std::{
 pub struct Identity {
     /// Its node, resolved.
     pub path: PathBuf,
-    /// Its number.
+    /// Major and minor number of the device.
     pub number: DeviceNumber,
     /// Counts up with every disk that the kernel sees; kernel 5.15 and later.
     pub diskseq: Option<u64>,
@@ -156,7 +156,7 @@ impl Disk {
         Self { description: Some(description), ..self }
     }
 
-    /// Its size.
+    /// Capacity of the disk.
     pub fn size(&self) -> Bytes {
         self.size
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn fstab_names_a_device_by_its_tags() {
+    fn matches_fstab_entry_by_uuid_and_label() {
         let home = tempfile::tempdir().unwrap();
         let identity = identity_of(&swap(home.path(), "old data"));
         for (line, listed) in [
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn fstab_names_a_partition_of_a_table_by_its_id() {
+    fn matches_fstab_entry_by_partuuid() {
         let home = tempfile::tempdir().unwrap();
         let path = file(home.path(), 1);
         let mut record = [0_u8; 512];
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn fstab_names_a_device_by_its_node() {
+    fn matches_fstab_entry_by_device_node() {
         // Nothing is opened: any block device of this machine will do.
         let block = fs::read_dir("/dev").unwrap().flatten().find_map(|entry| {
             let stat = rustix::fs::stat(entry.path()).ok()?;

@@ -57,7 +57,6 @@ pub(super) fn filesystems_of_several(search: &Search<'_>) -> Result<Option<Holde
     Ok(None)
 }
 
-/// Swap.
 pub(super) fn swap(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     // A kernel without swap has no such file; that /proc is there is known from its processes.
     let listed = text(&search.host.at("/proc/swaps"))?.unwrap_or_default();
@@ -273,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_backstore_has_opened_is_read_from_what_it_says() {
+    fn parses_device_number_from_backstore_status() {
         let message = "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 32768\n        \
                     iBlock device: sdb  UDEV PATH: /dev/sdb  readonly: 0\n        Major: 8 Minor: 16  CLAIMED: IBLOCK\n";
         assert_eq!(opened_by(message), Some(DeviceNumber { major: 8, minor: 16 }));

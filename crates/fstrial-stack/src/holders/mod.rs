@@ -78,7 +78,7 @@ pub enum Holder {
     },
     /// A process can read or write it.
     Process {
-        /// The process.
+        /// Process with access to the device.
         process: Process,
         /// Kind of access.
         how: Access,
@@ -94,17 +94,17 @@ pub enum Holder {
     Unknown {
         /// The reason.
         why: String,
-        /// The remedy.
+        /// Instruction for the user, such as `end that process first`.
         remedy: String,
     },
 }
 
-/// A process.
+/// A process with access to a device, by number and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub id: u32,
-    /// Its name.
+    /// Name from `/proc/PID/comm`; empty if that cannot be read.
     pub name: String,
 }
 
@@ -163,7 +163,7 @@ impl fmt::Display for Holder {
 }
 
 impl Holder {
-    /// The remedy.
+    /// Instruction for the user that frees the device, such as `umount /mnt`.
     pub fn remedy(&self) -> String {
         match self {
             Self::Mount { at, seen_by: None } => {
@@ -432,7 +432,7 @@ fn list_if_any(folder: &Path) -> Result<Vec<String>, StackError> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn nothing_is_read_from_the_environment() {
+    fn sources_never_read_environment_variables() {
         let sources = [
             include_str!("mod.rs"),
             include_str!("kernel.rs"),

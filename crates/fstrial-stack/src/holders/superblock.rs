@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn filesystems_of_several_devices_are_told_from_those_of_one() {
+    fn detects_multi_device_filesystems() {
         let magic: (u64, &[u8]) = (BTRFS_MAGIC, b"_BHRfS_M");
         let btrfs = |devices: u64, flags: u64| {
             let (devices, flags) = (devices.to_le_bytes(), flags.to_le_bytes());

@@ -84,7 +84,7 @@ pub struct ReplayedEntry {
     entry: OsString,
     /// The undo step.
     pub undo: String,
-    /// Its result.
+    /// An error if the undo step failed.
     pub result: Result<(), StackError>,
     /// True if another trial may begin despite the failure.
     pub is_harmless: bool,
@@ -93,7 +93,7 @@ pub struct ReplayedEntry {
 /// An entry that was left alone.
 #[derive(Debug)]
 pub struct SkippedEntry {
-    /// Its file.
+    /// Path of the entry in the ledger's folder.
     pub file: PathBuf,
     /// The undo step, if it is readable.
     pub undo: Option<String>,
@@ -187,7 +187,7 @@ impl Ledger {
         self.owner
     }
 
-    /// Its folder.
+    /// Folder of the ledger, with a file for each entry.
     pub fn folder(&self) -> &Path {
         self.dir.path()
     }
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_left_is_undone_and_struck_out() {
+    fn replay_undoes_dead_process_entries_once() {
         let lab = Lab::new();
         let (folder, undo) = lab.folder(1);
         let _written = lab.dead.write(undo).unwrap();
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_living_hold_is_left_alone_and_named() {
+    fn replay_skips_and_reports_live_process_entries() {
         let lab = Lab::new();
         let (folder, undo) = lab.folder(2);
         let written = lab.living().write(undo).unwrap();
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_dead_but_for_its_parent_is_gone() {
+    fn zombie_process_counts_as_dead() {
         let lab = Lab::new();
         #[expect(clippy::disallowed_methods, reason = "the command runner leaves no zombies")]
         let mut child =
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_were_writing_is_deleted_and_what_the_living_write_is_not() {
+    fn replay_deletes_partial_entries_of_dead_processes_only() {
         let lab = Lab::new();
         let (us, here) = (std::process::id(), namespace_of("self").unwrap());
         let since = started(us).unwrap();
@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_is_named_and_stops_nothing() {
+    fn unreadable_entries_are_reported_and_skipped() {
         let lab = Lab::new();
         let (folder, undo) = lab.folder(5);
         let written = lab.dead.write(undo).unwrap();
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_cannot_be_undone_stops_no_other() {
+    fn failed_undo_does_not_stop_other_undos() {
         let lab = Lab::new();
         let (first, undo) = lab.folder(6);
         let _written = lab.dead.write(undo).unwrap();
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn another_folder_of_that_name_is_not_deleted() {
+    fn replay_keeps_different_folder_with_same_name() {
         let lab = Lab::new();
         let (folder, undo) = lab.folder(10);
         let _written = lab.dead.write(undo).unwrap();
@@ -699,7 +699,7 @@ mod tests {
 
     /// A power cut keeps the name of an entry that was not synced, and no words of it.
     #[test]
-    fn what_a_power_cut_has_left_of_an_entry_goes() {
+    fn blank_entries_from_before_boot_are_removed() {
         let lab = Lab::new();
         let cut = |name: &str, words: &[u8], age: u64| {
             let path = lab.dead.folder().join(format!("{name}{ENTRY}"));
@@ -718,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_of_what_never_happened_is_fine() {
+    fn undo_of_missing_objects_succeeds() {
         let lab = Lab::new();
         let disk = KnownDisk {
             name: String::from("never").try_into().unwrap(),

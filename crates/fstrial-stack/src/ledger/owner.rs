@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_on_its_way_out_undoes_nothing_itself() {
+    fn detects_exiting_process_from_stat_flags() {
         let is_ending = |flags: u64| Stat::read(&line("D", flags, 1)).unwrap().ending;
         // From the kernel, for a process whose last close waited for a thaw, and for the same before it was killed.
         assert!(is_ending(4_195_596));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_that_nobody_reaps_is_gone_with_its_last_thread() {
+    fn zombie_is_over_once_last_thread_exits() {
         let stat = |state: &str, threads: u32| Stat::read(&line(state, 0, threads));
         assert_eq!(stat("S", 1), Some(Stat { dead: false, ending: false, threads: 1, started: 619_499 }));
         assert!(!stat("Z", 2).unwrap().is_over(), "a thread still holds its files");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_of_an_owner_counts() {
+    fn owner_life_is_running_gone_or_unknown() {
         let here = namespace_of("self").unwrap();
         let us = Owner::of(std::process::id(), here).unwrap();
         let life = |owner: &Owner, alone: bool| owner.life(here, alone).unwrap();

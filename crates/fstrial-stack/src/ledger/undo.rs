@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_was_made_at_its_moment_and_at_no_other() {
+    fn node_mark_matches_creation_time_and_inode() {
         let home = tempfile::tempdir().unwrap();
         let node = home.path().join("node");
         let before = crate::host::moment();

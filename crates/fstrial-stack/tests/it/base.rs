@@ -169,7 +169,7 @@ fn runs_of_a_filesystem_begin_with_the_same_content() {
 
 /// An XFS of the test's own as the host of an image.
 #[test]
-fn clones_share_blocks_where_the_host_can() {
+fn clones_share_blocks_on_reflink_host() {
     isolated(|| {
         let lab = Lab::new();
         let host = lab.device("host", 400);
@@ -200,7 +200,7 @@ fn clones_share_blocks_where_the_host_can() {
 }
 
 #[test]
-fn hosts_and_devices_that_cannot_clone_say_so() {
+fn clone_errors_name_unsupported_host_or_device() {
     isolated(|| {
         let lab = Lab::new();
         let memory = lab.home.path().join("memory");
@@ -221,7 +221,7 @@ fn hosts_and_devices_that_cannot_clone_say_so() {
 }
 
 #[test]
-fn too_little_space_is_said_before() {
+fn require_space_rejects_insufficient_space() {
     let home = tempfile::tempdir().unwrap();
     base::require_space(home.path(), Bytes(1)).unwrap();
     let error = base::require_space(home.path(), Bytes(u64::MAX / 2)).unwrap_err();
@@ -231,7 +231,7 @@ fn too_little_space_is_said_before() {
 }
 
 #[test]
-fn a_base_that_does_not_fit_is_an_error_of_its_folder() {
+fn saving_base_to_full_folder_fails_with_hint() {
     isolated(|| {
         let lab = Lab::new();
         let memory = lab.home.path().join("memory");

@@ -30,7 +30,7 @@ fn shell(place: &Sandbox, script: &str) -> String {
 }
 
 #[test]
-fn nothing_but_its_folder_can_be_written() {
+fn sandbox_allows_writes_only_to_its_folder() {
     isolated(|| {
         let lab = Lab::new();
         let arm = lab.folder("arm");
@@ -119,10 +119,10 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn nobody_of_the_host_is_reached() {
+fn sandbox_cannot_reach_host_sockets_or_pipes() {
     isolated(|| {
         if command::find("perl").is_none() {
-            return skip("nobody_of_the_host_is_reached", "needs perl");
+            return skip("sandbox_cannot_reach_host_sockets_or_pipes", "needs perl");
         }
         let lab = Lab::new();
         let place = Sandbox::make(&lab.folder("arm")).unwrap();
@@ -175,10 +175,10 @@ fn nobody_of_the_host_is_reached() {
 
 /// All that there are of something would be missing to others.
 #[test]
-fn terminals_and_processes_are_its_own_and_not_endless() {
+fn sandbox_limits_private_ptys_and_processes() {
     isolated(|| {
         if command::find("perl").is_none() {
-            return skip("terminals_and_processes_are_its_own_and_not_endless", "needs perl");
+            return skip("sandbox_limits_private_ptys_and_processes", "needs perl");
         }
         let lab = Lab::new();
         let place = Sandbox::make(&lab.folder("arm")).unwrap();
@@ -197,10 +197,10 @@ fn terminals_and_processes_are_its_own_and_not_endless() {
 }
 
 #[test]
-fn a_program_has_servers_and_folders_of_its_own() {
+fn sandbox_has_private_sockets_and_temporary_folders() {
     isolated(|| {
         if command::find("perl").is_none() {
-            return skip("a_program_has_servers_and_folders_of_its_own", "needs perl");
+            return skip("sandbox_has_private_sockets_and_temporary_folders", "needs perl");
         }
         let lab = Lab::new();
         let place = Sandbox::make(&lab.folder("arm")).unwrap();
@@ -248,7 +248,7 @@ fn application(home: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_users_own_files_in_hidden_folders_are_there() {
+fn command_files_in_hidden_folders_stay_visible() {
     isolated(|| {
         let lab = Lab::new();
         let place = Sandbox::make(&lab.folder("arm")).unwrap();
@@ -316,10 +316,10 @@ fn the_users_own_files_in_hidden_folders_are_there() {
 }
 
 #[test]
-fn another_process_of_nobody_is_no_way_out() {
+fn sandbox_cannot_escape_through_other_nobody_process() {
     isolated(|| {
         if command::find("setpriv").is_none() {
-            return skip("another_process_of_nobody_is_no_way_out", "needs setpriv");
+            return skip("sandbox_cannot_escape_through_other_nobody_process", "needs setpriv");
         }
         let lab = Lab::new();
         let place = Sandbox::make(&lab.folder("arm")).unwrap();

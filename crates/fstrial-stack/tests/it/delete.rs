@@ -108,7 +108,7 @@ fn a_tree_of_any_depth_takes_few_descriptors() {
 }
 
 #[test]
-fn folders_that_refuse_are_made_to_allow_it() {
+fn deletes_folders_with_restrictive_modes() {
     isolated(|| {
         become_ordinary();
         let place = Place::new();
@@ -177,7 +177,7 @@ fn links_are_deleted_and_not_followed() {
 }
 
 #[test]
-fn only_the_folder_that_was_made_is_deleted() {
+fn deletes_only_the_original_folder() {
     let place = Place::new();
     let made = delete::Identity::of(open(&place.made()).as_fd()).unwrap();
     let parent = open(place.home.path());
@@ -193,7 +193,7 @@ fn only_the_folder_that_was_made_is_deleted() {
 }
 
 #[test]
-fn what_is_mounted_below_is_named_and_left() {
+fn delete_names_and_keeps_mounts_below() {
     isolated(|| {
         let place = Place::new();
         let top = place.made();
@@ -289,7 +289,7 @@ fn subvolumes_of_ordinary_users_are_deleted() {
 }
 
 #[test]
-fn a_program_that_goes_on_writing_for_a_moment_is_waited_for() {
+fn delete_waits_for_concurrent_writers() {
     let place = Place::new();
     let top = open(&place.made());
     let began = Instant::now();
@@ -311,7 +311,7 @@ fn a_program_that_goes_on_writing_for_a_moment_is_waited_for() {
 }
 
 #[test]
-fn an_end_is_heard_at_every_entry() {
+fn delete_checks_for_interrupt_at_every_entry() {
     let place = Place::new();
     let top = place.made();
     for number in 0..1000 {
@@ -329,7 +329,7 @@ fn an_end_is_heard_at_every_entry() {
 }
 
 #[test]
-fn what_is_gone_needs_no_deletion() {
+fn deleting_missing_tree_succeeds() {
     let place = Place::new();
     place.delete().unwrap();
     delete::tree_at(Path::new("/nowhere/at/all"), &|_| true, NEVER).unwrap();

@@ -63,8 +63,8 @@ fn nameless_and_fully_allocated_with(size: Bytes) {
 
 /// The image may be larger than memory, and the page cache belongs to other programs.
 #[test]
-fn its_data_are_not_left_in_the_page_cache() {
-    let name = "device_image::its_data_are_not_left_in_the_page_cache";
+fn image_data_stays_out_of_page_cache() {
+    let name = "device_image::image_data_stays_out_of_page_cache";
     if find("fincore").is_none() {
         return skip(name, "there is no fincore here (util-linux-extra)");
     }
@@ -101,7 +101,7 @@ fn too_little_space() {
 }
 
 #[test]
-fn a_folder_that_is_not_there() {
+fn image_in_missing_folder_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let error =
         Image::make(&home.path().join("nowhere"), Bytes::mib(1), &mut |_, _| ControlFlow::Continue(()))
@@ -110,7 +110,7 @@ fn a_folder_that_is_not_there() {
 }
 
 #[test]
-fn held_by_a_worker_until_it_detaches() {
+fn image_is_held_until_worker_detaches() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);
@@ -127,7 +127,7 @@ fn held_by_a_worker_until_it_detaches() {
 }
 
 #[test]
-fn two_images_in_memory_are_told_apart() {
+fn distinguishes_two_images_in_memory() {
     isolated(|| {
         let lab = Lab::new();
         let make = || Image::in_memory(Bytes::mib(8), &mut |_, _| ControlFlow::Continue(())).unwrap();
@@ -143,7 +143,7 @@ fn two_images_in_memory_are_told_apart() {
 }
 
 #[test]
-fn a_preparation_that_is_broken_off_leaves_nothing() {
+fn interrupted_image_creation_leaves_no_files() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let result = Image::make(home.path(), Bytes::mib(64), &mut |_, _| ControlFlow::Break(()));
     assert!(matches!(result, Err(fstrial_stack::StackError::Interrupted)));

@@ -44,7 +44,7 @@ fn a_folder_is_made_and_removed() {
 }
 
 #[test]
-fn what_the_dead_left_is_removed() {
+fn replay_removes_folder_of_dead_worker() {
     let lab = Lab::new();
     let parent = lab.folder("parent");
     let arm = arm(&format!("dir:{}", parent.display()));
@@ -60,7 +60,7 @@ fn what_the_dead_left_is_removed() {
 }
 
 #[test]
-fn a_parent_that_is_no_directory() {
+fn missing_or_non_directory_parent_is_refused() {
     let lab = Lab::new();
     let file = lab.file("file", 1);
     for (parent, what) in [(file, "Not a directory"), (lab.path("nowhere"), "No such file")] {
@@ -73,7 +73,7 @@ fn a_parent_that_is_no_directory() {
 }
 
 #[test]
-fn a_parent_that_cannot_be_written() {
+fn unwritable_parent_is_refused() {
     let lab = Lab::new();
     let parent = lab.folder("parent");
     fs::set_permissions(&parent, fs::Permissions::from_mode(0o555)).unwrap();

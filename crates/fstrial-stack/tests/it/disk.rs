@@ -157,7 +157,7 @@ fn a_partition_and_a_device_with_partitions() {
 }
 
 #[test]
-fn a_partition_table_alone() {
+fn unconfirmed_partition_table_is_refused() {
     isolated(|| {
         let lab = Lab::new();
         let (dos, gpt) = (lab.device("dos", 8), lab.device("gpt", 8));
@@ -177,7 +177,7 @@ fn a_partition_table_alone() {
 }
 
 #[test]
-fn a_filesystem_that_was_not_confirmed() {
+fn unconfirmed_filesystem_is_refused() {
     isolated(|| {
         let lab = Lab::new();
         for (kind, mkfs, mib, options) in [
@@ -424,7 +424,7 @@ fn another_device_takes_the_name() {
 }
 
 #[test]
-fn recheck_allows_the_coordinator_alone() {
+fn recheck_allows_only_the_coordinator() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
@@ -472,7 +472,7 @@ fn a_blank_device_is_used_and_left_blank() {
 }
 
 #[test]
-fn what_is_mounted_is_not_wiped_at_the_end() {
+fn mounted_disk_is_not_wiped_on_close() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 64);

@@ -10,7 +10,7 @@ fn setup(log: &Image) -> Setup {
 }
 
 #[test]
-fn the_log_is_on_the_other_device_and_is_checked_there() {
+fn mount_and_check_use_external_log_device() {
     isolated(|| {
         let lab = Lab::new();
         let (image, log) = (lab.image(320), lab.image(64));
@@ -49,7 +49,7 @@ fn the_log_is_on_the_other_device_and_is_checked_there() {
 }
 
 #[test]
-fn a_log_device_that_is_gone_gives_the_first_one_up() {
+fn missing_log_device_releases_main_device() {
     isolated(|| {
         let lab = Lab::new();
         let (image, log) = (lab.image(64), lab.image(64));

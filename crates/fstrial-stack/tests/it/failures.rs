@@ -69,7 +69,7 @@ fn mount_refuses_an_option() {
 }
 
 #[test]
-fn a_mount_point_that_is_not_there() {
+fn missing_mount_point_is_refused() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(64);
@@ -86,7 +86,7 @@ fn a_mount_point_that_is_not_there() {
 }
 
 #[test]
-fn settings_that_the_kernel_does_not_take() {
+fn unsupported_kernel_settings_are_refused() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);
@@ -112,7 +112,7 @@ fn settings_that_the_kernel_does_not_take() {
 }
 
 #[test]
-fn an_image_that_is_gone() {
+fn missing_image_is_refused() {
     isolated(|| {
         let lab = Lab::new();
         let requested = arm("raw");
@@ -129,7 +129,7 @@ fn an_image_that_is_gone() {
 }
 
 #[test]
-fn a_filesystem_that_is_not_here() {
+fn unavailable_filesystem_is_refused() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);

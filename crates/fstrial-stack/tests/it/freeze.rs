@@ -15,7 +15,7 @@ fn state_of(pid: u32) -> Option<String> {
 }
 
 #[test]
-fn a_killed_process_that_its_own_freeze_keeps_from_ending_is_thawed() {
+fn thaw_releases_killed_process_stuck_in_own_freeze() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(320);

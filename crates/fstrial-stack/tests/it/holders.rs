@@ -496,8 +496,8 @@ fn a_used_device_is_refused_on_this_kernel() {
 }
 
 #[test]
-fn what_kernels_show_differently_is_refused() {
-    isolated(|| assert_refused("holders::what_kernels_show_differently_is_refused", &OF_KERNELS));
+fn disk_in_kernel_specific_use_is_refused() {
+    isolated(|| assert_refused("holders::disk_in_kernel_specific_use_is_refused", &OF_KERNELS));
 }
 
 #[test]
@@ -515,9 +515,9 @@ fn a_member_of_a_group_is_refused() {
 /// The kernel names no file whose path is longer than a page: such descriptors of other processes do not block the
 /// check, and a device node is still recognised.
 #[test]
-fn descriptors_that_the_kernel_cannot_name_are_looked_at() {
+fn descriptors_with_overlong_paths_are_checked() {
     isolated(|| {
-        let name = "holders::descriptors_that_the_kernel_cannot_name_are_looked_at";
+        let name = "holders::descriptors_with_overlong_paths_are_checked";
         let stage = Stage::new();
         if command::find("perl").is_none() {
             return skip(name, "needs perl");
@@ -608,9 +608,9 @@ fn a_used_device_is_refused_on_recorded_hosts() {
 }
 
 #[test]
-fn what_cannot_be_read_refuses() {
+fn disk_is_refused_if_holders_cannot_be_read() {
     if !fstrial_stack::host::is_root() {
-        return skip("holders::what_cannot_be_read_refuses", "needs root to make nodes");
+        return skip("holders::disk_is_refused_if_holders_cannot_be_read", "needs root to make nodes");
     }
     type Spoil = fn(&Tree);
     let cases: [(&str, Spoil, &str); 9] = [

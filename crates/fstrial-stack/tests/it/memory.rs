@@ -38,7 +38,7 @@ fn groups_of(lab: &Lab) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_does_not_fit_is_read_again() {
+fn file_larger_than_memory_limit_is_reread() {
     limited(|| {
         let lab = Lab::new();
         let image = lab.image(320);
@@ -93,7 +93,7 @@ fn what_does_not_fit_is_read_again() {
 }
 
 #[test]
-fn what_takes_more_is_killed_and_counted() {
+fn process_over_memory_limit_is_killed_and_counted() {
     limited(|| {
         let lab = Lab::new();
         let mut limited = LimitedGroup::set(Bytes::mib(64), &lab.ledger).unwrap();
@@ -109,7 +109,7 @@ fn what_takes_more_is_killed_and_counted() {
 }
 
 #[test]
-fn a_group_that_a_dead_worker_left_is_removed() {
+fn replay_removes_cgroup_of_dead_worker() {
     limited(|| {
         let lab = Lab::new();
         let dead = Ledger::open(lab.ledger.folder(), NOBODY).unwrap();
@@ -124,7 +124,7 @@ fn a_group_that_a_dead_worker_left_is_removed() {
 }
 
 #[test]
-fn what_is_no_limit_here_is_refused() {
+fn limit_above_machine_memory_is_refused() {
     limited(|| {
         let error = memory::require(Bytes::gib(1 << 20)).unwrap_err();
         assert!(error.to_string().contains("and the machine has"), "{error}");

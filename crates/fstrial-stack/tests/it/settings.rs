@@ -26,7 +26,7 @@ fn as_disk(device: &LoopDevice) -> DeviceBinding {
 }
 
 #[test]
-fn the_queue_of_a_disk_is_put_back() {
+fn detach_restores_disk_queue_settings() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
@@ -49,7 +49,7 @@ fn the_queue_of_a_disk_is_put_back() {
             if let Some(scheduler) = &arm.scheduler
                 && !before["scheduler"].contains(scheduler.as_str())
             {
-                skip("settings::the_queue_of_a_disk_is_put_back", &format!("no scheduler {scheduler}"));
+                skip("settings::detach_restores_disk_queue_settings", &format!("no scheduler {scheduler}"));
                 continue;
             }
             let attached =
@@ -73,7 +73,7 @@ fn the_queue_of_a_disk_is_put_back() {
 }
 
 #[test]
-fn the_number_of_requests_is_set_and_put_back() {
+fn nr_requests_is_set_and_restored() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
@@ -163,7 +163,7 @@ fn no_loop_device_of_the_host_is_changed() {
 }
 
 #[test]
-fn what_a_killed_worker_left_is_undone() {
+fn replay_undoes_changes_of_killed_worker() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(16);

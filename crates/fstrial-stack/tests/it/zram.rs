@@ -165,7 +165,7 @@ fn a_device_in_use_is_not_renewed() {
 }
 
 #[test]
-fn those_who_look_in_passing_are_waited_for() {
+fn zram_waits_for_brief_openers() {
     let body = || {
         let _alone = alone();
         let lab = Lab::new();
@@ -194,7 +194,7 @@ fn those_who_look_in_passing_are_waited_for() {
 }
 
 #[test]
-fn what_the_dead_added_is_removed() {
+fn replay_removes_zram_device_of_dead_worker() {
     let body = || {
         let _alone = alone();
         let lab = Lab::new();

@@ -32,7 +32,7 @@ fn state(path: &Path) -> (Vec<u8>, u32, u64, i64, i64) {
 }
 
 #[test]
-fn nothing_next_to_the_store_is_touched() {
+fn copy_leaves_neighboring_files_untouched() {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
     fs::write(&precious, "x".repeat(70_000)).unwrap();
@@ -68,7 +68,7 @@ fn nothing_next_to_the_store_is_touched() {
 }
 
 #[test]
-fn a_journal_that_has_to_be_played_back_is_refused() {
+fn copy_refuses_store_with_hot_journal() {
     let folder = tempfile::tempdir().unwrap();
     with_log(folder.path(), 1);
     fs::write(folder.path().join("s.db-journal"), "half a change").unwrap();
@@ -78,7 +78,7 @@ fn a_journal_that_has_to_be_played_back_is_refused() {
 
 /// With any end of the log, a copy shows the content that SQLite would show.
 #[test]
-fn a_log_that_ends_anywhere_is_read_as_sqlite_reads_it() {
+fn copy_reads_damaged_wal_like_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let id = with_log(folder.path(), 5);
     let whole = fs::read(folder.path().join("s.db-wal")).unwrap();
@@ -104,7 +104,7 @@ fn a_log_that_ends_anywhere_is_read_as_sqlite_reads_it() {
 }
 
 #[test]
-fn a_store_that_is_being_written_is_copied_whole() {
+fn copy_of_store_under_write_is_consistent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();

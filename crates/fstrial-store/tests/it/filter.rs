@@ -51,7 +51,7 @@ fn list(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_filter_asks_for_what_it_says() {
+fn filter_fields_select_matching_trials() {
     let store = store();
     assert_eq!(result(&store, |_| {}), [1, 2, 3]);
     // Names and kernels: a part will do.
@@ -89,7 +89,7 @@ fn times_are_compared_by_the_second() {
 }
 
 #[test]
-fn what_is_bound_is_no_sql() {
+fn filter_values_are_not_executed_as_sql() {
     let store = store();
     // Times are compared as texts: a text that begins below a digit sorts before every trial, one that begins above the
     // digits after them.
@@ -131,7 +131,7 @@ fn a_trial_has_a_bounded_number_of_tags() {
 }
 
 #[test]
-fn summaries_count_and_know_where_a_trial_ran_last() {
+fn summary_counts_runs_and_names_last_host() {
     let mut store = store();
     let summary = store.trial(TrialId(1)).unwrap().summary;
     // Run 12 failed in round 6; arms of one name have runs 0, 2, 12 in rounds 0, 1, 6.

@@ -18,7 +18,7 @@ fn tables(path: &PathBuf) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
-fn every_released_schema_opens_with_everything_in_it() {
+fn every_released_schema_opens_with_all_data() {
     let folder = tempfile::tempdir().unwrap();
     let fresh = folder.path().join("fresh.db");
     drop(Store::open(&fresh).unwrap());

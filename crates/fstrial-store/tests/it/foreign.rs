@@ -77,7 +77,7 @@ fn databases_of_other_programs_are_refused_and_not_touched() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn non_file_paths_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path(), Path::new("/dev/null")] {
         for error in [Store::open(path).unwrap_err(), Store::open_read_only(path).unwrap_err()] {
@@ -98,7 +98,7 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_loses_nothing() {
+fn newer_schema_is_refused_without_data_loss() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();
@@ -123,7 +123,7 @@ fn a_newer_schema_is_refused_and_loses_nothing() {
 }
 
 #[test]
-fn a_name_without_its_tables_is_damage_and_not_a_panic() {
+fn missing_tables_cause_error_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let liar = Connection::open(&path).unwrap();

@@ -120,7 +120,7 @@ fn every_run_reported_as_stored_survives_sigkill() {
 
 /// Found by the test above: page 1 is written first, and then refers to pages that only the log has.
 #[test]
-fn a_store_whose_writer_was_killed_while_it_moved_pages_out_of_the_log() {
+fn store_survives_kill_during_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();
@@ -142,7 +142,7 @@ fn a_store_whose_writer_was_killed_while_it_moved_pages_out_of_the_log() {
 
 /// Also found by it: a file killed in its very first commit has our page 1 and a journal that rolls it back.
 #[test]
-fn a_store_whose_making_was_killed_is_made_again() {
+fn store_killed_during_creation_is_recreated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let beside = folder.path().join("s.db-journal");
@@ -166,8 +166,8 @@ fn a_store_whose_making_was_killed_is_made_again() {
 
 /// Killed imports leave whole trials, and repeating the import completes it.
 #[test]
-fn an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated() {
-    const TEST: &str = "kill::an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated";
+fn killed_import_keeps_whole_trials_and_is_repeatable() {
+    const TEST: &str = "kill::killed_import_keeps_whole_trials_and_is_repeatable";
     const TRIALS: usize = 8;
     const RUNS: u64 = 12;
     if let Some(path) = env::var_os(CHILD) {

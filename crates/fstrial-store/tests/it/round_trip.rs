@@ -12,7 +12,7 @@ use std::{
 };
 
 #[test]
-fn a_trial_comes_back_as_it_was() {
+fn trial_round_trips() {
     let mut store = Store::open_in_memory().unwrap();
     assert_eq!(store.latest_trial().unwrap(), None);
     let id = common::create_trial(&mut store);
@@ -90,7 +90,7 @@ fn trials_are_found_by_name_and_number() {
 }
 
 #[test]
-fn runs_come_in_the_order_they_were_drawn_and_are_stored_once() {
+fn runs_are_ordered_and_duplicates_rejected() {
     let mut store = Store::open_in_memory().unwrap();
     let id = common::create_trial(&mut store);
     for index in [3, 0, 2, 1] {
@@ -105,7 +105,7 @@ fn runs_come_in_the_order_they_were_drawn_and_are_stored_once() {
 }
 
 #[test]
-fn what_cannot_be_real_is_refused_whole() {
+fn invalid_run_is_rejected_without_partial_data() {
     let mut store = Store::open_in_memory().unwrap();
     let id = common::create_trial(&mut store);
     let with = |change: fn(&mut Measurement)| {
@@ -217,7 +217,7 @@ fn first_load(measurement: &mut Measurement) -> &mut LoadResult {
 }
 
 #[test]
-fn phases_and_numbers_come_back_as_they_were() {
+fn phases_and_numbers_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path().join("s.db")).unwrap();
     let trial = common::create_trial(&mut store);

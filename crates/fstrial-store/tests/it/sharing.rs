@@ -9,7 +9,7 @@ use std::{
 };
 
 #[test]
-fn two_writers_and_a_reader_share_a_store_from_its_first_moment() {
+fn two_writers_and_reader_share_new_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let (start, done) = (Barrier::new(2), AtomicBool::new(false));
@@ -56,7 +56,7 @@ fn two_writers_and_a_reader_share_a_store_from_its_first_moment() {
 
 /// Several processes start at the same moment and all of them make the file: one does, the others find it.
 #[test]
-fn a_store_that_many_make_at_once_is_made_once() {
+fn concurrent_creation_makes_one_store() {
     for _ in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.db");

@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_copied_is_the_same(all in prop::collection::vec(made(), 1..4)) {
+    fn imported_trials_equal_their_originals(all in prop::collection::vec(made(), 1..4)) {
         let (mut from, mut to) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
         // Numbers differ between the two from the start.
         common::create_trial(&mut to);
@@ -128,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn a_trial_that_went_on_elsewhere_is_told_and_left() {
+fn import_reports_and_keeps_trial_continued_elsewhere() {
     let (mut here, mut there) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
     let id = common::create_trial(&mut there);
     common::record(&mut there, id, 0).unwrap();
@@ -144,7 +144,7 @@ fn a_trial_that_went_on_elsewhere_is_told_and_left() {
 }
 
 #[test]
-fn a_trial_that_has_not_ended_is_left_where_it_is() {
+fn import_skips_running_trial() {
     let (mut here, mut there) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
     let id = common::create_trial(&mut there);
     common::record(&mut there, id, 0).unwrap();
@@ -157,7 +157,7 @@ fn a_trial_that_has_not_ended_is_left_where_it_is() {
 
 /// Copies from a store that was modified by hand; the only outcome may be an error that names that store.
 #[test]
-fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
+fn import_rejects_damaged_source_without_changes() {
     for (change, complaint) in [
         ("UPDATE arm SET name = 'x' || char(27) WHERE position = 1", "called"),
         ("UPDATE session SET environment = '[]'", "environment"),
@@ -227,7 +227,7 @@ fn tamper(path: &Path, change: &str) {
 }
 
 #[test]
-fn what_is_removed_gives_its_room_back() {
+fn removed_trial_frees_disk_space() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();
@@ -249,7 +249,7 @@ fn what_is_removed_gives_its_room_back() {
 }
 
 #[test]
-fn a_reader_that_keeps_the_room_is_told() {
+fn shrink_reports_blocking_reader() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();
@@ -282,7 +282,7 @@ fn a_nameless_store_has_everything_and_is_a_store() {
 }
 
 #[test]
-fn counts_that_lie_are_found() {
+fn check_detects_wrong_counts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     for change in [

@@ -125,7 +125,7 @@ fn documented(view: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_view_and_column_is_documented_and_there() {
+fn view_columns_match_documentation() {
     let folder = tempfile::tempdir().unwrap();
     let connection = Connection::open(store(folder.path())).unwrap();
     let mut views: Vec<String> = Vec::new();
@@ -143,7 +143,7 @@ fn every_view_and_column_is_documented_and_there() {
 }
 
 #[test]
-fn views_say_what_the_store_says() {
+fn views_match_store_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = store(folder.path());
     let connection = Connection::open(&path).unwrap();

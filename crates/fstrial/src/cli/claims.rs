@@ -310,7 +310,7 @@ mod tests {
     use super::{source::ClaimFile, *};
 
     #[test]
-    fn the_template_can_be_checked_as_it_is() {
+    fn template_passes_check_unchanged() {
         let claimed = ClaimFile::of_text("mine.toml", TEMPLATE);
         let (trial, ready) = claimed.prepare(&machine(true), None, Path::new("/nonexistent")).unwrap();
         assert!(matches!(ready, Ready::Yes));

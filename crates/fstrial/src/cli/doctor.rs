@@ -428,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_named_only_where_the_kernel_has_the_filesystem() {
+    fn install_hint_requires_kernel_support() {
         let row = |in_kernel| FilesystemCheck {
             name: "f2fs",
             in_kernel,

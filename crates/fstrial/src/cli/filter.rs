@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_known_by_its_name() {
+    fn parses_every_status_name() {
         for known in ["running", "killed", "decided", "budget-ended", "interrupted", "failed"] {
             assert_eq!(status(known), Ok(known));
         }

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_go_before_workloads_and_what_was_asked_for_stays() {
+    fn fit_drops_levels_first_and_keeps_requested_ones() {
         let workloads = |first: &str| {
             format!(
                 "[[workload]]\nuse = \"wal-group-commit\"\n{first}[[workload]]\nuse = \"checkpoint-bursts\"\n\
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_gets_the_time_for_a_first_verdict_where_nobody_named_one() {
+    fn server_workload_extends_default_budget() {
         let extended = |workload: &str| {
             let (mut trial, _) = cut(&format!("[[workload]]\nuse = \"{workload}\"\nthreads = [8]\n"), true);
             let words = extend(&mut trial).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_with_the_budget_in_the_end() {
+    fn omission_notes_name_the_final_budget() {
         let (mut trial, _) = cut("[[workload]]\nuse = \"postgresql-tpcb\"\n", true);
         trial.workloads.iter_mut().for_each(|entry| entry.threads = None);
         let fixed = fit(&mut trial.clone(), true, false).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_stays_and_is_refused_where_no_verdict_comes_in_time() {
+    fn requested_workloads_stay_and_short_budget_is_refused() {
         let three = "[[arm]]\nfilesystem = \"btrfs\"\n[[workload]]\nuse = \"wal-group-commit\"\n\
                      [[workload]]\nuse = \"checkpoint-bursts\"\n";
         let (trial, words) = cut(&format!("[trial]\nbudget = \"5m\"\n{three}"), true);

@@ -40,7 +40,7 @@ Examples:
 Examples:
   fstrial generate completions fish > ~/.config/fish/completions/fstrial.fish")]
     Completions {
-        /// Shell.
+        /// Shell that the completions are for.
         shell: Shell,
     },
     /// Print the JSON Schema of trial files.
@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_in_the_docs_is_that_of_the_types() {
+    fn documented_schema_matches_types() {
         let docs = include_str!("../../../../docs/trial.schema.json");
         assert!(docs == schema(), "make it again: fstrial generate schema > docs/trial.schema.json");
     }
 
     #[test]
-    fn pages_are_files_that_are_not_replaced_unasked() {
+    fn man_pages_are_not_overwritten_without_force() {
         let folder = tempfile::tempdir().unwrap();
         man(folder.path(), false).unwrap();
         let page = std::fs::read_to_string(folder.path().join("fstrial-compare.1")).unwrap();

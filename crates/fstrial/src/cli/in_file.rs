@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_beyond_the_limit() {
+    fn file_over_size_limit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("large");
         File::create(&path).unwrap().set_len(1 << 30).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beside_a_file_is_read_and_nothing_else() {
+    fn reads_only_ordinary_files_beside_job() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let job = at("jobs/job.fio");

@@ -63,13 +63,13 @@ Examples:
 Examples:
   fstrial kernels remove mine")]
     Remove {
-        /// Its name.
+        /// Name of the kernel, as in `fstrial kernels list`.
         name: String,
     },
     /// Boot one and serve as a place there, on standard input and output. Started by fstrial itself.
     #[command(hide = true)]
     Boot {
-        /// Its name.
+        /// Name of the kernel, as in `fstrial kernels list`.
         name: String,
         /// The method, as JSON.
         how: String,

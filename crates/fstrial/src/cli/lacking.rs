@@ -136,7 +136,7 @@ fn of_helper(preset: &str) -> Option<String> {
 pub(super) struct Set {
     /// Its presets here: if its engine is available, that alone.
     pub(super) presets: Vec<&'static str>,
-    /// The others.
+    /// Presets left out: the models if the engine is available, else those of the engine.
     pub(super) others: Vec<&'static str>,
     /// Why its engine is not here.
     pub(super) lacks: Option<String>,

@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "only a process of its own shows what it was given")]
-    fn programs_have_the_signal_for_large_files_as_it_was() {
+    fn child_programs_keep_default_sigxfsz() {
         survive_large_files().unwrap();
         let killed = std::process::Command::new("sh").args(["-c", "kill -XFSZ $$"]).status().unwrap();
         let signal = std::os::unix::process::ExitStatusExt::signal(&killed);

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_whole_or_not_at_all() {
+    fn output_file_is_complete_or_absent() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
         let out = OutFile::new(&path, false).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_has_no_name_and_the_part_of_somebody_else_stays() {
+    fn unfinished_output_is_unnamed_and_foreign_part_survives() {
         let folder = tempfile::tempdir().unwrap();
         let out = OutFile::new(&folder.path().join("a"), true).unwrap();
         out.create().unwrap().write_all(b"half").unwrap();

@@ -199,7 +199,6 @@ struct Follower<'p> {
     /// True if the last round is not judged yet: more runs of it may come.
     is_open: bool,
     last_run: Option<RunId>,
-    /// Its session.
     last_session: Option<SessionId>,
     /// Times of the last runs, in seconds.
     times: Vec<f64>,

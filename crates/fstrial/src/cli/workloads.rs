@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_a_workload_file() {
+    fn shown_preset_parses_as_workload_file() {
         for (name, text) in preset::PRESETS {
             let entry = preset::preset(name).unwrap();
             let workload = entry.resolve(2).unwrap();

@@ -177,8 +177,8 @@ fn journals_and_logs_on_a_device_of_their_own() {
 }
 
 #[test]
-fn nothing_of_a_log_device_is_left_after_a_kill() {
-    let name = "nothing_of_a_log_device_is_left_after_a_kill";
+fn killed_trial_leaves_no_log_device() {
+    let name = "killed_trial_leaves_no_log_device";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -196,8 +196,8 @@ fn nothing_of_a_log_device_is_left_after_a_kill() {
 }
 
 #[test]
-fn a_stripe_in_an_arms_own_words_is_read_back() {
-    let name = "a_stripe_in_an_arms_own_words_is_read_back";
+fn stripe_set_by_mkfs_options_is_reported() {
+    let name = "stripe_set_by_mkfs_options_is_reported";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -246,8 +246,8 @@ fn btrfs_spreads_itself_over_members() {
 }
 
 #[test]
-fn arrays_of_md_where_the_kernel_has_it() {
-    let name = "arrays_of_md_where_the_kernel_has_it";
+fn runs_on_md_arrays_where_supported() {
+    let name = "runs_on_md_arrays_where_supported";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -295,8 +295,8 @@ impl Drop for Losetup {
 }
 
 #[test]
-fn a_disk_is_preconditioned_and_the_result_says_how() {
-    let name = "a_disk_is_preconditioned_and_the_result_says_how";
+fn disk_is_preconditioned_and_result_records_it() {
+    let name = "disk_is_preconditioned_and_result_records_it";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -51,7 +51,7 @@ fn the_catalogue_is_listed_and_shown() {
 }
 
 #[test]
-fn what_stands_in_and_what_is_missing_is_said() {
+fn reports_claim_substitutions_and_missing_workload() {
     let lab = Lab::new();
     let shown = lab.run("claims show rm-2009-xfs-tuned").stdout;
     assert!(
@@ -164,8 +164,8 @@ fn a_store_answers_for_the_whole_catalogue() {
 }
 
 #[test]
-fn what_a_filesystem_cannot_do_decides_a_claim() {
-    let name = "claims::what_a_filesystem_cannot_do_decides_a_claim";
+fn unsupported_operation_decides_claim() {
+    let name = "claims::unsupported_operation_decides_claim";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -192,8 +192,8 @@ fn what_a_filesystem_cannot_do_decides_a_claim() {
 }
 
 #[test]
-fn an_interrupted_check_goes_on() {
-    let name = "claims::an_interrupted_check_goes_on";
+fn interrupted_check_resumes() {
+    let name = "claims::interrupted_check_resumes";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -245,7 +245,7 @@ fn several_answers_end_in_a_table() {
 
 /// The published table agrees with the published runs, as this version judges them.
 #[test]
-fn the_published_table_is_what_the_published_runs_say() {
+fn published_table_matches_published_runs() {
     let root = PathBuf::from(format!("{}/../..", env!("CARGO_MANIFEST_DIR")));
     let lab = Lab::new();
     let store = lab.path("found.db");

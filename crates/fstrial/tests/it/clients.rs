@@ -99,8 +99,8 @@ fn operations_are_those_of_all_clients() {
 }
 
 #[test]
-fn what_ends_clients_leaves_none() {
-    let Some(lab) = lab("what_ends_clients_leaves_none") else { return };
+fn interrupted_or_killed_trial_leaves_no_clients() {
+    let Some(lab) = lab("interrupted_or_killed_trial_leaves_no_clients") else { return };
     let words = "compare dir:a dir:b -w sequential-write --set workload.file_size=4MiB --threads 1 --duration 20s --rounds 2 --clients 3 --json";
     let is_loading = |lab: &Lab| {
         let mut running = lab.start(words);
@@ -126,8 +126,8 @@ fn what_ends_clients_leaves_none() {
 
 /// The output of MPI itself is not taken as a result, and an mpirun whose ranks fail ends.
 #[test]
-fn an_mpirun_that_talks_or_fails_is_no_hang() {
-    let Some(lab) = lab("an_mpirun_that_talks_or_fails_is_no_hang") else { return };
+fn noisy_or_failing_mpirun_does_not_hang() {
+    let Some(lab) = lab("noisy_or_failing_mpirun_does_not_hang") else { return };
     lab.wrap("mpirun", "echo a warning; echo 1 2 3; exec $real \"$@\"");
     let words =
         "compare dir:a dir:b -w append-fsync --threads 1 --duration 200ms --rounds 1 --clients 3 --json";
@@ -165,7 +165,7 @@ fn trials_of_other_numbers_of_clients_are_not_pooled() {
 }
 
 #[test]
-fn what_clients_cannot_do_is_refused() {
+fn unsupported_client_options_are_refused() {
     let lab = Lab::new();
     for arm in ["a", "b"] {
         fs::create_dir(lab.path(arm)).unwrap();
@@ -240,8 +240,8 @@ fn calls(lab: &Lab, preset: &str) -> Vec<(String, String)> {
 /// The definition of IO500, checked on the calls of its presets: which rank makes each file, and which rank uses it
 /// afterwards.
 #[test]
-fn calls_of_io500_are_those_that_it_defines() {
-    let Some(lab) = traced_lab("calls_of_io500_are_those_that_it_defines") else { return };
+fn io500_presets_issue_specified_calls() {
+    let Some(lab) = traced_lab("io500_presets_issue_specified_calls") else { return };
     // One file of twelve records, written in turns.
     let ior_hard = calls(&lab, "ior-hard");
     for kind in ["pwrite64", "pread64"] {
@@ -284,8 +284,8 @@ fn calls_of_io500_are_those_that_it_defines() {
 
 /// 24 records of each client, that its seven threads do not divide, are used as far as they are written; a slow writer is waited for.
 #[test]
-fn what_threads_do_not_divide_is_left_alone() {
-    let Some(lab) = lab("what_threads_do_not_divide_is_left_alone") else { return };
+fn indivisible_record_counts_do_not_fail_runs() {
+    let Some(lab) = lab("indivisible_record_counts_do_not_fail_runs") else { return };
     for (preset, size) in [("ior-hard", "1128192B"), ("ior-easy", "64MiB")] {
         let words = format!("compare dir:a dir:b -w {preset} --set workload.file_size={size}");
         let ended = lab.run(&format!("{words} --clients 3 --threads 7 --rounds 1 --json"));
@@ -299,8 +299,8 @@ fn what_threads_do_not_divide_is_left_alone() {
 
 /// Of three clients, each examines the files of the next one and removes those of the third: its own.
 #[test]
-fn clients_use_what_others_have_made() {
-    let Some(lab) = traced_lab("clients_use_what_others_have_made") else { return };
+fn clients_use_files_of_other_clients() {
+    let Some(lab) = traced_lab("clients_use_files_of_other_clients") else { return };
     let mdtest_easy = calls(&lab, "mdtest-easy");
     let mut whose: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (process, call) in mdtest_easy.iter().filter(|(_, call)| call.contains("O_PATH")) {

@@ -252,8 +252,8 @@ fn named(hosts: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there() {
-    let name = "a_trial_runs_on_every_node_of_a_cluster_and_survives_what_happens_there";
+fn cluster_trial_runs_on_nodes_and_survives_faults() {
+    let name = "cluster_trial_runs_on_nodes_and_survives_faults";
     let lab = Lab::new();
     let Some(mut cluster) = Cluster::new(name, &lab, 4) else { return };
 
@@ -336,8 +336,8 @@ fn more_hosts_than_there_are(lab: &Lab, cluster: &Cluster) {
 }
 
 #[test]
-fn a_campaign_outlives_its_command_and_ends_with_it_when_interrupted() {
-    let name = "a_campaign_outlives_its_command_and_ends_with_it_when_interrupted";
+fn campaign_survives_kill_and_ends_on_interrupt() {
+    let name = "campaign_survives_kill_and_ends_on_interrupt";
     let lab = Lab::new();
     let Some(cluster) = Cluster::new(name, &lab, 3) else { return };
     write_trial(&lab, "trial", 12);
@@ -497,9 +497,9 @@ fn decided(test: &str, lab: &Lab, name: &str, hosts: &str) -> Option<String> {
 }
 
 #[test]
-fn hosts_whose_trials_are_decided_are_done() {
+fn hosts_with_decided_trials_are_done() {
     let lab = Lab::new();
-    let Some(words) = decided("hosts_whose_trials_are_decided_are_done", &lab, "decided", "x,y,z") else {
+    let Some(words) = decided("hosts_with_decided_trials_are_done", &lab, "decided", "x,y,z") else {
         return;
     };
     let ended = run_quoted(&lab, &words);
@@ -632,7 +632,7 @@ fn two_commands_do_not_disturb_each_other() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_before_a_job_is_started() {
+fn invalid_cluster_options_are_refused_before_any_job() {
     let lab = Lab::new();
     write_trial(&lab, "trial", 5);
     write_trial(&lab, "few", 4);

@@ -67,8 +67,8 @@ fn daemons(lab: &Lab) -> Vec<u32> {
 }
 
 #[test]
-fn a_daemon_ends_with_its_run() {
-    let name = "a_daemon_ends_with_its_run";
+fn daemon_ends_with_its_run() {
+    let name = "daemon_ends_with_its_run";
     if !support::is_root(name, "to become somebody else") {
         return;
     }

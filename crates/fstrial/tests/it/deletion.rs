@@ -41,8 +41,8 @@ measure = "wall"
 "#;
 
 #[test]
-fn whatever_a_program_leaves_is_deleted() {
-    let name = "whatever_a_program_leaves_is_deleted";
+fn deletes_all_files_left_by_program() {
+    let name = "deletes_all_files_left_by_program";
     if !support::is_root(name, "to become somebody else") {
         return;
     }
@@ -69,8 +69,8 @@ fn whatever_a_program_leaves_is_deleted() {
 
 /// A mount below the folder does not pass by waiting for it.
 #[test]
-fn what_cannot_be_deleted_is_said_soon() {
-    let name = "what_cannot_be_deleted_is_said_soon";
+fn undeletable_folder_is_reported_promptly() {
+    let name = "undeletable_folder_is_reported_promptly";
     if !support::is_root(name, "to mount something") {
         return;
     }

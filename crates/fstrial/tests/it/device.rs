@@ -52,8 +52,8 @@ fn run_with(lab: &Lab, hidden: &str, words: &str) -> Ended {
 
 /// A controller with a battery-backed cache gets no flushes by default: a commit does not wait for twelve disks.
 #[test]
-fn a_model_says_what_it_is() {
-    if !can_run("a_model_says_what_it_is") {
+fn model_sets_cache_mode_and_rotational_flag() {
+    if !can_run("model_sets_cache_mode_and_rotational_flag") {
         return;
     }
     let lab = Lab::new();
@@ -85,8 +85,8 @@ fn a_model_says_what_it_is() {
 }
 
 #[test]
-fn a_trial_on_a_modelled_device_says_so_and_leaves_nothing() {
-    if !can_run("device::a_trial_on_a_modelled_device_says_so_and_leaves_nothing") {
+fn modelled_trial_is_labelled_and_leaves_nothing() {
+    if !can_run("device::modelled_trial_is_labelled_and_leaves_nothing") {
         return;
     }
     let lab = Lab::new();
@@ -121,8 +121,8 @@ fn the_stored_trial_holds_the_model() {
 /// The worker gets EIO, the run is lost without counting as the arm's failure, another process takes over, and the
 /// trial continues.
 #[test]
-fn a_served_device_that_dies_loses_a_run_and_not_the_trial() {
-    if !can_run("device::a_served_device_that_dies_loses_a_run_and_not_the_trial") {
+fn device_server_death_loses_run_not_trial() {
+    if !can_run("device::device_server_death_loses_run_not_trial") {
         return;
     }
     let mut dice = support::Dice::new(40);
@@ -191,8 +191,8 @@ fn a_stopped_server_loses_a_run_and_not_the_trial() {
 }
 
 #[test]
-fn ctrl_c_is_heard_while_the_server_is_stopped() {
-    if !can_run("device::ctrl_c_is_heard_while_the_server_is_stopped") {
+fn ctrl_c_works_while_device_server_is_stopped() {
+    if !can_run("device::ctrl_c_works_while_device_server_is_stopped") {
         return;
     }
     for (stage, wait) in [("load", 0), ("mkfs", 300), ("layout", 1000), ("load", 3000)] {
@@ -215,8 +215,8 @@ fn ctrl_c_is_heard_while_the_server_is_stopped() {
 }
 
 #[test]
-fn a_killed_command_takes_its_device_with_it() {
-    if !can_run("device::a_killed_command_takes_its_device_with_it") {
+fn killed_command_removes_its_device() {
+    if !can_run("device::killed_command_removes_its_device") {
         return;
     }
     let mut dice = support::Dice::new(41);
@@ -237,8 +237,8 @@ fn a_killed_command_takes_its_device_with_it() {
 }
 
 #[test]
-fn an_interrupted_trial_gives_its_partial_answer() {
-    if !can_run("device::an_interrupted_trial_gives_its_partial_answer") {
+fn interrupted_modelled_trial_prints_partial_answer() {
+    if !can_run("device::interrupted_modelled_trial_prints_partial_answer") {
         return;
     }
     let lab = Lab::new();
@@ -258,8 +258,8 @@ fn error_of(ended: &Ended, code: i32) -> String {
 }
 
 #[test]
-fn without_fuse_it_says_so() {
-    if !can_run("device::without_fuse_it_says_so") {
+fn missing_fuse_is_reported() {
+    if !can_run("device::missing_fuse_is_reported") {
         return;
     }
     let lab = Lab::new();
@@ -270,8 +270,8 @@ fn without_fuse_it_says_so() {
 }
 
 #[test]
-fn without_loop_devices_it_says_so() {
-    if !can_run("device::without_loop_devices_it_says_so") {
+fn missing_loop_devices_are_reported() {
+    if !can_run("device::missing_loop_devices_are_reported") {
         return;
     }
     let lab = Lab::new();
@@ -282,8 +282,8 @@ fn without_loop_devices_it_says_so() {
 }
 
 #[test]
-fn more_than_the_memory_is_refused_before_it_is_taken() {
-    if !can_run("device::more_than_the_memory_is_refused_before_it_is_taken") {
+fn device_larger_than_memory_is_refused_up_front() {
+    if !can_run("device::device_larger_than_memory_is_refused_up_front") {
         return;
     }
     let lab = Lab::new();
@@ -294,7 +294,7 @@ fn more_than_the_memory_is_refused_before_it_is_taken() {
 }
 
 #[test]
-fn wrong_models_are_told_at_their_place() {
+fn model_errors_name_their_location() {
     let lab = Lab::new();
     lab.write("bad.toml", "[limits]\niops = \"many\"\n");
     for (name, expected) in [
@@ -323,8 +323,8 @@ fn models_are_listed_and_shown() {
 /// Half the requested rate, and no more than the rate: the bounds that hold on this machine while other tests run
 /// alongside.
 #[test]
-fn a_modelled_device_keeps_to_its_limits() {
-    if !can_run("device::a_modelled_device_keeps_to_its_limits") {
+fn modelled_device_respects_its_limits() {
+    if !can_run("device::modelled_device_respects_its_limits") {
         return;
     }
     let lab = Lab::new();
@@ -341,8 +341,8 @@ fn a_modelled_device_keeps_to_its_limits() {
 }
 
 #[test]
-fn a_model_is_fitted_to_a_device_that_is_only_read() {
-    if !can_run("device::a_model_is_fitted_to_a_device_that_is_only_read") {
+fn fits_model_to_device_without_writing() {
+    if !can_run("device::fits_model_to_device_without_writing") {
         return;
     }
     let lab = Lab::new();
@@ -365,8 +365,8 @@ fn a_model_is_fitted_to_a_device_that_is_only_read() {
 }
 
 #[test]
-fn discards_reach_a_modelled_device_that_takes_them() {
-    if !can_run("device::discards_reach_a_modelled_device_that_takes_them") {
+fn discards_reach_supporting_modelled_device() {
+    if !can_run("device::discards_reach_supporting_modelled_device") {
         return;
     }
     let lab = Lab::new();

@@ -75,7 +75,7 @@ fn wrong_flags_and_lines_of_a_file() {
 }
 
 #[test]
-fn wrong_words() {
+fn rejects_invalid_arguments() {
     let lab = Lab::new();
     let flags = "--workload random-write";
     for (name, words) in [
@@ -151,8 +151,8 @@ fn wrong_words() {
 }
 
 #[test]
-fn a_filesystem_that_this_kernel_lacks() {
-    let name = "a_filesystem_that_this_kernel_lacks";
+fn rejects_filesystem_missing_from_kernel() {
+    let name = "rejects_filesystem_missing_from_kernel";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -164,8 +164,8 @@ fn a_filesystem_that_this_kernel_lacks() {
 }
 
 #[test]
-fn options_that_programs_refuse() {
-    let name = "options_that_programs_refuse";
+fn reports_refused_mkfs_and_mount_options() {
+    let name = "reports_refused_mkfs_and_mount_options";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -185,8 +185,8 @@ fn options_that_programs_refuse() {
 }
 
 #[test]
-fn images_and_budgets_that_do_not_fit() {
-    let name = "images_and_budgets_that_do_not_fit";
+fn rejects_oversized_images_and_short_budgets() {
+    let name = "rejects_oversized_images_and_short_budgets";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -205,8 +205,8 @@ fn images_and_budgets_that_do_not_fit() {
 }
 
 #[test]
-fn disks_that_must_not_be_erased() {
-    let name = "disks_that_must_not_be_erased";
+fn refuses_to_erase_unsafe_disks() {
+    let name = "refuses_to_erase_unsafe_disks";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -247,8 +247,8 @@ fn disks_that_must_not_be_erased() {
 
 /// A filesystem mounted from a loop device over the disk, at an offset beyond the signatures at the disk's beginning.
 #[test]
-fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
-    let name = "a_disk_that_a_loop_device_lies_on_is_not_erased";
+fn refuses_to_erase_disk_under_loop_device() {
+    let name = "refuses_to_erase_disk_under_loop_device";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -309,7 +309,7 @@ impl Drop for Losetup {
 }
 
 #[test]
-fn trial_files_that_are_wrong() {
+fn rejects_invalid_trial_and_workload_files() {
     let lab = Lab::new();
     let arms =
         "[[arm]]\nname = \"a\"\nfilesystem = \"ext4\"\n\n[[arm]]\nname = \"b\"\nfilesystem = \"xfs\"\n";
@@ -401,7 +401,7 @@ fn job_files_of_trial_files() {
 }
 
 #[test]
-fn homes_and_results_that_are_not_there() {
+fn reports_missing_homes_stores_and_trials() {
     let lab = Lab::new();
     snapshot("results-without-a-store", &fails(&lab, 2, "results"));
     fs::create_dir_all(lab.home()).unwrap();
@@ -431,7 +431,7 @@ fn homes_and_results_that_are_not_there() {
 }
 
 #[test]
-fn rows_that_judge_refuses() {
+fn judge_rejects_invalid_rows() {
     let lab = Lab::new();
     for (name, text) in [
         ("judge-without-a-header", "1,a,2\n1,b,3\n"),
@@ -466,8 +466,8 @@ fn without_root_the_way_out_is_named() {
 
 /// A filesystem that fills up under load is an outcome of its arm: the others go on.
 #[test]
-fn an_arm_without_space_fails_alone() {
-    let name = "an_arm_without_space_fails_alone";
+fn full_arm_fails_without_stopping_others() {
+    let name = "full_arm_fails_without_stopping_others";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -508,8 +508,8 @@ fn an_arm_without_space_fails_alone() {
 
 /// A silent worker is killed after its deadline of half a minute, and replaced.
 #[test]
-fn a_worker_that_hangs_is_killed() {
-    let name = "a_worker_that_hangs_is_killed";
+fn hung_worker_is_killed_and_replaced() {
+    let name = "hung_worker_is_killed_and_replaced";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -552,7 +552,7 @@ fn a_worker_that_hangs_is_killed() {
 }
 
 #[test]
-fn a_dry_run_says_what_this_host_lacks() {
+fn dry_run_reports_missing_directories_and_programs() {
     let lab = Lab::new();
     let refused = lab.run("compare dir:nosuch dir:. --dry-run");
     assert!(refused.code() == 2 && refused.stderr.contains("does not exist"), "{refused:?}");
@@ -567,7 +567,7 @@ fn a_dry_run_says_what_this_host_lacks() {
 }
 
 #[test]
-fn a_trial_that_an_error_ended_says_which() {
+fn report_names_error_of_failed_trial() {
     let lab = Lab::new();
     for name in ["a", "b"] {
         fs::create_dir(lab.path(name)).unwrap();

@@ -23,7 +23,7 @@ fn text(name: &str) -> String {
 }
 
 #[test]
-fn each_has_its_question_in_the_list() {
+fn readme_lists_each_example_with_its_question() {
     let list = text("README.md");
     let names = names();
     assert!(names.len() >= 6, "{names:?}");

@@ -96,8 +96,8 @@ fn exported_runs_have_the_structure_of_fios_own() {
 }
 
 #[test]
-fn fio_takes_what_it_is_given_and_stays_in_its_folder() {
-    if !has_fio("fio_takes_what_it_is_given_and_stays_in_its_folder") {
+fn fio_accepts_rendered_jobs_and_stays_in_folder() {
+    if !has_fio("fio_accepts_rendered_jobs_and_stays_in_folder") {
         return;
     }
     let lab = Lab::new();
@@ -148,7 +148,7 @@ fn a_seed_decides_the_offsets() {
 }
 
 #[test]
-fn workloads_show_takes_what_compare_takes() {
+fn workloads_show_and_compare_accept_same_workloads() {
     let lab = Lab::new();
     lab.write("good.fio", "[a]\nrw=read\nsize=1m\ndirect=1\n");
     lab.write("mine.toml", "kind = \"io\"\nabout = \"our own\"\nthreads = [3]\nfile_size = \"2MiB\"\n");
@@ -176,7 +176,7 @@ fn workloads_show_takes_what_compare_takes() {
 }
 
 #[test]
-fn numbers_of_the_environment_stand_for_variables_and_nothing_else_does() {
+fn expands_only_numeric_environment_variables() {
     let lab = Lab::new();
     lab.write("size.fio", "[a]\nrw=read\nsize=${JOB_SIZE}\ndirect=1\n");
     for (value, code) in
@@ -200,7 +200,7 @@ const MANY_FAULTS: &str = "[global]\nioengine=rbd\n[a]\nfilename=/dev/sda\nsiz=1
                            [b]\nsize=1g\nruntime=1m30s\nopendir=/etc\n";
 
 #[test]
-fn all_problems_of_a_job_file_are_told_at_once() {
+fn reports_all_job_file_problems_at_once() {
     let lab = lab_with(MANY_FAULTS);
     let problems = ["`rbd`", "no key `siz`", "`randwrit`", "`profile`", "`1m30s`", "`opendir`"];
     let compared = lab.run("compare dir:a dir:b --workload job.fio");
@@ -251,8 +251,8 @@ fn job_for(path: &str, lines: &str) -> String {
 }
 
 #[test]
-fn files_that_a_job_names_are_neither_opened_nor_changed() {
-    if !has_fio("files_that_a_job_names_are_neither_opened_nor_changed") {
+fn job_leaves_named_files_untouched() {
+    if !has_fio("job_leaves_named_files_untouched") {
         return;
     }
     for lines in ["[c]\nstonewall\nfilename=CANARY\n", "verify=md5\n"] {
@@ -284,8 +284,8 @@ fn files_that_a_job_names_are_neither_opened_nor_changed() {
 }
 
 #[test]
-fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
-    let name = "a_device_that_a_job_names_is_neither_opened_nor_changed";
+fn job_leaves_named_device_untouched() {
+    let name = "job_leaves_named_device_untouched";
     if !support::is_root_with_loop_devices(name) || !has_fio(name) {
         return;
     }
@@ -375,8 +375,8 @@ fn trial_with(job_files: &[&str]) -> String {
 }
 
 #[test]
-fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
-    let name = "a_trial_file_names_job_files_and_what_is_stored_repeats_without_them";
+fn stored_trial_reruns_without_its_job_files() {
+    let name = "stored_trial_reruns_without_its_job_files";
     if !support::is_root_with_loop_devices(name) || !has_fio(name) {
         return;
     }
@@ -432,7 +432,7 @@ fn a_hostile_job_file_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_job_file_includes_what_lies_beside_it() {
+fn job_file_includes_adjacent_files() {
     let lab = lab_with("[a]\nrw=write\nsize=1m\ninclude parts/common.inc\n");
     fs::create_dir(lab.path("parts")).unwrap();
     lab.write("parts/common.inc", "include direct\nbs=64k\n");
@@ -477,8 +477,8 @@ fn flags_do_not_change_a_job_file() {
 }
 
 #[test]
-fn a_duration_takes_the_place_of_the_runtime_that_jobs_share() {
-    if !has_fio("a_duration_takes_the_place_of_the_runtime_that_jobs_share") {
+fn duration_overrides_shared_job_runtime() {
+    if !has_fio("duration_overrides_shared_job_runtime") {
         return;
     }
     let lab = lab_with("[a]\nrw=randwrite\nsize=1m\ntime_based\nruntime=30\n");

@@ -67,8 +67,8 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
-    if !support::is_root("a_home_that_others_can_write_is_refused_and_stays_as_it_is", "") {
+fn home_writable_by_others_is_refused_and_unchanged() {
+    if !support::is_root("home_writable_by_others_is_refused_and_unchanged", "") {
         return;
     }
     let lab = lab();
@@ -110,8 +110,8 @@ fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn files_of_a_home_that_are_links_are_not_followed() {
-    if !support::is_root("files_of_a_home_that_are_links_are_not_followed", "") {
+fn symlinks_in_home_are_not_followed() {
+    if !support::is_root("symlinks_in_home_are_not_followed", "") {
         return;
     }
     let lab = lab();
@@ -127,7 +127,7 @@ fn files_of_a_home_that_are_links_are_not_followed() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
+fn unreadable_ledger_entry_is_named_but_not_fatal() {
     let lab = lab();
     fs::create_dir_all(lab.ledger()).unwrap();
     let entry = lab.ledger().join("1-1-0-1-1.json");
@@ -145,8 +145,8 @@ fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
 }
 
 #[test]
-fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
-    let name = "a_trial_outside_a_container_is_left_alone_by_clean_inside";
+fn clean_in_container_leaves_outside_trial_alone() {
+    let name = "clean_in_container_leaves_outside_trial_alone";
     if !support::is_root(name, "") {
         return;
     }
@@ -239,8 +239,8 @@ impl Elsewhere {
 }
 
 #[test]
-fn a_freeze_is_written_down_in_a_home_that_workers_cover() {
-    let name = "a_freeze_is_written_down_in_a_home_that_workers_cover";
+fn freeze_is_recorded_in_home_covered_by_workers() {
+    let name = "freeze_is_recorded_in_home_covered_by_workers";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -297,8 +297,8 @@ fn a_users_filesystem_is_not_filled() {
 }
 
 #[test]
-fn what_fails_in_a_directory_is_told_by_its_own_name() {
-    if !support::is_root("what_fails_in_a_directory_is_told_by_its_own_name", "") {
+fn directory_error_names_arm_path_not_proc_path() {
+    if !support::is_root("directory_error_names_arm_path_not_proc_path", "") {
         return;
     }
     let lab = lab();
@@ -310,7 +310,7 @@ fn what_fails_in_a_directory_is_told_by_its_own_name() {
     command.args("compare dir:dirs/a dir:dirs/b --workload create-files --threads 1 --rounds 1".split(' '));
     let ended = Running::start(command).end(PATIENCE);
     if ended.code() == 77 {
-        return support::skip("what_fails_in_a_directory_is_told_by_its_own_name", "no namespace with tmpfs");
+        return support::skip("directory_error_names_arm_path_not_proc_path", "no namespace with tmpfs");
     }
     assert_eq!(ended.code(), 11, "{ended:?}");
     let named =
@@ -321,8 +321,8 @@ fn what_fails_in_a_directory_is_told_by_its_own_name() {
 
 /// A disk that its owner unmounts while a trial runs can be taken out: no worker keeps it mounted.
 #[test]
-fn what_is_unmounted_outside_is_unmounted_in_the_workers() {
-    let name = "what_is_unmounted_outside_is_unmounted_in_the_workers";
+fn outside_unmount_propagates_to_workers() {
+    let name = "outside_unmount_propagates_to_workers";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -368,15 +368,12 @@ const IN_CHROOT: &str = "set -e; root=$1; shift; \
     exec chroot \"$root\" /fstrial \"$@\"";
 
 #[test]
-fn a_trial_runs_where_the_root_is_no_mount_point() {
-    if !support::is_root_with_loop_devices("a_trial_runs_where_the_root_is_no_mount_point") {
+fn trial_runs_when_root_is_not_mount_point() {
+    if !support::is_root_with_loop_devices("trial_runs_when_root_is_not_mount_point") {
         return;
     }
     if !["/bin", "/sbin", "/lib"].iter().all(|link| Path::new(link).is_symlink()) {
-        return support::skip(
-            "a_trial_runs_where_the_root_is_no_mount_point",
-            "this system has no merged /usr",
-        );
+        return support::skip("trial_runs_when_root_is_not_mount_point", "this system has no merged /usr");
     }
     let lab = Lab::new();
     let (root, work) = (lab.path("root"), lab.path("work"));

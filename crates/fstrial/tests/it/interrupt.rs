@@ -34,8 +34,8 @@ fn assert_interrupted(lab: &Lab, running: Running, least_rounds: u64) -> Ended {
 }
 
 #[test]
-fn a_signal_to_the_command_ends_it_with_the_partial_answer() {
-    let name = "a_signal_to_the_command_ends_it_with_the_partial_answer";
+fn signal_ends_command_with_partial_answer() {
+    let name = "signal_ends_command_with_partial_answer";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -56,8 +56,8 @@ fn a_signal_to_the_command_ends_it_with_the_partial_answer() {
 }
 
 #[test]
-fn ctrl_c_goes_to_the_whole_foreground_group() {
-    let name = "ctrl_c_goes_to_the_whole_foreground_group";
+fn ctrl_c_interrupts_whole_foreground_group() {
+    let name = "ctrl_c_interrupts_whole_foreground_group";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -98,8 +98,8 @@ fn people_get_the_partial_answer_as_a_table() {
 }
 
 #[test]
-fn before_the_first_round_there_is_an_answer_too() {
-    let name = "before_the_first_round_there_is_an_answer_too";
+fn interrupt_before_first_round_prints_answer() {
+    let name = "interrupt_before_first_round_prints_answer";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -134,8 +134,8 @@ fn a_signal_while_the_image_is_made_ends_the_command() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
-    let name = "a_second_signal_ends_it_at_once";
+fn second_signal_ends_command_at_once() {
+    let name = "second_signal_ends_command_at_once";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -158,8 +158,8 @@ fn a_second_signal_ends_it_at_once() {
 
 /// A reader that goes away (`fstrial … | head`) does not end a trial in the middle, nor with a panic.
 #[test]
-fn a_reader_that_goes_away_is_no_fault() {
-    let name = "a_reader_that_goes_away_is_no_fault";
+fn closed_output_pipe_causes_no_panic() {
+    let name = "closed_output_pipe_causes_no_panic";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -218,8 +218,8 @@ fn doctor_ends_at_a_signal() {
 
 /// An interrupted trial names the command that resumes it, and that command resumes it without its file.
 #[test]
-fn an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names() {
-    let name = "an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names";
+fn interrupted_trial_resumes_with_printed_command() {
+    let name = "interrupted_trial_resumes_with_printed_command";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -67,7 +67,7 @@ fn judge_uses_all_rows() {
 }
 
 #[test]
-fn judge_says_that_an_order_was_not_drawn() {
+fn judge_reports_unrandomised_order() {
     let lab = Lab::new();
     let value = |round: usize| 110.0 + [0.3, 0.1, 0.7, 0.2, 0.5][round % 5];
     let message = |name: &str, text: &str, part: &str| {
@@ -189,7 +189,7 @@ fn judge_takes_no_column_of_keys_for_an_arm() {
 }
 
 #[test]
-fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
+fn judge_reads_hyperfine_output_as_unpaired() {
     let lab = lab(&["hyperfine.json", "hyperfine-one-run.json"]);
     shows(&lab, "judge-hyperfine", 0, "hyperfine.json");
     shows(&lab, "judge-hyperfine-one-run", 3, "hyperfine-one-run.json");
@@ -288,7 +288,7 @@ fn judge_reads_pgbench_sysbench_and_fio() {
 }
 
 #[test]
-fn judge_names_what_is_wrong_with_a_table() {
+fn judge_reports_table_errors() {
     let lab = Lab::new();
     for (name, text) in [
         ("judge-without-a-value-column", "round,arm,time\n1,a,1\n1,b,2\n"),

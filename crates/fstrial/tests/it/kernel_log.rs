@@ -36,8 +36,8 @@ fn trigger(device: &str) -> PathBuf {
 }
 
 #[test]
-fn an_error_that_the_filesystem_reports_fails_the_run() {
-    if !can_run("kernel_log::an_error_that_the_filesystem_reports_fails_the_run") {
+fn filesystem_error_in_kernel_log_fails_run() {
+    if !can_run("kernel_log::filesystem_error_in_kernel_log_fails_run") {
         return;
     }
     let lab = Lab::new();
@@ -60,8 +60,8 @@ fn an_error_that_the_filesystem_reports_fails_the_run() {
 }
 
 #[test]
-fn an_error_on_the_device_of_somebody_else_is_not_the_runs() {
-    if !can_run("kernel_log::an_error_on_the_device_of_somebody_else_is_not_the_runs") {
+fn kernel_error_on_other_device_is_ignored() {
+    if !can_run("kernel_log::kernel_error_on_other_device_is_ignored") {
         return;
     }
     let lab = Lab::new();

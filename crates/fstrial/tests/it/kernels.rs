@@ -81,8 +81,8 @@ fn compared(lab: &Lab, arms: &str, more: &str) -> Ended {
 }
 
 #[test]
-fn two_kernels_are_compared_by_what_is_counted() {
-    let Some(lab) = lab("two_kernels_are_compared_by_what_is_counted", &["6.1", "6.12"]) else { return };
+fn compares_two_kernels_by_device_bytes() {
+    let Some(lab) = lab("compares_two_kernels_by_device_bytes", &["6.1", "6.12"]) else { return };
     // A scheduler that is a module there.
     let arms = "old=ext4@6.1:scheduler=bfq new=ext4@6.12";
     let ended = compared(&lab, arms, "--decide-on device-bytes --rounds 1");
@@ -113,8 +113,8 @@ fn two_kernels_are_compared_by_what_is_counted() {
 
 /// Where guests can use KVM, times are compared; elsewhere a trial that needs it is refused.
 #[test]
-fn times_of_guests_that_use_kvm_are_compared() {
-    let test = "times_of_guests_that_use_kvm_are_compared";
+fn compares_times_of_kvm_guests() {
+    let test = "compares_times_of_kvm_guests";
     let Some(lab) = lab(test, &["6.1"]) else { return };
     if !Path::new("/dev/kvm").exists() {
         return skip(test, "needs /dev/kvm");
@@ -159,8 +159,8 @@ fn times_of_guests_that_use_kvm_are_compared() {
 }
 
 #[test]
-fn what_says_nothing_under_emulation_is_refused() {
-    let Some(lab) = lab("what_says_nothing_under_emulation_is_refused", &["6.1"]) else { return };
+fn rejects_trials_unsuited_to_emulation() {
+    let Some(lab) = lab("rejects_trials_unsuited_to_emulation", &["6.1"]) else { return };
     for (arms, more, message) in [
         ("ext4@6.1 xfs@6.1", "", "throughput of an arm in a guest"),
         ("ext4@6.1 xfs@6.1", "--decide-on p99", "p99 of an arm in a guest"),
@@ -185,7 +185,7 @@ fn what_says_nothing_under_emulation_is_refused() {
         assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
     if fstrial_stack::mapped::require_mapper(Layer::Lvm).is_ok() {
-        return skip("what_says_nothing_under_emulation_is_refused", "this kernel has a device mapper");
+        return skip("rejects_trials_unsuited_to_emulation", "this kernel has a device mapper");
     }
     let refused = lab.run("compare ext4 ext4:lvm");
     assert!(refused.code() == 10 && refused.stderr.contains("no device mapper"), "{refused:?}");
@@ -258,10 +258,10 @@ fn a_kernel_of_ones_own_is_taken_replaced_and_removed() {
 /// The setup of another crate's tests, where the matrix of uses of a device is: on hosts whose kernels have the
 /// drivers.
 #[test]
-fn a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them() {
-    let test = "a_device_that_drivers_hold_is_refused_under_a_kernel_that_has_them";
+fn device_held_by_guest_drivers_is_refused() {
+    let test = "device_held_by_guest_drivers_is_refused";
     let Some(lab) = lab(test, &["6.1"]) else { return };
-    let name = "holders::what_kernels_show_differently_is_refused";
+    let name = "holders::disk_in_kernel_specific_use_is_refused";
     let Some(program) = tests_of_the_stack(name) else {
         return skip(test, "fstrial-stack's tests are not built, or older than its sources");
     };
@@ -379,8 +379,8 @@ const FILESYSTEMS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn every_filesystem_runs_under_a_kernel_that_has_it() {
-    filesystems_run_under("every_filesystem_runs_under_a_kernel_that_has_it", "6.1");
+fn every_filesystem_runs_under_supporting_kernel() {
+    filesystems_run_under("every_filesystem_runs_under_supporting_kernel", "6.1");
 }
 
 #[test]
@@ -544,8 +544,8 @@ sleep 1
 
 /// A snapshot of LVM freezes the filesystem on it, and disappears with it when abandoned.
 #[test]
-fn volumes_have_snapshots_that_their_filesystems_lack() {
-    let test = "volumes_have_snapshots_that_their_filesystems_lack";
+fn volumes_snapshot_filesystems_without_snapshots() {
+    let test = "volumes_snapshot_filesystems_without_snapshots";
     let Some(lab) = lab(test, &["6.1"]) else { return };
     if let Some(missing) = missing_tool(&["lvm", "dmsetup"]) {
         return skip(test, &format!("needs {missing}"));
@@ -724,8 +724,8 @@ fn kill_the_device_of_a_guest(lab: &Lab, command: &str, stage: &str) {
 
 /// The guest notices that its port is closed, and powers off.
 #[test]
-fn a_guest_goes_with_its_trial() {
-    let Some(lab) = lab("a_guest_goes_with_its_trial", &["6.1"]) else { return };
+fn guest_exits_when_trial_is_killed() {
+    let Some(lab) = lab("guest_exits_when_trial_is_killed", &["6.1"]) else { return };
     for event in ["run-stage", "run-started"] {
         let mut running =
             lab.start(&format!("compare a=ext4@6.1 b=ext4@6.1 {WORDS} --decide-on device-bytes --json"));

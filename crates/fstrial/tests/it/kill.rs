@@ -323,8 +323,8 @@ impl Killed {
 }
 
 #[test]
-fn a_killed_command_leaves_nothing_and_its_trial_goes_on() {
-    let name = "a_killed_command_leaves_nothing_and_its_trial_goes_on";
+fn killed_command_leaves_nothing_and_trial_resumes() {
+    let name = "killed_command_leaves_nothing_and_trial_resumes";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

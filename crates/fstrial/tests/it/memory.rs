@@ -113,8 +113,8 @@ fn a_file_of_twice_the_limit_is_read_from_the_device() {
 }
 
 #[test]
-fn what_needs_more_than_the_limit_fails_and_says_so() {
-    let name = "what_needs_more_than_the_limit_fails_and_says_so";
+fn program_over_memory_limit_fails_with_reason() {
+    let name = "program_over_memory_limit_fails_with_reason";
     if !has_limit(name) {
         return;
     }
@@ -138,8 +138,8 @@ fn what_needs_more_than_the_limit_fails_and_says_so() {
 }
 
 #[test]
-fn a_worker_that_is_killed_for_its_limit_died_of_it() {
-    let name = "a_worker_that_is_killed_for_its_limit_died_of_it";
+fn worker_oom_kill_reports_memory_limit() {
+    let name = "worker_oom_kill_reports_memory_limit";
     if !has_limit(name) {
         return;
     }
@@ -181,8 +181,8 @@ fn no_group_for_memory_is_left_after_a_kill() {
 }
 
 #[test]
-fn limits_that_cannot_work_are_refused_beforehand() {
-    let name = "limits_that_cannot_work_are_refused_beforehand";
+fn rejects_unworkable_memory_limits() {
+    let name = "rejects_unworkable_memory_limits";
     if !has_limit(name) {
         return;
     }
@@ -200,8 +200,8 @@ fn limits_that_cannot_work_are_refused_beforehand() {
 }
 
 #[test]
-fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed() {
-    let name = "buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed";
+fn unthrottled_buffered_writes_warn_and_decide_no_claim() {
+    let name = "unthrottled_buffered_writes_warn_and_decide_no_claim";
     if !has_limit(name) {
         return;
     }
@@ -231,8 +231,8 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
 
 /// A limit of the command's own group was set on purpose.
 #[test]
-fn no_limit_is_above_that_of_the_commands_own_group() {
-    let name = "no_limit_is_above_that_of_the_commands_own_group";
+fn memory_limit_above_own_cgroup_is_refused() {
+    let name = "memory_limit_above_own_cgroup_is_refused";
     if !has_limit(name) {
         return;
     }

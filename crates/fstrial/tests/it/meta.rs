@@ -37,7 +37,7 @@ fn near(value: &Value, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn what_hosts_say_together_is_what_was_planted() {
+fn meta_recovers_planted_effect_across_hosts() {
     let lab = Lab::new();
     hosts(&lab, "hosts", |_, _| {});
     let document = meta(&lab, "hosts --threads 4");
@@ -93,7 +93,7 @@ fn every_host_counts_once() {
 }
 
 #[test]
-fn hosts_that_stopped_at_their_own_verdict_are_said_and_left_out_once() {
+fn reports_early_stopped_hosts_and_pool_without_them() {
     let lab = Lab::new();
     hosts(&lab, "hosts", |index, night| night.is_fixed = index > 1);
     let question = &meta(&lab, "hosts --threads 1")["questions"][0];
@@ -105,7 +105,7 @@ fn hosts_that_stopped_at_their_own_verdict_are_said_and_left_out_once() {
 }
 
 #[test]
-fn two_hosts_have_no_interval_and_one_machine_under_two_names_is_said() {
+fn warns_of_shared_machine_and_too_few_hosts() {
     let lab = Lab::new();
     hosts(&lab, "hosts", |_, night| night.machine = Some("0123456789abcdef"));
     let document = meta(&lab, "hosts/n0.db hosts/n1.db --threads 1");

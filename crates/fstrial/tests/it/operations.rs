@@ -81,7 +81,7 @@ fn mount() {
 }
 
 #[test]
-fn recovery_brings_back_what_was_synced() {
+fn recovery_restores_synced_files() {
     let sections = ["after unclean stop", "after clean stop"];
     let Some((lab, _)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
     // The run itself checks that every file exists; the output names the cause of the end.
@@ -122,7 +122,7 @@ fn freeze() {
 }
 
 #[test]
-fn snapshot_is_an_answer_of_those_that_have_none() {
+fn filesystems_without_snapshots_report_unsupported() {
     let result =
         operation("snapshot", "repeat = 2\ntree = { files = 200 }", &["create", "delete"], &["ext4", "xfs"]);
     let Some((lab, ended)) = result else { return };
@@ -147,7 +147,7 @@ fn defragment_makes_one_extent_of_many() {
 }
 
 #[test]
-fn reflink_copy_is_judged_among_those_that_can() {
+fn reflink_copy_compares_only_supporting_filesystems() {
     let result = operation("reflink-copy", "tree = { files = 200 }", &["copy", "space"], &["ext4"]);
     let Some((lab, ended)) = result else { return };
     let document = ended.document();
@@ -160,8 +160,8 @@ fn reflink_copy_is_judged_among_those_that_can() {
 }
 
 #[test]
-fn what_an_option_takes_away_is_an_answer_too() {
-    if !support::is_root_with_loop_devices("what_an_option_takes_away_is_an_answer_too") {
+fn feature_disabled_by_option_reports_unsupported() {
+    if !support::is_root_with_loop_devices("feature_disabled_by_option_reports_unsupported") {
         return;
     }
     let lab = Lab::new();
@@ -221,12 +221,12 @@ fn grow() {
 }
 
 #[test]
-fn shrink_is_an_answer_of_those_that_cannot() {
+fn shrink_reports_unsupported_on_ext4_and_xfs() {
     operation("shrink", "tree = { files = 200 }", &[""], &["ext4", "xfs"]);
 }
 
 #[test]
-fn directories_do_what_needs_no_device() {
+fn directory_arms_run_only_deviceless_operations() {
     let lab = Lab::new();
     for name in ["a", "b"] {
         fs::create_dir(lab.path(name)).unwrap();
@@ -265,7 +265,7 @@ fn impossible_operations_are_refused_with_a_remedy() {
 }
 
 #[test]
-fn every_operation_is_listed_and_shown_with_its_tools() {
+fn lists_operations_and_shows_their_tools() {
     let lab = Lab::new();
     let listed = lab.run("workloads list");
     let shown = lab.run("workloads show op-defragment");
@@ -321,8 +321,8 @@ fn kill_worker(running: &Running) {
 }
 
 #[test]
-fn a_worker_killed_in_a_freeze_leaves_nothing_frozen() {
-    if !support::is_root_with_loop_devices("a_worker_killed_in_a_freeze_leaves_nothing_frozen") {
+fn worker_killed_during_freeze_leaves_nothing_frozen() {
+    if !support::is_root_with_loop_devices("worker_killed_during_freeze_leaves_nothing_frozen") {
         return;
     }
     for filesystem in ARMS {
@@ -345,8 +345,8 @@ fn a_worker_killed_in_a_freeze_leaves_nothing_frozen() {
 }
 
 #[test]
-fn an_interrupted_freeze_leaves_nothing_frozen() {
-    if !support::is_root_with_loop_devices("an_interrupted_freeze_leaves_nothing_frozen") {
+fn interrupted_freeze_leaves_nothing_frozen() {
+    if !support::is_root_with_loop_devices("interrupted_freeze_leaves_nothing_frozen") {
         return;
     }
     let lab = Lab::new();
@@ -358,8 +358,8 @@ fn an_interrupted_freeze_leaves_nothing_frozen() {
 }
 
 #[test]
-fn what_a_killed_command_left_frozen_is_thawed_by_clean() {
-    if !support::is_root_with_loop_devices("what_a_killed_command_left_frozen_is_thawed_by_clean") {
+fn clean_thaws_freeze_of_killed_command() {
+    if !support::is_root_with_loop_devices("clean_thaws_freeze_of_killed_command") {
         return;
     }
     for filesystem in ARMS {

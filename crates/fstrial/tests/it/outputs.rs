@@ -111,7 +111,7 @@ fn folders_of_files_are_written_in_the_same_way() {
 }
 
 #[test]
-fn a_dry_run_writes_nothing() {
+fn dry_run_writes_nothing() {
     let lab = lab();
     let before = support::names_in(&lab.root());
     fs::write(lab.path("precious"), "kept").unwrap();
@@ -130,7 +130,7 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn an_answer_that_nobody_got_has_a_code() {
+fn undelivered_answer_has_exit_code() {
     let lab = lab();
     let stored = |id: u32| format!("fstrial report {id} --format text");
     is(&shell(&lab, &format!("$F {TRIAL} >/dev/full")), 15, &["standard output", &stored(1)]);
@@ -173,7 +173,7 @@ fn an_answer_that_nobody_got_has_a_code() {
 
 /// A real shell with the script of `generate completions`.
 #[test]
-fn a_shell_is_offered_words_that_are_known_and_trials_that_are_stored() {
+fn completion_offers_known_words_and_stored_trials() {
     let lab = lab();
     ends(&lab, &format!("{TRIAL} --tag nightly"), 3, &[]);
     let offered = |words: &str| {
@@ -195,7 +195,7 @@ fn a_shell_is_offered_words_that_are_known_and_trials_that_are_stored() {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_has_a_code() {
+fn unusable_store_has_exit_code() {
     let lab = lab();
     is(&shell(&lab, &format!("ulimit -f 4; $F {TRIAL}")), 14, &["home/results.db", "ulimit -f"]);
     ends(&lab, TRIAL, 3, &[]);
@@ -208,8 +208,8 @@ fn a_store_that_cannot_be_used_has_a_code() {
 }
 
 #[test]
-fn a_store_that_fills_up_keeps_what_it_has() {
-    let name = "a_store_that_fills_up_keeps_what_it_has";
+fn full_store_keeps_existing_results() {
+    let name = "full_store_keeps_existing_results";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -248,7 +248,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn a_store_that_is_deleted_ends_its_trial() {
+fn deleted_store_ends_its_trial() {
     for gone in ["home", "home/results.db", "home/results.db-wal"] {
         let lab = lab();
         let mut running = lab.start(&TRIAL.replace("--rounds 1", "--rounds 500 --json"));
@@ -266,14 +266,14 @@ fn a_store_that_is_deleted_ends_its_trial() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_told() {
+fn file_size_limit_is_reported() {
     let lab = lab();
     let large = TRIAL.replace("--set workload.file_size=2MiB", "--set workload.file_size=16MiB");
     let ended = shell(&lab, &format!("ulimit -f 8000; $F {large}"));
     is(&ended, 11, &["ulimit -f"]);
     // As the limit is inherited, so is a program that ignores its signal.
     is(&shell(&lab, &format!("trap '' XFSZ; ulimit -f 8000; $F {large}")), 11, &["ulimit -f"]);
-    if support::is_root_with_loop_devices("a_limit_on_the_size_of_files_is_told") {
+    if support::is_root_with_loop_devices("file_size_limit_is_reported") {
         let image =
             "compare ext4 xfs --workload random-write --set device.size=400MiB --device image:images -q";
         is(&shell(&lab, &format!("ulimit -f 8000; $F {image}")), 11, &["400 MiB", "ulimit -f"]);
@@ -282,7 +282,7 @@ fn a_limit_on_the_size_of_files_is_told() {
 }
 
 #[test]
-fn what_is_read_is_bounded() {
+fn input_size_is_bounded() {
     let lab = lab();
     let pairs = "round,arm,value\n1,a,1\n1,b,2\n";
     let large = File::create(lab.path("large.toml")).unwrap();

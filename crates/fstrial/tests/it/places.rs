@@ -104,8 +104,8 @@ fn arms_at_two_places_are_one_trial() {
 }
 
 #[test]
-fn an_interrupted_trial_leaves_nothing_at_its_places() {
-    let name = "an_interrupted_trial_leaves_nothing_at_its_places";
+fn interrupted_trial_leaves_nothing_at_places() {
+    let name = "interrupted_trial_leaves_nothing_at_places";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -140,7 +140,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
 }
 
 #[test]
-fn what_is_no_place_is_refused_with_a_remedy() {
+fn invalid_place_is_refused_with_hint() {
     let lab = Lab::new();
     for (words, message) in [
         ("xfs@box", "--place box='ssh "),
@@ -191,7 +191,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
 
 /// A trial, a claim and a store may name a place; the command that reaches it comes only from the command line.
 #[test]
-fn no_file_says_how_a_place_is_reached() {
+fn place_command_comes_only_from_command_line() {
     let lab = Lab::new();
     let mark = lab.path("mark");
     let trial = |command: &str, claim: &str| {
@@ -231,7 +231,7 @@ fn no_file_says_how_a_place_is_reached() {
         assert!(ended.code() == 2 && ended.stderr.contains(message), "{ended:?}");
     }
     // The trial in a store is parsed as a trial file is.
-    if support::is_root_with_loop_devices("no_file_says_how_a_place_is_reached") {
+    if support::is_root_with_loop_devices("place_command_comes_only_from_command_line") {
         let place = with_place(&lab);
         let ended =
             lab.run(&format!("compare ext4@box xfs@box {SMALL} --device image:images --rounds 1 {place}"));
@@ -256,8 +256,8 @@ fn no_file_says_how_a_place_is_reached() {
 
 /// A worker builds an arm that a trial could have, whoever sent the job.
 #[test]
-fn a_worker_refuses_an_arm_that_no_trial_could_have() {
-    if !support::is_root_with_loop_devices("a_worker_refuses_an_arm_that_no_trial_could_have") {
+fn worker_refuses_arm_with_unsafe_mkfs_options() {
+    if !support::is_root_with_loop_devices("worker_refuses_arm_with_unsafe_mkfs_options") {
         return;
     }
     let lab = Lab::new();
@@ -426,8 +426,8 @@ fn leads_on_two_devices_are_compared() {
 }
 
 #[test]
-fn a_killed_command_leaves_nothing_at_its_places() {
-    let name = "a_killed_command_leaves_nothing_at_its_places";
+fn killed_command_leaves_nothing_at_places() {
+    let name = "killed_command_leaves_nothing_at_places";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -30,7 +30,7 @@ fn values<'a>(page: &'a str, id: &str, attribute: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_page_says_who_won_and_shows_it() {
+fn page_reports_winner_with_matching_charts() {
     let lab = with(&[Shape::default()]);
     let message = ok(lab.run("report"));
     let path = lab.home().join("reports/trial-1.html");
@@ -65,7 +65,7 @@ fn the_page_says_who_won_and_shows_it() {
 }
 
 #[test]
-fn what_only_the_trial_could_warn_of_is_said_years_later() {
+fn report_keeps_warnings_stored_by_trial() {
     let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
     let mut store = Store::open(lab.home().join("results.db")).unwrap();
     store.warn(TrialId(1), &["the device was late".into()]).unwrap();
@@ -75,7 +75,7 @@ fn what_only_the_trial_could_warn_of_is_said_years_later() {
 }
 
 #[test]
-fn arms_that_were_not_compared_are_not_called_equivalent() {
+fn uncompared_arms_are_not_called_equivalent() {
     let shape = Shape { baseline: Some("ext4".into()), ..Shape::default() };
     let faster = vec![("ext4".into(), 1.0), ("xfs".into(), 1.3), ("btrfs".into(), 1.3)];
     let lab = with(&[Shape { arms: faster, ..shape }]);
@@ -88,7 +88,7 @@ fn arms_that_were_not_compared_are_not_called_equivalent() {
 }
 
 #[test]
-fn few_rounds_are_told() {
+fn report_warns_about_too_few_rounds() {
     let lab = with(&[Shape { rounds: 3, noise: 0.4, ..Shape::default() }]);
     let page = words_of(&ok(lab.run("report --out -")));
     assert!(page.contains("3 rounds are too few for most questions"));
@@ -96,7 +96,7 @@ fn few_rounds_are_told() {
 }
 
 #[test]
-fn nothing_in_a_page_asks_for_anything() {
+fn page_loads_no_external_resources() {
     let lab = with(&[Shape::default()]);
     let page = ok(lab.run("report --out -"));
     assert!(page.contains("default-src 'none'"));
@@ -123,7 +123,7 @@ fn hostile_names_are_text() {
 }
 
 #[test]
-fn nothing_stored_commands_a_terminal() {
+fn stored_text_emits_no_terminal_controls() {
     let lab = with(&[hostile()]);
     for words in [
         "report --format text",
@@ -171,7 +171,7 @@ fn several_trials_are_side_by_side() {
 }
 
 #[test]
-fn a_file_that_is_there_stays() {
+fn report_keeps_existing_output_file() {
     let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
     lab.write("page.html", "mine");
     let refused = lab.run("report --out page.html");

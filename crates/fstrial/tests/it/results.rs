@@ -97,7 +97,7 @@ fn without_ratios(mut document: Value) -> Value {
 /// A store of an earlier fstrial, with its texts about each trial: one of two workloads, a claim that is reversed by a
 /// failure, and one that was interrupted and resumed.
 #[test]
-fn what_an_earlier_version_stored_is_judged_as_it_was() {
+fn trials_of_earlier_version_keep_their_verdicts() {
     let fixtures = PathBuf::from(format!("{}/../../fixtures/store/trials", env!("CARGO_MANIFEST_DIR")));
     let lab = Lab::new();
     let store = lab.path("home/results.db");
@@ -113,7 +113,7 @@ fn what_an_earlier_version_stored_is_judged_as_it_was() {
 }
 
 #[test]
-fn trials_are_found_by_what_they_are() {
+fn finds_trials_by_attributes_and_tags() {
     let lab = lab();
     assert_eq!(listed(&lab, ""), [1, 2]);
     assert_eq!(listed(&lab, "--tag nightly"), [1]);
@@ -161,7 +161,7 @@ fn planted() -> Lab {
 }
 
 #[test]
-fn a_list_says_what_was_measured_and_what_was_found() {
+fn list_shows_workloads_and_findings() {
     let lab = planted();
     let list = good(&lab, "results list").stdout;
     let lines: Vec<&str> = list.lines().collect();
@@ -177,7 +177,7 @@ fn a_list_says_what_was_measured_and_what_was_found() {
 }
 
 #[test]
-fn trials_that_never_ran_do_not_fill_the_list_nor_pass_for_the_last() {
+fn list_and_report_skip_trials_without_rounds() {
     let lab = planted();
     let list = good(&lab, "results list");
     assert!(!list.stdout.contains("2026-01-03"), "{}", list.stdout);
@@ -195,7 +195,7 @@ fn trials_that_never_ran_do_not_fill_the_list_nor_pass_for_the_last() {
 }
 
 #[test]
-fn a_trial_whose_process_is_dead_is_killed_everywhere() {
+fn trial_with_dead_process_is_reported_killed() {
     let lab = planted();
     let listed = good(&lab, "results list --json").json();
     assert_eq!((&listed[0]["status"], &listed[1]["status"]), (&"decided".into(), &"killed".into()));
@@ -257,7 +257,7 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
 }
 
 #[test]
-fn exports_are_whole_and_say_the_same() {
+fn exports_are_complete_and_consistent() {
     let lab = lab();
     let csv = good(&lab, "results export 1 2").stdout;
     let rows: Vec<Value> =
@@ -294,8 +294,8 @@ fn exports_are_whole_and_say_the_same() {
 }
 
 #[test]
-fn benchstat_reads_what_is_exported_for_it() {
-    let name = "benchstat_reads_what_is_exported_for_it";
+fn benchstat_reads_go_export() {
+    let name = "benchstat_reads_go_export";
     let lab = lab();
     let go = good(&lab, "results export 1 2 --format go").stdout;
     let line = go.lines().find(|line| line.starts_with("Benchmark")).unwrap();
@@ -367,7 +367,7 @@ fn trials_travel_from_home_to_home() {
 }
 
 #[test]
-fn what_is_removed_was_meant() {
+fn results_rm_removes_only_confirmed_trials() {
     let lab = lab();
     let before = fs::metadata(lab.path("home/results.db")).unwrap().len();
     assert!(good(&lab, "results rm 1 --dry-run").stdout.contains("would remove trial 1"));
@@ -382,7 +382,7 @@ fn what_is_removed_was_meant() {
 }
 
 #[test]
-fn what_a_trial_is_writing_is_not_changed_by_another_command() {
+fn running_trial_locks_store_against_changes() {
     let lab = lab();
     let long =
         DIRECTORIES.replace("--rounds 3", "--rounds 1000").replace("--duration 200ms", "--duration 500ms");
@@ -465,7 +465,7 @@ fn fixture() -> PathBuf {
 }
 
 #[test]
-fn an_environment_that_cannot_be_read_is_told_of_the_store() {
+fn unreadable_environment_is_reported_as_store_error() {
     let lab = lab();
     let mut store = Store::open(lab.path("home/results.db")).unwrap();
     let last = store.trial(TrialId(2)).unwrap().sessions.pop().unwrap();
@@ -524,8 +524,8 @@ fn read_only(lab: &Lab, words: &str) -> Ended {
 }
 
 #[test]
-fn a_read_only_disk_is_read_and_what_would_write_says_so() {
-    let name = "a_read_only_disk_is_read_and_what_would_write_says_so";
+fn read_only_disk_allows_reads_and_refuses_writes() {
+    let name = "read_only_disk_allows_reads_and_refuses_writes";
     if !support::is_root(name, "") {
         return;
     }

@@ -172,7 +172,7 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
 }
 
 #[test]
-fn the_list_has_answers_and_its_fields_offer_what_there_is() {
+fn list_shows_answers_and_offers_known_filter_values() {
     let lab = Lab::new();
     let mut store = planted(&lab);
     Night { day: 20, name: "one more".into(), status: TrialStatus::Running, ..Night::default() }
@@ -206,7 +206,7 @@ fn the_list_has_answers_and_its_fields_offer_what_there_is() {
 }
 
 #[test]
-fn what_a_hostile_store_says_is_text() {
+fn hostile_store_content_is_escaped() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..9 {
@@ -263,7 +263,7 @@ fn what_a_hostile_store_says_is_text() {
 }
 
 #[test]
-fn what_is_not_its_own_is_refused() {
+fn server_rejects_foreign_and_malformed_requests() {
     let lab = Lab::new();
     drop(planted(&lab));
     let serving = Serving::start(&lab);
@@ -320,7 +320,7 @@ fn what_is_not_its_own_is_refused() {
 }
 
 #[test]
-fn visitors_are_not_told_where_the_results_are() {
+fn server_hides_results_path_from_visitors() {
     let lab = Lab::new();
     drop(planted(&lab));
     let serving = Serving::start(&lab);
@@ -345,7 +345,7 @@ fn visitors_are_not_told_where_the_results_are() {
 }
 
 #[test]
-fn a_head_is_the_answer_without_its_content() {
+fn head_matches_get_without_body() {
     let lab = Lab::new();
     drop(planted(&lab));
     let serving = Serving::start(&lab);
@@ -396,7 +396,7 @@ fn a_trial_is_written_while_many_read() {
 }
 
 #[test]
-fn a_slow_client_is_given_up_and_keeps_nobody_waiting() {
+fn slow_clients_time_out_without_blocking_others() {
     let lab = Lab::new();
     drop(planted(&lab));
     let serving = Serving::start(&lab);
@@ -415,7 +415,7 @@ fn a_slow_client_is_given_up_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn it_ends_though_a_browser_keeps_its_connection() {
+fn server_stops_despite_open_connection() {
     let lab = Lab::new();
     drop(planted(&lab));
     let serving = Serving::start(&lab);
@@ -431,7 +431,7 @@ fn it_ends_though_a_browser_keeps_its_connection() {
 }
 
 #[test]
-fn addresses_that_do_not_do_are_refused_before_anything_is_served() {
+fn bad_listen_addresses_are_refused_at_startup() {
     let lab = Lab::new();
     assert_eq!(lab.run("serve").code(), 2, "no results");
     drop(planted(&lab));

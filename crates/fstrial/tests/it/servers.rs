@@ -112,8 +112,8 @@ fn mariadb_is_measured_on_real_filesystems() {
 
 /// Tables are loaded once on each filesystem, for all levels: a run that made the cluster again would find the first one in its way.
 #[test]
-fn a_server_is_loaded_once_and_put_back() {
-    let name = "a_server_is_loaded_once_and_put_back";
+fn server_data_is_loaded_once_and_restored() {
+    let name = "server_data_is_loaded_once_and_restored";
     if !can_run(name, &["postgres", "initdb", "pgbench"]) {
         return;
     }
@@ -201,8 +201,8 @@ const BAD: [(&str, &str, &str); 3] = [
 ];
 
 #[test]
-fn a_server_that_is_never_ready_says_its_last_words() {
-    let name = "a_server_that_is_never_ready_says_its_last_words";
+fn unready_server_reports_its_last_output() {
+    let name = "unready_server_reports_its_last_output";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -29,8 +29,8 @@ fn stages_of_runs(events: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn filesystems_are_aged_to_what_was_asked() {
-    let name = "filesystems_are_aged_to_what_was_asked";
+fn filesystems_are_aged_to_requested_state() {
+    let name = "filesystems_are_aged_to_requested_state";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -99,8 +99,8 @@ fn filled_and_fresh_are_compared_as_two_arms() {
 /// The data is loaded before the first round, twice on each filesystem; all arms of a round begin with the same load,
 /// and inserts of a run are gone in the next one.
 #[test]
-fn records_are_loaded_once_and_put_back() {
-    let name = "records_are_loaded_once_and_put_back";
+fn records_are_loaded_once_and_restored() {
+    let name = "records_are_loaded_once_and_restored";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -175,7 +175,7 @@ fn a_table_and_the_trials_own_state() {
 }
 
 #[test]
-fn what_has_no_state_refuses_one() {
+fn unsupported_states_are_refused() {
     let lab = Lab::new();
     for (words, message) in [
         ("compare raw:state=aged ext4", "the bare device has no files"),
@@ -195,8 +195,8 @@ fn what_has_no_state_refuses_one() {
 
 /// Fails with "cannot clone" before any work on a host without reflinks; clones on a host with them.
 #[test]
-fn clones_need_a_host_that_shares_blocks() {
-    let name = "clones_need_a_host_that_shares_blocks";
+fn clone_restore_requires_reflink_host() {
+    let name = "clone_restore_requires_reflink_host";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -257,8 +257,8 @@ fn wait_for_stage(running: &mut Running, stage: &str) -> bool {
 }
 
 #[test]
-fn a_command_killed_while_it_prepares_leaves_nothing() {
-    let name = "a_command_killed_while_it_prepares_leaves_nothing";
+fn command_killed_during_prepare_leaves_nothing() {
+    let name = "command_killed_during_prepare_leaves_nothing";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -285,8 +285,8 @@ fn a_command_killed_while_it_prepares_leaves_nothing() {
 }
 
 #[test]
-fn an_interruption_while_it_prepares_ends_in_order() {
-    let name = "an_interruption_while_it_prepares_ends_in_order";
+fn interrupt_during_prepare_cleans_up() {
+    let name = "interrupt_during_prepare_cleans_up";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -303,8 +303,8 @@ fn an_interruption_while_it_prepares_ends_in_order() {
 
 /// A worker that is killed while it prepares is replaced by another one, which starts over.
 #[test]
-fn a_worker_killed_while_it_prepares_is_replaced() {
-    let name = "a_worker_killed_while_it_prepares_is_replaced";
+fn worker_killed_during_prepare_is_replaced() {
+    let name = "worker_killed_during_prepare_is_replaced";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -654,7 +654,7 @@ impl Ended {
 }
 
 #[test]
-fn the_redactor_knows_sizes_devices_and_seeds() {
+fn redacts_sizes_devices_and_seeds() {
     let lab = Lab::new();
     let text = "12.5 GiB free, --set device.size=2GiB, /dev/loop65 and /dev/loop, seed 0x1f; 7 MiB · x KiB";
     assert_eq!(

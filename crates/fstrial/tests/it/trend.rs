@@ -55,7 +55,7 @@ fn near(value: &Value, expected: f64) {
 }
 
 #[test]
-fn a_planted_regression_is_found_with_its_place_size_and_kernel() {
+fn trend_locates_and_sizes_planted_kernel_regression() {
     let lab = Lab::new();
     regression(&lab, 4);
     let (document, code) = document(&lab, "xfs/ext4 --tag nightly --fail-if-worse 5%");
@@ -83,7 +83,7 @@ fn a_planted_regression_is_found_with_its_place_size_and_kernel() {
 }
 
 #[test]
-fn people_read_it_and_terminals_without_unicode_too() {
+fn trend_prints_unicode_or_ascii_by_locale() {
     let lab = Lab::new();
     regression(&lab, 9);
     let words = "trend xfs/ext4 --threads 4 --fail-if-worse 5%";
@@ -104,7 +104,7 @@ fn people_read_it_and_terminals_without_unicode_too() {
 }
 
 #[test]
-fn latency_is_worse_when_there_is_more_of_it() {
+fn higher_latency_counts_as_worse() {
     let lab = Lab::new();
     regression(&lab, 4);
     let (document, code) =
@@ -116,7 +116,7 @@ fn latency_is_worse_when_there_is_more_of_it() {
 }
 
 #[test]
-fn a_single_arm_shows_the_drift_and_says_so() {
+fn single_arm_trend_shows_drift_with_caveat() {
     let lab = Lab::new();
     regression(&lab, 4);
     let ended = lab.run("trend ext4 --threads 1");
@@ -130,7 +130,7 @@ fn a_single_arm_shows_the_drift_and_says_so() {
 }
 
 #[test]
-fn another_question_is_a_series_of_its_own() {
+fn changed_setup_forms_separate_series() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..24 {
@@ -180,7 +180,7 @@ fn kernels_come_in_their_own_order() {
 }
 
 #[test]
-fn too_few_trials_and_bad_ones_are_said() {
+fn trend_reports_too_few_and_skipped_trials() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..5 {
@@ -202,7 +202,7 @@ fn too_few_trials_and_bad_ones_are_said() {
 }
 
 #[test]
-fn a_resumed_trial_is_read_with_its_last_session() {
+fn resumed_trial_uses_its_last_session() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     let mut resumed = |day, change: (&str, Value)| {
@@ -265,7 +265,7 @@ fn a_ramdisk_with_another_number_is_the_same_device() {
 }
 
 #[test]
-fn the_gate_says_so_when_it_cannot_judge_the_newest_trial() {
+fn gate_reports_unjudged_newest_trial() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     let night = |day: i64| Night { day, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() };
@@ -294,7 +294,7 @@ fn the_gate_says_so_when_it_cannot_judge_the_newest_trial() {
 }
 
 #[test]
-fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mistaken() {
+fn gate_distinguishes_no_usable_trial_from_wrong_level() {
     let lab = Lab::new();
     // One round of each arm is no point.
     Night { rounds: 1, ..Night::default() }.store(&mut store_of(&lab));
@@ -320,7 +320,7 @@ fn a_gate_for_which_no_trial_is_good_is_open_and_one_with_a_wrong_level_is_mista
 
 /// The rounds of an arm before it failed yield no figure, and a failing arm does not pass a gate.
 #[test]
-fn a_level_at_which_an_arm_failed_late_is_no_point_and_closes_the_gate() {
+fn late_failure_drops_point_and_closes_gate() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..12 {
@@ -338,7 +338,7 @@ fn a_level_at_which_an_arm_failed_late_is_no_point_and_closes_the_gate() {
 }
 
 #[test]
-fn no_change_found_says_what_would_not_be_seen() {
+fn trend_without_change_reports_detection_limit() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..12 {
@@ -354,7 +354,7 @@ fn no_change_found_says_what_would_not_be_seen() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_that_names_what_is() {
+fn trend_rejects_unknown_arms_levels_and_metrics() {
     let lab = Lab::new();
     let none = lab.run("trend xfs/ext4");
     assert_eq!(none.code(), 2);
@@ -378,7 +378,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
 }
 
 #[test]
-fn a_name_that_a_terminal_would_obey_is_not_passed_on() {
+fn trend_strips_terminal_escapes() {
     let lab = Lab::new();
     let mut store = store_of(&lab);
     for day in 0..12 {

@@ -79,7 +79,7 @@ duration = "100ms"
 "#;
 
 #[test]
-fn flags_and_tables_say_the_same() {
+fn flags_and_trial_files_plan_same_trial() {
     let lab = Lab::new();
     lab.write("tables.toml", TABLES);
     let short = format!(
@@ -99,7 +99,7 @@ fn flags_and_tables_say_the_same() {
 }
 
 #[test]
-fn a_dry_run_touches_nothing() {
+fn dry_run_touches_nothing() {
     let lab = Lab::new();
     for device in [
         "image:images --set device.size=320MiB",
@@ -117,7 +117,7 @@ fn a_dry_run_touches_nothing() {
 }
 
 #[test]
-fn a_dry_run_says_what_the_budget_can_show() {
+fn dry_run_estimates_power_of_budget() {
     let lab = Lab::new();
     let dry = |flags: &str| lab.run(&format!("compare ext4 xfs {SMALL} {flags} --dry-run"));
     let enough = dry("--budget 5m").stdout;
@@ -182,8 +182,8 @@ fn a_filesystem_against_itself_has_the_structure_of_an_answer() {
 }
 
 #[test]
-fn what_is_stored_is_what_was_printed() {
-    let name = "what_is_stored_is_what_was_printed";
+fn stored_results_match_printed_results() {
+    let name = "stored_results_match_printed_results";
     if !support::is_root_with_loop_devices(name) {
         return;
     }
@@ -331,8 +331,8 @@ fn a_bare_device_runs_against_a_filesystem() {
 
 /// Every budget is kept.
 #[test]
-fn a_trial_ends_with_its_budget() {
-    let name = "a_trial_ends_with_its_budget";
+fn trial_ends_with_its_budget() {
+    let name = "trial_ends_with_its_budget";
     if !support::is_root_with_loop_devices(name) {
         return;
     }

@@ -60,7 +60,7 @@ fn a_stored_trial_is_watched_resized_and_left() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn signal_restores_terminal() {
     let lab = with_a_trial();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut watch = OnTerminal::start(&lab, "watch 1");
@@ -71,7 +71,7 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_trial_is_watched_from_another_terminal_until_it_is_killed() {
+fn watch_from_second_terminal_follows_trial_until_kill() {
     let lab = lab();
     let mut running = lab.start(&words("--json"));
     assert!(running.wait_for("verdicts-updated"));
@@ -93,7 +93,7 @@ fn a_trial_is_watched_from_another_terminal_until_it_is_killed() {
 }
 
 #[test]
-fn a_trial_can_be_watched_where_it_runs_and_the_view_be_left() {
+fn quitting_watch_view_leaves_trial_running() {
     let lab = lab();
     let mut trial = OnTerminal::start(&lab, &words("--watch --rounds 30"));
     trial.wait_for("watched");
@@ -118,7 +118,7 @@ fn the_view_makes_room_for_the_answer() {
 }
 
 #[test]
-fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
+fn ctrl_c_in_view_interrupts_and_keeps_trial() {
     let lab = lab();
     let mut trial = OnTerminal::start(&lab, &words("--watch"));
     trial.wait("verdicts", |screen| screen.contents().contains(" decided"));
@@ -138,8 +138,8 @@ fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_it() {
-    let name = "a_terminal_that_is_closed_ends_it";
+fn closed_terminal_ends_watch() {
+    let name = "closed_terminal_ends_watch";
     let lab = with_a_trial();
     let mut command = lab.prepare("script");
     command.args(["-qc", &format!("{FSTRIAL} watch"), "/dev/null"]).env("TERM", "xterm-256color");
@@ -156,7 +156,7 @@ fn a_terminal_that_is_closed_ends_it() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn watch_without_terminal_prints_hint() {
     let lab = with_a_trial();
     let refused = lab.run("watch");
     assert_eq!(refused.code(), 2);

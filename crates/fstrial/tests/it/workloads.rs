@@ -63,8 +63,8 @@ background = true
 "#;
 
 #[test]
-fn every_phase_and_group_has_results_of_its_own() {
-    if !support::is_root_with_loop_devices("every_phase_and_group_has_results_of_its_own") {
+fn each_phase_and_group_reports_own_results() {
+    if !support::is_root_with_loop_devices("each_phase_and_group_reports_own_results") {
         return;
     }
     let lab = Lab::new();
@@ -132,8 +132,8 @@ measure = "wall"
 "#;
 
 #[test]
-fn numbers_of_a_program_go_through_the_same_line() {
-    if !support::is_root_with_loop_devices("numbers_of_a_program_go_through_the_same_line") {
+fn program_metrics_are_parsed_reported_and_stored() {
+    if !support::is_root_with_loop_devices("program_metrics_are_parsed_reported_and_stored") {
         return;
     }
     let lab = Lab::new();
@@ -182,7 +182,7 @@ fn workloads_are_compared_on_one_arm() {
 }
 
 #[test]
-fn ycsb_runs_on_the_engine_that_is_asked_for() {
+fn ycsb_runs_on_requested_engine() {
     let lab = Lab::new();
     let saved = lab.run("compare ext4 xfs -w ycsb-b,ycsb-c,random-write --engine fjall --save - --dry-run");
     assert_eq!(saved.code(), 0, "{saved:?}");
@@ -265,8 +265,8 @@ fn every_engine_serves_ycsb() {
 
 /// YCSB's two phases: the second reads every record that the first has inserted, after the database was closed and opened.
 #[test]
-fn a_phase_works_on_the_records_that_one_before_it_inserted() {
-    if !support::is_root_with_loop_devices("a_phase_works_on_the_records_that_one_before_it_inserted") {
+fn phase_uses_records_of_earlier_phase() {
+    if !support::is_root_with_loop_devices("phase_uses_records_of_earlier_phase") {
         return;
     }
     let lab = Lab::new();
@@ -284,8 +284,8 @@ fn a_phase_works_on_the_records_that_one_before_it_inserted() {
 }
 
 #[test]
-fn a_rate_that_is_not_kept_up_with_is_warned_of() {
-    if !support::is_root_with_loop_devices("a_rate_that_is_not_kept_up_with_is_warned_of") {
+fn warns_when_offered_rate_is_not_reached() {
+    if !support::is_root_with_loop_devices("warns_when_offered_rate_is_not_reached") {
         return;
     }
     let lab = Lab::new();
@@ -301,7 +301,7 @@ fn a_rate_that_is_not_kept_up_with_is_warned_of() {
 }
 
 #[test]
-fn an_application_names_its_workloads() {
+fn application_name_selects_its_workloads() {
     let lab = Lab::new();
     let listed = lab.run("workloads postgres");
     assert_eq!(listed.code(), 0, "{listed:?}");
@@ -335,7 +335,7 @@ fn an_application_names_its_workloads() {
 }
 
 #[test]
-fn the_default_workloads_leave_out_what_the_bare_device_cannot_do() {
+fn default_workloads_for_bare_device_omit_file_workloads() {
     let lab = Lab::new();
     let planned = lab.run("compare raw ext4 --dry-run");
     assert_eq!(planned.code(), 0, "{planned:?}");

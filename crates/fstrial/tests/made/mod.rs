@@ -30,7 +30,6 @@ pub(crate) struct Shape {
     pub(crate) workloads: Vec<String>,
     /// Threads.
     pub(crate) levels: Vec<u16>,
-    /// Rounds.
     pub(crate) rounds: u32,
     /// Variation of a run, as a fraction.
     pub(crate) noise: f64,

@@ -140,7 +140,7 @@ fn run_all(names: &[String]) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_shown_can_be_copied_and_run() {
+fn shown_preset_can_be_copied_and_run() {
     let lab = Lab::new();
     let listed = lab.run("workloads");
     for words in ["sysbench fileio", "varmail", "Databases", "wal-group-commit"] {

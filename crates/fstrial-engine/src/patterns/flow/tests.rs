@@ -77,7 +77,7 @@ fn own_parts_are_worked_through_once_phase_by_phase() {
 
 /// bonnie++ 2.00 times one `sync` at the end of making and of deleting its small files.
 #[test]
-fn what_is_done_can_end_with_one_sync_inside_its_time() {
+fn fsync_at_end_syncs_once_per_thread() {
     let directory = directory();
     let set = |state| format!("sets = [{{ name = \"f\", files = 40, order = \"own\", {state} }}]\n");
     let made = set("present = \"0%\"") + "steps = [\"create f\", \"close\"]\nfsync_at_end = true";
@@ -308,7 +308,7 @@ fn sets_in_balance_keep_their_number_of_files() {
 /// A thread that is slow between its open and its close once filled the set: every time round, its file was not deleted
 /// and another was created.
 #[test]
-fn a_file_that_stays_open_does_not_fill_its_set() {
+fn long_open_file_does_not_fill_set() {
     for order in ["next", "random"] {
         let directory = directory();
         let text = format!(
@@ -341,7 +341,7 @@ fn same_seed_does_the_same() {
 }
 
 #[test]
-fn file_that_is_open_is_not_deleted_in_a_circle() {
+fn sole_open_file_is_not_deleted() {
     let directory = directory();
     let set = "sets = [{ name = \"a\", files = 1 }]\nturns = 5\n";
     let result = run(&format!("{set}steps = [\"open a\", \"delete a\", \"close\"]"), 1, directory.path());
@@ -395,7 +395,7 @@ fn listing_and_waiting_are_steps() {
 }
 
 #[test]
-fn sets_that_run_out_are_errors_only_where_they_should_not() {
+fn empty_set_fails_but_full_set_ends_load() {
     let set = "sets = [{ name = \"a\", files = 5, present = \"0%\", order = \"random\" }]\n";
     let open = directory();
     let result = run_in(&format!("{set}steps = [\"stat a\"]"), 1, open.path());
@@ -408,7 +408,7 @@ fn sets_that_run_out_are_errors_only_where_they_should_not() {
 }
 
 #[test]
-fn failed_steps_are_an_outcome_and_close_what_is_open() {
+fn failed_steps_are_reported_in_result() {
     let directory = directory();
     let text =
         "sets = [{ name = \"a\", files = 50, order = \"random\" }]\nsteps = [\"open a as h\", \"stat a\"]";
@@ -422,7 +422,7 @@ fn failed_steps_are_an_outcome_and_close_what_is_open() {
 }
 
 #[test]
-fn phases_without_what_they_build_on_are_refused() {
+fn flow_with_unmet_preconditions_is_refused() {
     let directory = directory();
     let text = "sets = [{ name = \"a\", files = 5, existing = true }]\nsteps = [\"stat a\"]";
     let load = load_to_end(Pattern::Flow(flow(text)), 1);
@@ -492,7 +492,7 @@ fn every_program_runs_for_a_time_too() {
 }
 
 #[test]
-fn the_first_turn_is_waited_for_however_long_it_takes() {
+fn first_turn_completes_beyond_load_duration() {
     let directory = directory();
     // Nothing writes 512 MiB in 20 ms.
     let program = flow(

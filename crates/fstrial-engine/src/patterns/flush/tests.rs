@@ -23,7 +23,7 @@ fn small() -> Flush {
 }
 
 #[test]
-fn batches_write_and_sync_what_they_say() {
+fn batches_issue_expected_writes_and_syncs() {
     for (doublewrite, sync, threads) in
         [(true, SyncCall::Fsync, 1), (false, SyncCall::Fdatasync, 1), (true, SyncCall::Fdatasync, 3)]
     {
@@ -48,7 +48,7 @@ fn batches_write_and_sync_what_they_say() {
 }
 
 #[test]
-fn large_doublewrites_go_in_stretches() {
+fn large_doublewrites_are_split_into_chunks() {
     let directory = directory();
     let flush = Flush { batch: 300, batches: Some(1), ..small() };
     let result = run_to_end(&load_to_end(Pattern::Flush(flush), 1), directory.path());
@@ -88,7 +88,7 @@ fn failed_batches_are_an_outcome() {
 }
 
 #[test]
-fn direct_pages_run_where_the_filesystem_does_them() {
+fn direct_page_flush_runs_where_supported() {
     let directory = tempfile::tempdir().unwrap();
     let load = load_to_end(Pattern::Flush(Flush { direct: true, ..small() }), 1);
     match crate::prepare(&load, crate::Target::Directory(directory.path())) {
@@ -98,9 +98,8 @@ fn direct_pages_run_where_the_filesystem_does_them() {
         }
         Err(error) => {
             assert!(matches!(error, EngineError::DirectUnsupported { .. }), "{error}");
-            let line = format!(
-                "SKIPPED patterns::flush::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n"
-            );
+            let line =
+                format!("SKIPPED patterns::flush::tests::direct_page_flush_runs_where_supported: {error}\n");
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         }
     }

@@ -52,7 +52,7 @@ fn every_commit_is_counted_and_written_once() {
 }
 
 #[test]
-fn commits_that_wait_become_durable_together() {
+fn waiting_commits_become_durable_together() {
     let directory = directory();
     let load = load_to_end(Pattern::Log(Log { commits: Some(1), ..small() }), 8);
     let log = {
@@ -93,7 +93,7 @@ fn commits_can_be_offered_at_a_rate() {
 }
 
 #[test]
-fn ring_goes_round_in_place() {
+fn log_ring_overwrites_records_in_place() {
     let directory = directory();
     let log = Log { file_size: Bytes(2000), record: Bytes(512), ..small() };
     let load = load_to_end(Pattern::Log(log), 1);

@@ -29,7 +29,7 @@ fn texts(actions: &[Action]) -> Vec<String> {
 }
 
 #[test]
-fn twister_gives_the_tools_sequence() {
+fn twister_matches_reference_sequence() {
     let mut random = Twister::new(42);
     let first: Vec<u32> = (0..5).map(|_| random.next()).collect();
     assert_eq!(first, [4_179_544_424, 615_236_124, 4_165_290_828, 3_119_652_344, 1_623_863_471]);
@@ -39,7 +39,7 @@ fn twister_gives_the_tools_sequence() {
 }
 
 #[test]
-fn twister_goes_on_beyond_its_first_words() {
+fn twister_matches_recurrence_beyond_first_block() {
     // The recurrence, written the slow way: a list that grows.
     let mut random = Twister::new(7);
     let mut words = random.state.clone();
@@ -214,7 +214,7 @@ fn bytes_and_kinds_are_the_tools_counters() {
 }
 
 #[test]
-fn a_pool_that_is_gone_is_an_outcome() {
+fn missing_pool_files_count_as_errors() {
     let directory = directory();
     let settings = Postmark { part: PostmarkPart::Create, ..Postmark::default() };
     run_to_end(&load_to_end(Pattern::Postmark(settings), 1), directory.path());

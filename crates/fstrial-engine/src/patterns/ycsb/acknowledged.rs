@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_holds_up_what_comes_after_it() {
+    fn gap_blocks_later_acknowledgements() {
         let keys = Acknowledged::after(10);
         assert_eq!([keys.next(), keys.next(), keys.next(), keys.count()], [10, 11, 12, 10]);
         keys.acknowledge(12);

@@ -108,7 +108,7 @@ fn settings(workload: CoreWorkload, operations: u64) -> Ycsb {
 }
 
 #[test]
-fn every_workload_does_its_operations_in_its_proportions() {
+fn workloads_run_operations_in_expected_proportions() {
     for workload in CoreWorkload::ALL.into_iter().filter(|workload| *workload != CoreWorkload::Load) {
         let memory = Memory::default();
         let result = run(&memory, settings(workload, 5000), 2);
@@ -147,7 +147,7 @@ fn a_load_inserts_every_record_once() {
 }
 
 #[test]
-fn a_record_that_was_acknowledged_and_is_not_there_is_an_error() {
+fn missing_acknowledged_record_is_an_error() {
     for (workload, forgets) in [(CoreWorkload::D, 10), (CoreWorkload::E, 1)] {
         let forgetful = Memory { forgets, ..Memory::default() };
         let result = run(&forgetful, settings(workload, 5000), 1);

@@ -67,19 +67,19 @@ fn step() -> impl Strategy<Value = FlowStep> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(step in step()) {
+    fn display_output_parses_back(step in step()) {
         prop_assert_eq!(step.to_string().parse::<FlowStep>().unwrap(), step);
     }
 
     #[test]
-    fn any_text_is_a_step_that_prints_itself_or_an_error(text in "[a-z0-9x(), -]{0,60}|.{0,60}") {
+    fn accepted_step_text_round_trips(text in "[a-z0-9x(), -]{0,60}|.{0,60}") {
         if let Ok(step) = text.parse::<FlowStep>() {
             prop_assert_eq!(step.to_string().parse::<FlowStep>().unwrap(), step);
         }
     }
 
     #[test]
-    fn sizes_that_are_printed_read_back(low in 0_u64..1 << 40, high in 0_u64..1 << 40) {
+    fn sizes_round_trip(low in 0_u64..1 << 40, high in 0_u64..1 << 40) {
         let (low, high) = (Bytes(low), Bytes(high));
         for size in [Size::Fixed(low), Size::Uniform { low, high }, Size::Gamma { mean: high }] {
             prop_assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
@@ -127,7 +127,7 @@ fn steps_read_as_people_write_them() {
 }
 
 #[test]
-fn errors_of_steps_name_what_is_possible() {
+fn step_errors_suggest_valid_input() {
     for (text, words) in [
         ("", "it is empty; use one of create, open"),
         ("crate mail", "there is no `crate`; use one of create"),
@@ -175,7 +175,7 @@ fn a_program_reads_from_toml_and_through_json() {
 }
 
 #[test]
-fn programs_that_end_are_told_from_those_that_do_not() {
+fn detects_terminating_programs() {
     let of = |order: &str, steps: &str| {
         flow(&format!("sets = [{{ name = \"a\", files = 9, order = \"{order}\" }}]\nsteps = [{steps}]"))
     };
@@ -200,7 +200,7 @@ fn a_sync_at_the_end_needs_an_end() {
 }
 
 #[test]
-fn impossible_programs_are_refused_with_words() {
+fn impossible_programs_are_refused_with_reason() {
     let sets = r#"sets = [
         { name = "a", files = 9, size = "4KiB" },
         { name = "dirs", files = 9, directories = true },

@@ -46,7 +46,7 @@ const DD: &str = "10+0 records in\n10+0 records out\n655360 bytes (655 kB, 640 K
                   10+0 records in\n10+0 records out\n655360 bytes (655 kB, 640 KiB) copied, 2.5e-05 s, 26 GB/s\n";
 
 #[test]
-fn patterns_find_the_only_number_they_describe() {
+fn pattern_finds_single_matching_number() {
     let written = pick("scale = 1048576\npattern = 'written, MiB/s: +([0-9.]+)'", SYSBENCH).unwrap();
     assert!((written - 463.21 * 1_048_576.0).abs() < 1.0, "{written}");
     let events = pick(
@@ -64,7 +64,7 @@ fn patterns_find_the_only_number_they_describe() {
 }
 
 #[test]
-fn several_matches_become_one_as_it_is_said() {
+fn take_reduces_several_matches_to_one() {
     let rule = |take: &str| format!("{take}pattern = '(?<value>\\d+) bytes .*?copied, (?<per>[\\d.e+-]+) s'");
     let (one, two) = (655_360.0 / 0.000_234_468, 655_360.0 / 2.5e-5);
     assert_eq!(pick(&rule("take = 'first'\n"), DD), Ok(one));
@@ -149,7 +149,7 @@ fn measured_numbers_have_their_own_unit() {
 }
 
 #[test]
-fn rules_that_cannot_work_are_refused() {
+fn invalid_metric_rules_are_refused() {
     for (rule, words) in [
         ("", "the place of the number needs to be given exactly once"),
         ("pattern = '(a)'\ncolumn = 1", "exactly once"),
@@ -182,7 +182,7 @@ fn rules_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn a_pattern_that_backtracks_elsewhere_takes_linear_time_here() {
+fn pathological_pattern_matches_in_linear_time() {
     let text = "a".repeat(1 << 20);
     refused("pattern = '^(?:a+)+(b)$'", &text, "matches nothing");
 }
@@ -222,7 +222,7 @@ proptest! {
 }
 
 #[test]
-fn percentiles_are_of_all_that_match() {
+fn percentiles_cover_all_matches() {
     let lines: String = (1..=200).rev().map(|number| format!("{number}\n")).collect();
     for (take, expected) in [("p50", 100.0), ("p95", 190.0), ("p99", 198.0)] {
         assert_eq!(pick(&format!("take = '{take}'\npattern = '^(\\d+)$'"), &lines), Ok(expected), "{take}");

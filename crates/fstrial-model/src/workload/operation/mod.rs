@@ -170,7 +170,7 @@ mod tests {
     use crate::filesystem::FILESYSTEMS;
 
     #[test]
-    fn what_cannot_be_done_says_why_and_the_rest_names_its_tool() {
+    fn abilities_name_tool_or_reason() {
         for row in FILESYSTEMS {
             for operation in Operation::ALL {
                 match operation.ability_of(row) {

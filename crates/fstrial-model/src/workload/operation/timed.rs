@@ -35,7 +35,7 @@ const MAX_REPEAT: u16 = 1000;
 /// An operation with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedOperation {
-    /// The operation.
+    /// Measured operation, such as `mkfs` or `mount`.
     pub operation: Operation,
     /// The tree that is there before; none where none is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ impl TimedOperation {
         Bytes((self.operation.row().space)(self, threads))
     }
 
-    /// Space of its tree.
+    /// Bytes that the files of the tree take; 0 without a tree.
     pub(super) fn tree_space(&self) -> u64 {
         let tree = self.tree.as_ref();
         tree.map_or(0, |tree| space_of_file(tree.size.mean()).saturating_mul(tree.files.into()))
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_tree_changes_that_part_only() {
+    fn partial_tree_overrides_only_given_fields() {
         let tree = settled("operation = 'find'\ntree = { files = 10 }").tree.unwrap();
         assert_eq!((tree.files, tree.size, tree.width), (10, Size::Gamma { mean: Bytes::kib(8) }, 20));
         let entry: Entry = toml::from_str("use = 'op-find'\ntree = { size = '1KiB' }").unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused_at_its_key() {
+    fn meaningless_settings_are_refused_at_their_key() {
         for (text, key) in [
             ("", "operation"),
             ("operation = 'mkfs'\ntree = { files = 10 }", "tree"),

@@ -27,7 +27,7 @@ fn values() -> Values {
 
 /// Loaded data differ if any input of their commands does; inputs of the measured command do not matter.
 #[test]
-fn what_is_loaded_is_known_by_what_its_commands_are_told() {
+fn load_key_depends_only_on_load_command_inputs() {
     let loaded = |prepare: &str, more: &str, threads| {
         let text = format!(
             "command = ['x', '-t{{threads}}', '{{input:run}}', '{{input:make}}']\nprepare = [[{prepare}]]\n{more}\n{METRIC}"
@@ -82,7 +82,7 @@ fn every_placeholder_is_replaced() {
 }
 
 #[test]
-fn sizes_have_letters_that_all_tools_read_alike() {
+fn exact_sizes_get_binary_suffix() {
     for (bytes, text) in
         [(0, "0"), (1000, "1000"), (1024, "1K"), (3 << 20, "3M"), (1 << 40, "1T"), (1025, "1025")]
     {
@@ -91,7 +91,7 @@ fn sizes_have_letters_that_all_tools_read_alike() {
 }
 
 #[test]
-fn a_seed_is_one_that_every_tool_takes() {
+fn seed_is_positive_and_fits_31_bits() {
     let program = entry(&format!("command = ['x', '{{seed}}']\n{METRIC}")).program().unwrap();
     for seed in [0, 1, 0x7fff_ffff, u64::MAX] {
         let words = program.words(&program.command, &Values { seed, ..values() }).unwrap();
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn doubled_braces_stand_for_themselves(text in "[a-z{}]{0,20}") {
+    fn doubled_braces_unescape_to_single(text in "[a-z{}]{0,20}") {
         let doubled = text.replace('{', "{{").replace('}', "}}");
         prop_assert_eq!(replace(&doubled, |_| panic!("no placeholder")).unwrap(), text);
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_whose_it_is() {
+    fn merge_errors_name_the_client() {
         let bad =
             LoadResult { first_error: Some("no space left".into()), errors: 1, ..load(vec![1], 1, &[1]) };
         let shares = [share(0, 0, load(vec![1], 1, &[1])), share(1, 0, bad)];
@@ -206,7 +206,7 @@ mod tests {
     proptest! {
         /// No operation is lost or counted twice, whenever clients begin and however long they take.
         #[test]
-        fn operations_stay_what_they_are(
+        fn merge_preserves_operation_count(
             clients in prop::collection::vec((0_i64..5_000_000_000, 1_u64..5, prop::collection::vec(0_u64..1000, 20)), 1..6),
         ) {
             let shares: Vec<Share> = clients

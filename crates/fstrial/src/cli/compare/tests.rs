@@ -26,7 +26,7 @@ struct Line {
 }
 
 #[test]
-fn a_model_is_meant_by_the_only_name_that_begins_so() {
+fn unique_prefix_selects_device_model() {
     for (word, name) in [
         ("gp3", Some("gp3-3000")),
         ("gp3-3000", Some("gp3-3000")),
@@ -45,7 +45,7 @@ fn trial_of(words: &str) -> Result<Trial, String> {
 }
 
 #[test]
-fn a_line_of_a_file_is_set_wherever_it_belongs() {
+fn set_flag_applies_to_every_matching_section() {
     let set = "--set trial.memory=1GiB --set trial.fsck=true --set log_device.size=64MiB --set log_device.kind=ramdisk \
                --set workload.rate=5000/s --set device.raid=raid10,chunk=64KiB --set device.members=4";
     let trial = trial_of(&format!("{set} -w random-write,append-fsync -d ramdisk -d image:/srv")).unwrap();
@@ -121,7 +121,7 @@ fn helps(ranking: &Ranking<'_>) -> bool {
 /// For any name that `fstrial workloads` lists, the default budget has room for a verdict, and if rounds differ by 3 %
 /// it ends with a finding that helps, for equal and for unequal arms.
 #[test]
-fn every_name_has_a_part_that_the_default_budget_can_decide() {
+fn default_budget_can_decide_every_listed_workload() {
     let names = preset::names().chain(fstrial_model::application::APPLICATIONS.iter().map(Application::name));
     let too_long: Vec<String> = names
         .filter_map(|name| {

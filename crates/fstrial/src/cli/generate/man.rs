@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_that_is_named_is_there() {
+    fn man_page_references_exist() {
         let pages = pages(Cli::command());
         let names: BTreeSet<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         assert!(names.contains("fstrial-results-list") && !names.contains("fstrial-worker"), "{names:?}");

@@ -509,7 +509,7 @@ mod tests {
     use super::is_less_better;
 
     #[test]
-    fn names_of_times_are_told_from_those_of_rates() {
+    fn distinguishes_time_names_from_rate_names() {
         for name in [
             "time",
             "p99",

@@ -79,14 +79,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_command_line_are_those_of_the_parser() {
+    fn format_values_match_parser_names() {
         for format in Format::value_variants() {
             assert_eq!(format.to_possible_value().unwrap().get_name(), format.name());
         }
     }
 
     #[test]
-    fn texts_are_known_by_what_is_in_them() {
+    fn detects_format_from_content() {
         for (text, format) in [
             ("round,arm,value\n", Format::Csv),
             ("", Format::Csv),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_name_arms_or_files_that_do() {
+    fn operands_parse_as_arms_or_whole_files() {
         assert_eq!(sources("pairs.csv"), Ok(Sources::Whole("pairs.csv".into())));
         assert_eq!(sources("runs/a=b.csv"), Ok(Sources::Whole("runs/a=b.csv".into())));
         let sides = [side("ext4", &["a1", "a2", "a3"]), side("xfs", &["b1"])];

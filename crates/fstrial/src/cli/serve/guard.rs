@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_that_is_not_ours_never_gets_in(host in "[a-z0-9.@:\\[\\]-]{1,40}") {
+        fn foreign_host_names_are_rejected(host in "[a-z0-9.@:\\[\\]-]{1,40}") {
             let own = host.parse::<Authority>().is_ok_and(|authority| {
                 let host = authority.host().trim_end_matches('.').to_owned();
                 let address = host.trim_matches(['[', ']']).parse::<IpAddr>();

@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_kept_in_links_and_escaped() {
+    fn links_keep_and_escape_query() {
         let hostile = "\"><script>alert(1)</script>&x=y";
         let request = request(&[("name", hostile), ("page", "3"), ("tag", "a"), ("tag", "b")]);
         let link = address(&request, &[("page", "2")]);
