@@ -226,7 +226,7 @@ fn fewest(method: Method) -> &'static str {
     }
 }
 
-/// Rounds or values that a verdict rests on, in words.
+/// Rounds or values that a verdict rests on, as text.
 fn basis(found: &Finding) -> String {
     match (found.rounds, found.values) {
         (Some(rounds), _) => {
