@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial-stack/src/holders/", "device holders: a refusal must not depend on the kinds of arms"),
     ("crates/fstrial/src/cli/agent.rs", "examples in help"),
     ("crates/fstrial/src/cli/compare.rs", "examples in help"),
+    ("crates/fstrial/src/cli/durability.rs", "examples in help"),
     ("crates/fstrial/src/cli/judge.rs", "examples in help"),
     ("crates/fstrial/src/cli/kernels.rs", "examples in help"),
     ("crates/fstrial/src/cli/mod.rs", "examples in help"),

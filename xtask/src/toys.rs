@@ -38,19 +38,19 @@ pub(crate) fn patches() -> Vec<PathBuf> {
 /// Number of files touched by a patch.
 #[derive(Debug, Default, PartialEq)]
 struct Touched {
-    /// Below `crates/`, and there before.
+    /// Existing files below `crates/`.
     changed: usize,
-    /// Below `crates/`, and not there before.
+    /// New files below `crates/`.
     new: usize,
     /// Below `docs/`.
     documents: usize,
 }
 
 impl Touched {
-    /// Counts; refuses files without a category.
+    /// Counts the files of a patch; refuses files outside `crates/` and `docs/`.
     fn by(patch: &str) -> Result<Self, String> {
         let mut touched = Self::default();
-        // Without a line in it a new file has no paths here.
+        // An empty new file has no ---/+++ lines, so it would not be counted.
         let made = |line: &&str| line.starts_with("new file mode");
         if patch.lines().filter(made).count() > patch.matches("\n--- /dev/null\n").count() {
             return Err("a toy has an empty new file".into());

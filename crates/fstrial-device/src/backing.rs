@@ -42,6 +42,26 @@ impl Backing {
         Ok(Self { file: fd.into(), size: size.0, is_reserved: false })
     }
 
+    /// A copy of it in memory, which takes the room of its blocks that are not zero.
+    ///
+    /// # Errors
+    /// There is not this much memory, and those of a file on a disk.
+    pub fn copy(&self) -> io::Result<Self> {
+        const CHUNK: u64 = 256 << 10;
+        let file = File::from(rustix::fs::memfd_create("fstrial-copy", MemfdFlags::CLOEXEC)?);
+        file.set_len(self.size)?;
+        let mut offset = 0;
+        while offset < self.size {
+            let length = (self.size - offset).min(CHUNK);
+            let data = self.read(offset, usize::try_from(length).expect("a part of a mebibyte"))?;
+            if data.iter().any(|byte| *byte != 0) {
+                file.write_all_at(&data, offset)?;
+            }
+            offset += length;
+        }
+        Ok(Self { file, size: self.size, is_reserved: false })
+    }
+
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -1,14 +1,17 @@
-//! Shows a served device to the kernel as the only file of a FUSE filesystem, for a loop device to use.
+//! Shows a served device to the kernel as a file of a FUSE filesystem, for a loop device to use. Two more files serve
+//! [power cuts](crate::cuts): the image after a cut, and the one that takes orders and promises.
 //!
-//! The file is opened past the page cache (`FOPEN_DIRECT_IO`), with writes side by side
+//! The files are opened past the page cache (`FOPEN_DIRECT_IO`), with writes side by side
 //! (`FOPEN_PARALLEL_DIRECT_WRITES`), and the kernel may send requests without waiting for each other
 //! (`FUSE_ASYNC_DIO`): without that a loop device has one request under way at a time. A flush of the block device
 //! comes as fsync, a discard as fallocate.
 
 use crate::{
+    cuts::Cuts,
     error::DeviceError,
-    front::{ExposedDevice, FrontEnd},
+    front::{CutFiles, ExposedDevice, FrontEnd},
     server::Server,
+    simulator,
 };
 use fuser::{
     AccessFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
@@ -29,8 +32,12 @@ const THREADS: usize = 2;
 const MAX_IN_FLIGHT: u16 = 1024;
 /// Largest write that the kernel may send.
 const MAX_WRITE: u32 = 1 << 20;
-/// The file; the folder is always 1.
-const FILE: INodeNo = INodeNo(2);
+/// The device; the folder is always 1.
+const DEVICE: INodeNo = INodeNo(2);
+/// Its image after a power cut.
+const IMAGE: INodeNo = INodeNo(3);
+/// The file for orders to it.
+const CONTROL: INodeNo = INodeNo(4);
 /// Time for which the kernel may cache names and attributes: they never change.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
 
@@ -52,24 +59,44 @@ impl FrontEnd for Fuse<'_> {
         ];
         config.n_threads = Some(THREADS);
         config.clone_fd = true;
-        let device = OnlyFile { server, name: name.into() };
+        let [image, control] = ["image", "control"].map(|suffix| format!("{name}.{suffix}"));
+        let names = [name, &image, &control].map(OsString::from);
+        let device = Files { server, cuts: Arc::default(), names };
         let session = Session::new(device, self.folder, &config).and_then(Session::spawn).map_err(no_fuse)?;
-        let path = self.folder.join(name);
-        let opened = File::options().read(true).write(true).open(&path);
-        Ok(ExposedDevice::new(opened.map_err(|error| DeviceError::io("open", path, error))?, session))
+        let open = |name: &str| {
+            let path = self.folder.join(name);
+            let opened = File::options().read(true).write(true).open(&path);
+            opened.map_err(|error| DeviceError::io("open", path, error))
+        };
+        let cuts = CutFiles { control: open(&control)?, image: open(&image)? };
+        Ok(ExposedDevice::new(open(name)?, session).with_cuts(cuts))
     }
 }
 
-/// The filesystem of one file.
-struct OnlyFile {
+/// The filesystem of a device's files.
+struct Files {
     server: Arc<Server>,
-    name: OsString,
+    cuts: Arc<Cuts>,
+    /// Names of the device, its image and its control file.
+    names: [OsString; 3],
 }
 
-impl OnlyFile {
+impl Files {
+    /// Submits a request; its completion is recorded before the kernel has the answer.
+    fn submit(&self, request: simulator::Request, id: u64, answer: impl FnOnce() + Send + 'static) {
+        let cuts = Arc::clone(&self.cuts);
+        self.server.submit(
+            request,
+            Box::new(move || {
+                cuts.complete(id);
+                answer();
+            }),
+        );
+    }
+
     fn attributes(&self, number: INodeNo) -> FileAttr {
-        let is_file = number == FILE;
-        let size = if is_file { self.server.size() } else { 0 };
+        let is_file = number != INodeNo::ROOT;
+        let size = if [DEVICE, IMAGE].contains(&number) { self.server.size() } else { 0 };
         FileAttr {
             ino: number,
             size,
@@ -90,7 +117,7 @@ impl OnlyFile {
     }
 }
 
-impl Filesystem for OnlyFile {
+impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         for wanted in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_BIG_WRITES, InitFlags::FUSE_MAX_PAGES] {
             // An older kernel is slower, not wrong.
@@ -102,10 +129,10 @@ impl Filesystem for OnlyFile {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if parent == INodeNo::ROOT && name == self.name {
-            reply.entry(&FOR_EVER, &self.attributes(FILE), Generation(0));
-        } else {
-            reply.error(Errno::ENOENT);
+        let mut known = [DEVICE, IMAGE, CONTROL].into_iter().zip(&self.names);
+        match known.find(|(_, known)| parent == INodeNo::ROOT && **known == name) {
+            Some((number, _)) => reply.entry(&FOR_EVER, &self.attributes(number), Generation(0)),
+            None => reply.error(Errno::ENOENT),
         }
     }
 
@@ -134,7 +161,7 @@ impl Filesystem for OnlyFile {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         _: FileHandle,
         offset: u64,
         size: u32,
@@ -142,16 +169,23 @@ impl Filesystem for OnlyFile {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.server.read(offset, size) {
-            Ok((request, data)) => self.server.submit(request, Box::new(move || reply.data(&data))),
-            Err(error) => reply.error(error.into()),
+        match number {
+            IMAGE => match self.cuts.read_image(offset, size as usize) {
+                Ok(data) => reply.data(&data),
+                Err(error) => reply.error(error.into()),
+            },
+            CONTROL => reply.data(&self.cuts.answer(offset, size as usize)),
+            _ => match self.server.read(offset, size) {
+                Ok((request, data)) => self.server.submit(request, Box::new(move || reply.data(&data))),
+                Err(error) => reply.error(error.into()),
+            },
         }
     }
 
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         _: FileHandle,
         offset: u64,
         data: &[u8],
@@ -161,20 +195,33 @@ impl Filesystem for OnlyFile {
         reply: ReplyWrite,
     ) {
         let written = u32::try_from(data.len()).expect("the kernel sends at most a mebibyte");
-        match self.server.write(offset, data) {
-            Ok(request) => self.server.submit(request, Box::new(move || reply.written(written))),
+        let done = match number {
+            IMAGE => self.cuts.write_image(offset, data),
+            CONTROL => self.cuts.order(&self.server, data),
+            _ => {
+                return match self.cuts.write(&self.server, offset, data) {
+                    Ok((request, id)) => self.submit(request, id, move || reply.written(written)),
+                    Err(error) => reply.error(error.into()),
+                };
+            }
+        };
+        match done {
+            Ok(()) => reply.written(written),
             Err(error) => reply.error(error.into()),
         }
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.server.submit(Server::flush(), Box::new(move || reply.ok()));
+    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match number {
+            DEVICE => self.submit(Server::flush(), self.cuts.flush(), move || reply.ok()),
+            _ => reply.ok(),
+        }
     }
 
     fn fallocate(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         _: FileHandle,
         offset: u64,
         length: u64,
@@ -182,8 +229,14 @@ impl Filesystem for OnlyFile {
         reply: ReplyEmpty,
     ) {
         // In any mode, for a device it means zeroes: there is no space to allocate.
-        match self.server.discard(offset, length) {
-            Ok(request) => self.server.submit(request, Box::new(move || reply.ok())),
+        if number == IMAGE {
+            return match self.cuts.zero_image(offset, length) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error.into()),
+            };
+        }
+        match self.cuts.discard(&self.server, offset, length) {
+            Ok((request, id)) => self.submit(request, id, move || reply.ok()),
             Err(error) => reply.error(error.into()),
         }
     }

@@ -80,6 +80,9 @@ pub enum Reply {
     Ready {
         /// N of `/proc/PID/fd/N`.
         descriptor: i32,
+        /// The same of its control file and its image for power cuts; none of a guest's device.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cuts: Option<(i32, i32)>,
     },
     /// Heartbeat: sent regularly, between other answers.
     Alive,
@@ -129,7 +132,8 @@ fn attend(
     commands: &mut dyn Iterator<Item = Command>,
     say: &mut dyn FnMut(Reply),
 ) {
-    say(Reply::Ready { descriptor: shown.file().as_raw_fd() });
+    let cuts = shown.cuts().map(|files| (files.control.as_raw_fd(), files.image.as_raw_fd()));
+    say(Reply::Ready { descriptor: shown.file().as_raw_fd(), cuts });
     for command in commands {
         say(match command {
             Command::Renew { seed, slowed } => {
@@ -187,7 +191,7 @@ mod tests {
         let counts =
             Counts { reads: 1, bytes_read: 4, writes: 1, bytes_written: 4, flushes: 1, ..Counts::default() };
         let none = Counts::default();
-        assert_eq!(message[..2], [Reply::Ready { descriptor }, Reply::Counted { counts }]);
+        assert_eq!(message[..2], [Reply::Ready { descriptor, cuts: None }, Reply::Counted { counts }]);
         assert_eq!(message[2..], [Reply::Done, Reply::Done, Reply::Done, Reply::Counted { counts: none }]);
     }
 }

@@ -132,6 +132,14 @@ impl Server {
         self.backing.size()
     }
 
+    /// A copy of its present data, in memory.
+    ///
+    /// # Errors
+    /// As [`Backing::copy`].
+    pub fn copy(&self) -> io::Result<Backing> {
+        self.backing.copy()
+    }
+
     /// True if discards have an effect on it.
     pub fn takes_discards(&self) -> bool {
         self.model.discard.is_some()

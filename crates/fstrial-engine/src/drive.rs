@@ -3,7 +3,7 @@
 use crate::{
     cursor::{Next, Source, counts_syncs},
     files::Files,
-    flush,
+    flush, promises,
     recorder::{Lane, Recorder},
     requests::Request,
     timekeeper::Timekeeper,
@@ -345,6 +345,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             return false;
         }
         let file = file as usize;
+        promises::truncates(&self.files.fds[file]);
         let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
         self.time.look();
         if let Err(errno) = result {
@@ -429,7 +430,10 @@ impl<'a, E: Engine> Drive<'a, E> {
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
         match result {
-            Ok(()) => self.time.recorder.part(Lane::FSYNC, took),
+            Ok(()) => {
+                promises::synced(&self.files.fds[file]);
+                self.time.recorder.part(Lane::FSYNC, took);
+            }
             Err(errno) => self.time.error(name, &self.files.paths[file], &errno),
         }
         result.is_ok()
@@ -440,6 +444,9 @@ impl<'a, E: Engine> Drive<'a, E> {
     fn sync_all(&mut self) {
         for (file, fd) in self.files.fds.iter().enumerate() {
             let (name, result) = self.engine.sync(file, fd, self.owed.call);
+            if result.is_ok() {
+                promises::synced(fd);
+            }
             if let Err(errno) = result {
                 let now = self.time.pace.clock.now();
                 self.time.recorder.late_error(now, name, &self.files.paths[file], &errno);

@@ -1,8 +1,8 @@
 //! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
 //!
-//! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated
-//! extents are written in place and uncompressed, so a preallocated file would not be the file the arm's options ask
-//! for.
+//! Files are written without preallocation unless the load requests it: on btrfs, for example, preallocated
+//! extents are written in place and uncompressed, so a preallocated file would ignore
+//! the arm's mount options.
 
 use crate::{
     EngineError, Seat, Target, Usage,
@@ -23,7 +23,7 @@ pub struct PreparedPhase {
     pub(crate) groups: Vec<(Load, PreparedThreads)>,
 }
 
-/// The place where the phases of a run work, one after the other. It remembers which sets of files there are.
+/// The directory or device on which the phases of a run work, one after the other. Tracks the existing file sets.
 #[derive(Debug)]
 pub struct Site<'a> {
     target: Target<'a>,
@@ -31,8 +31,8 @@ pub struct Site<'a> {
     sets: BTreeSet<SetName>,
     /// State of the trees of files.
     trees: Trees,
-    /// Permissions on a device that is used as it is; none: loads lay out what they need.
-    as_it_is: Option<Usage>,
+    /// Permissions on a device that is used without a layout. `None`: loads lay out their files.
+    existing_device: Option<Usage>,
     engines: &'a dyn KeyValueEngines,
     seat: Seat,
 }
@@ -49,31 +49,31 @@ impl<'a> Site<'a> {
     /// A place without a layout yet.
     pub fn new(target: Target<'a>) -> Self {
         let (sets, trees) = (BTreeSet::new(), Trees::default());
-        Self { target, sets, trees, as_it_is: None, engines: &NoEngines, seat: Seat::ALONE }
+        Self { target, sets, trees, existing_device: None, engines: &NoEngines, seat: Seat::ALONE }
     }
 
-    /// The same where several processes work. Of loads on requests and on sets of files that have no other order than
-    /// `own` or `shuffled`; their amounts are those of all.
+    /// Shares the site among several processes. Only for request loads and for file sets in the order
+    /// `own` or `shuffled`; amounts in the load are totals of all processes.
     #[must_use]
     pub fn among(mut self, seat: Seat) -> Self {
-        self.trees.are_made_elsewhere = seat.rank > 0;
+        self.trees.is_made_elsewhere = seat.rank > 0;
         Self { seat, ..self }
     }
 
-    /// The same if sets of files left here are complete: they are not listed, because listing would cache the metadata
+    /// Assumes that file sets already here are complete: they are not listed, because listing would cache the metadata
     /// to be measured.
     #[must_use]
-    pub fn left_whole(mut self) -> Self {
+    pub fn with_complete_sets(mut self) -> Self {
         self.trees.are_whole = true;
         self
     }
 
-    /// A device that is used as it is: nothing is laid out on it. Loads that write are refused unless they may.
-    pub fn as_it_is(device: &'a Path, usage: Usage) -> Self {
-        Self { as_it_is: Some(usage), ..Self::new(Target::BlockDevice(device)) }
+    /// A device used without a layout. Loads that write are refused unless `usage` permits it.
+    pub fn existing_device(device: &'a Path, usage: Usage) -> Self {
+        Self { existing_device: Some(usage), ..Self::new(Target::BlockDevice(device)) }
     }
 
-    /// The same where the files of these loads are there already, as [`Site::prepare`] has laid them out in an earlier process.
+    /// Marks the files of these loads as existing: [`Site::prepare`] laid them out in an earlier process.
     #[must_use]
     pub fn with_files_of<'l>(mut self, loads: impl Iterator<Item = &'l Load>) -> Self {
         self.sets.extend(loads.map(|load| load.set.clone()));
@@ -91,11 +91,11 @@ impl<'a> Site<'a> {
     /// used as they are. The files stay after the run.
     ///
     /// # Errors
-    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: on its own, for want of space, of direct
-    /// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: it is invalid, or lacks space, direct
+    /// I/O, `io_uring` or descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
     ///
     /// # Panics
-    /// There is no load, or they do not have one warm-up, duration and end: a bug of the caller's.
+    /// If `loads` is empty, or if the loads differ in warm-up, duration or end: a bug in the caller.
     pub fn prepare(&mut self, loads: &[Load]) -> Result<PreparedPhase, EngineError> {
         let first = loads.first().expect("a phase has loads");
         let time = |load: &Load| (load.until, load.warmup, load.duration);
@@ -105,11 +105,11 @@ impl<'a> Site<'a> {
         Ok(PreparedPhase { clock: Clock::best(), groups })
     }
 
-    /// Has an engine check all records of a load after its phase: a measurement is only valid if they are complete.
+    /// Makes the engine check all records of a load after its phase: the measurement is valid only if none is missing.
     /// Nothing to do for a load without an engine.
     ///
     /// # Errors
-    /// [`EngineError::Damaged`]: they are not.
+    /// [`EngineError::Damaged`] if records are missing or wrong.
     pub fn check(&self, load: &Load) -> Result<(), EngineError> {
         match self.target {
             Target::Directory(path) => routine(&load.pattern).check_records(load, path, self.engines),
@@ -124,7 +124,7 @@ impl<'a> Site<'a> {
             load,
             target: self.target,
             is_new,
-            as_it_is: self.as_it_is,
+            existing_device: self.existing_device,
             trees: &mut self.trees,
             engines: self.engines,
             seat: self.seat,

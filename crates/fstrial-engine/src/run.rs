@@ -6,6 +6,7 @@ use crate::{
     clock::{Anchor, Clock, sleep_ns},
     descriptors::OwnTable,
     patterns::{PreparedThread, PreparedThreads, Thread},
+    promises,
     recorder::{Recorder, Timeline},
 };
 use fstrial_model::{
@@ -240,7 +241,7 @@ fn run_thread(
     // Dropped last: everything with descriptors comes after. In the unit tests many loads of one process run
     // concurrently, and a copy of the table would keep the filesystems of all of them busy; `tests/unmount.rs` is alone
     // in its process.
-    let lent = work.descriptors().filter(|_| cfg!(not(test)));
+    let lent = work.descriptors().filter(|_| cfg!(not(test)) && !promises::are_observed());
     let _table = lent.map(|lent| OwnTable::new(&lent));
     let arrival = Arrival { gate, ready: false };
     let timeline = Timeline::of(clock, 0, load);

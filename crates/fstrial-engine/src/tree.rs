@@ -217,7 +217,7 @@ fn name_of(settings: &FileTree, thread: Option<usize>) -> String {
 pub(crate) struct Trees {
     known: BTreeMap<String, Arc<Tree>>,
     /// Another process makes those that all threads share.
-    pub(crate) are_made_elsewhere: bool,
+    pub(crate) is_made_elsewhere: bool,
     /// Those that were left have a file in each place.
     pub(crate) are_whole: bool,
 }
@@ -244,7 +244,7 @@ impl Trees {
             }
             None => {
                 let tree = Tree::new(settings, directory, seed, thread);
-                let is_made = self.are_made_elsewhere && thread.is_none() && !settings.existing;
+                let is_made = self.is_made_elsewhere && thread.is_none() && !settings.existing;
                 // A complete set needs no look, which would fetch the metadata to be measured.
                 let is_whole = settings.existing && self.are_whole || is_made && settings.present.0 >= 100.0;
                 if is_whole {

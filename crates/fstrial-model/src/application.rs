@@ -106,7 +106,7 @@ impl Application {
     }
 
     /// For an application whose presets are only a model: the way to measure the server itself.
-    pub fn of_ones_own(&self) -> Option<String> {
+    pub fn server_hint(&self) -> Option<String> {
         let name = self.name();
         ["mongodb", "redis"].contains(&name).then(|| {
             format!(

@@ -10,6 +10,7 @@ use crate::{
     device::Raid,
     facts::ArmFacts,
     measurement::{Measurement, Stage},
+    receipt::{CutTask, RunReceipt},
     state::{Restoring, Space, State, StateFigures},
     units::{Bytes, Nanos, Percent},
     workload::{
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,13 +67,25 @@ pub struct Setup {
     /// The device for its journal or log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<DeviceBinding>,
+    /// The files of a device whose power can be cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<CutFiles>,
+}
+
+/// Paths of the files of a modelled device for power cuts: `/proc/PID/fd/N`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutFiles {
+    /// Takes orders and promises, and gives answers.
+    pub control: PathBuf,
+    /// The contents after the last cut.
+    pub image: PathBuf,
 }
 
 impl Setup {
     /// The part of it that an arm uses.
     #[must_use]
     pub fn of(&self, arm: &Arm) -> Self {
-        Self { log: self.log.clone().filter(|_| arm.log.is_some()) }
+        Self { log: self.log.clone().filter(|_| arm.log.is_some()), cuts: None }
     }
 }
 
@@ -218,6 +231,9 @@ pub struct Task {
     /// Clients that do all of it together.
     #[serde(default = "one", skip_serializing_if = "crate::trial::is_one")]
     pub clients: u16,
+    /// Record the load and cut the power of the device afterwards, at many points of the recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<CutTask>,
 }
 
 const fn one() -> u16 {
@@ -365,6 +381,11 @@ pub enum WorkerMessage {
         figures: StateFigures,
         /// Text that mkfs printed, for [`StateStep::Restore`].
         mkfs_output: String,
+    },
+    /// The power cuts of the run and their outcomes. Sent before the last line.
+    Receipt {
+        /// Promises and cuts.
+        receipt: RunReceipt,
     },
     /// The run is over and everything is taken down. The last line.
     Measured {

@@ -46,6 +46,7 @@ pub mod place;
 pub mod problem;
 pub mod profile;
 pub mod queue;
+pub mod receipt;
 mod rows;
 pub mod state;
 pub mod trial;

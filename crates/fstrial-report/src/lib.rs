@@ -23,6 +23,7 @@ pub mod page;
 mod plot;
 pub mod progress;
 mod quotient;
+pub mod receipt;
 mod remarks;
 pub mod screen;
 pub mod served;

@@ -136,7 +136,7 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
         false => String::new(),
     };
     Some(format!(
-        "an arm that stalls in up to {share:.0} % of its runs may not have done so in {}{requested}",
+        "{} can miss an arm that stalls in up to {share:.0} % of its runs{requested}",
         rounds_in_words(fewest.rounds)
     ))
 }

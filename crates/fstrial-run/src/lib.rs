@@ -17,6 +17,7 @@ pub mod contrast;
 mod control;
 pub mod coordinator;
 pub mod course;
+pub mod durability;
 pub mod elsewhere;
 pub mod environment;
 pub mod error;

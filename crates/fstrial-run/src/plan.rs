@@ -231,7 +231,7 @@ impl Plan {
             data: timed.data.unwrap_or(data),
             seed: random.next_u64(),
         });
-        Task { threads, phases, program, operation, clients: self.trial.trial.clients }
+        Task { threads, phases, program, operation, clients: self.trial.trial.clients, cuts: None }
     }
 
     /// The task that loads the data of a cell for the load of this number: it differs from that of a round in its seeds.

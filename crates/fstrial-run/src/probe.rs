@@ -56,7 +56,7 @@ pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<ProbeResult, 
         })
     };
     let load = load(probe);
-    let mut site = Site::as_it_is(device, usage);
+    let mut site = Site::existing_device(device, usage);
     let prepared = site.prepare(std::slice::from_ref(&load)).map_err(|e| failed(e.to_string()))?;
     let result = prepared.run(&mut |_| {}).map_err(|e| failed(e.to_string()))?;
     if let Some(error) = &result.first_error {

@@ -7,7 +7,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Figure,
 };
-use fstrial_stats::{Done, quantile::are_enough};
+use fstrial_stats::{Done, quantile::suffices};
 use std::collections::BTreeMap;
 
 /// Operations beyond a quantile, below which a run does not know it.
@@ -100,7 +100,7 @@ impl Sample {
         let latencies = &self.load.as_ref()?.latencies;
         #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
         let value = latencies.quantile(quantile).max(1) as f64;
-        are_enough(1.0 - quantile, latencies.len()).then_some(value)
+        suffices(1.0 - quantile, latencies.len()).then_some(value)
     }
 
     /// Reads the results of a measurement, in their order.

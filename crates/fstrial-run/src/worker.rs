@@ -3,6 +3,8 @@
 
 mod clients;
 mod helper;
+mod promises;
+mod receipt;
 mod search;
 mod state;
 mod watch;
@@ -39,9 +41,11 @@ use fstrial_stack::{
     memory::LimitedGroup,
     stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
+use promises::PromiseLog;
 use std::{
     collections::BTreeSet,
     io::{BufRead, Read, Write},
+    path::Path,
     process::{Command, ExitStatus, Stdio},
     thread,
     time::Instant,
@@ -199,6 +203,10 @@ struct Run<'a> {
     mkfs_output: String,
     /// The group that the load and the layout of its files are in, where their memory is limited.
     limited: Option<LimitedGroup>,
+    /// The promises of the load, if the power of its device is cut.
+    promises: Option<PromiseLog>,
+    /// The filesystem has no journal: after a crash it is repaired before it is mounted.
+    is_repaired_first: bool,
     watch: Watch,
 }
 
@@ -233,6 +241,8 @@ impl<'a> Run<'a> {
             output: None,
             mkfs_output: String::new(),
             limited: None,
+            promises: None,
+            is_repaired_first: false,
             watch: Watch::begin(),
         })
     }
@@ -312,6 +322,8 @@ impl<'a> Run<'a> {
         };
         let measured = job.task.as_ref().filter(|_| !job.prepares());
         let loaded = measured.map(|task| self.task_in_memory(task, &mut ready_arm)).transpose();
+        let recorded = self.end_recording();
+        let point = ready_arm.directory().map(Path::to_owned);
         let space_left = ready_arm.space_left();
         let facts = ready_arm.facts().clone();
         let mut commands = ready_arm.commands().to_vec();
@@ -319,6 +331,9 @@ impl<'a> Run<'a> {
         let taken_down = self.take_down(ready_arm, loaded.is_ok(), made.as_ref(), &mut commands);
         let loaded = loaded?;
         taken_down?;
+        if let (Some(recorded), Ok(point)) = (recorded?, point) {
+            self.cut(&recorded, &point)?;
+        }
         self.leave();
         let stages = std::mem::take(&mut self.stages);
         let output = self.output.take();
@@ -396,6 +411,8 @@ impl<'a> Run<'a> {
         if task.clients > 1 {
             return self.by_clients(task, ready_arm);
         }
+        self.is_repaired_first = !ready_arm.facts().durability.crash_consistent;
+        self.observe(ready_arm)?;
         let target = ready_arm.target().clone();
         let mut site = Site::new(match &target {
             ArmTarget::Directory(path) => fstrial_engine::Target::Directory(path),
@@ -547,14 +564,19 @@ impl<'a> Run<'a> {
         let mut readings = [None, None];
         // Not in the measured time, as it takes milliseconds.
         let before = OthersCount::now();
+        let mut begun = Ok(());
         let loads = prepared.run_all(&mut |moment| {
             let at = match moment {
-                Moment::Ready => return,
+                Moment::Ready => {
+                    begun = self.begin_recording();
+                    return;
+                }
                 Moment::TimedStart => 0,
                 Moment::TimedEnd => 1,
             };
             readings[at] = Some(counters.now());
         });
+        begun?;
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let counted = counters.between(readings).with(Counter::OthersPpm, others_since(before));
         let mut results = Vec::new();

@@ -30,7 +30,7 @@ const NO_FILES: &str = "/sys";
 /// Limit of the kept output of a program, in bytes.
 const KEPT_BYTES: usize = 256 << 10;
 /// Time for which output is awaited after a program's end.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const REAP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines of it shown in an error.
 const SHOWN_LINES: usize = 6;
 
@@ -253,7 +253,7 @@ impl Program {
         let (status, ended) = match receiver.recv_timeout(self.deadline.duration()) {
             Ok((status, ended)) => (status.map_err(|e| StackError::io("wait for", &path, e))?, ended),
             Err(_) => {
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
+                // It may hang in the kernel despite SIGKILL: do not wait forever.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = receiver.recv_timeout(Duration::from_secs(5));
                 return Err(StackError::Deadline { line: self.line(), deadline: self.deadline });
@@ -262,7 +262,7 @@ impl Program {
         let _ = waiter.join();
         // A grandchild that lives on may hold the pipe open; its output is not awaited.
         let text = |reader: Option<mpsc::Receiver<String>>| {
-            reader.and_then(|reader| reader.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
+            reader.and_then(|reader| reader.recv_timeout(REAP_TIMEOUT).ok()).unwrap_or_default()
         };
         let wall = (ended - began).into();
         Ok(CommandOutput { line: self.line(), stdout: text(stdout), stderr: text(stderr), status, wall })

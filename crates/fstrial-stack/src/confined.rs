@@ -1,11 +1,11 @@
-//! Runs a program of the user's on an arm, shut in as tightly as this host allows.
+//! Runs a user's program on an arm, confined as tightly as this host allows.
 //!
 //! As root it works in private namespaces, made by a thread that lives as long as it:
 //!
 //! ```text
-//! mounts     everything is read-only and without set-user-ID, but for the program's folder
+//! mounts     read-only and nosuid, except for the program's folder
 //! hidden     /run, /tmp, /var/tmp, /dev/shm and /dev/mqueue are empty, its own, and in memory; sockets elsewhere are covered
-//! processes  it sees its own only, and is process 1: when it ends or is killed, so is everything that it started
+//! processes  sees only its PID namespace, as process 1: when it ends, the kernel kills everything that it started
 //! network    a loopback interface and nothing else · System V memory and semaphores, message queues: its own
 //! user       nobody (65534), no groups, no capabilities, no way to gain any, none of our session's keys
 //! ```
@@ -75,19 +75,19 @@ use std::{
 const NOBODY: u32 = 65534;
 /// Folders searched by the program itself.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Most bytes kept of each stream: the first and the last half.
+/// Maximum number of bytes kept of each stream, half from its start and half from its end.
 pub const KEPT_BYTES: usize = 16 << 20;
-/// Most processes of programs at a time, as root.
+/// Limit on concurrent processes of user `nobody` (`RLIMIT_NPROC`), as root.
 const PROCESSES: u64 = 4096;
-/// Time for which a killed program, and the streams of an ended one, are awaited.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Time limit for reaping a killed program and for reading the rest of an ended one's output.
+const REAP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The place a program works in.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: PathBuf,
     seen: PathBuf,
-    /// The folder of the host that is covered, as root.
+    /// As root: the host folder that a tmpfs covers to hold the bind mount.
     cover: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ impl Input {
     /// No memory, or no descriptors left.
     pub fn new(name: &str, text: &str) -> Result<Self, StackError> {
         use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-        let failed = |e: Errno| StackError::io("hold in memory the input", name, e);
+        let failed = |e: Errno| StackError::io("create a memfd for the input", name, e);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(name, flags).map_err(failed)?;
         let mut rest = text.as_bytes();
@@ -162,7 +162,7 @@ impl Sandbox {
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
         rustix::fs::fchown(opened, Some(user), Some(group))
-            .map_err(|e| StackError::io("change the owner to nobody of", &folder, e))?;
+            .map_err(|e| StackError::io("give to the user nobody", &folder, e))?;
         let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
         let cover = cover.ok_or_else(|| StackError::Unable {
             what: format!("none of {} exists", COVERABLE.join(", ")),
@@ -184,8 +184,8 @@ impl Sandbox {
     /// Runs a program to its end, in its folder, with nothing on standard input.
     ///
     /// # Errors
-    /// It is not installed, cannot be shut in or started, or does not end before the deadline and was killed. How it
-    /// ended otherwise is in the answer.
+    /// It is not installed, cannot be confined or started, or was killed at the deadline. A failing exit
+    /// status is not an error.
     ///
     /// # Panics
     /// If there is no word.
@@ -263,12 +263,12 @@ impl Room {
             line,
             began,
             pid,
-            // The streams are read by threads of ours: one shut in can start programs but no threads.
+            // Threads of this process read the streams: after unshare(CLONE_NEWPID) the keeper cannot create threads.
             stdout: child.stdout.take().map(collect),
             stderr: child.stderr.take().map(collect),
             handle: handle.map_err(|e| StackError::io("watch", name, e))?,
             is_first: !self.has_first.replace(true),
-            is_buried: false,
+            is_reaped: false,
         })
     }
 }
@@ -276,7 +276,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         self.requests = None;
-        // It may hang in the kernel with a program that it starts, and there is nothing else to wait for.
+        // May block if the keeper hangs in the kernel while starting a program; there is no alternative.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -284,7 +284,7 @@ impl Drop for Room {
 }
 
 fn gone(name: &str) -> StackError {
-    StackError::io("start", name, io::Error::other("its keeper is gone"))
+    StackError::io("start", name, io::Error::other("the thread that confines it has ended"))
 }
 
 /// A program that was started. It is killed when this goes.
@@ -296,9 +296,9 @@ pub struct StartedProgram {
     handle: OwnedFd,
     stdout: Option<Receiver<String>>,
     stderr: Option<Receiver<String>>,
-    /// With it everything in its room ends.
+    /// The first of its room: its end ends the room.
     is_first: bool,
-    is_buried: bool,
+    is_reaped: bool,
 }
 
 impl StartedProgram {
@@ -336,7 +336,7 @@ impl StartedProgram {
     /// It does not end before the deadline, and was killed.
     pub fn wait(mut self, deadline: Nanos) -> Result<ExitedProgram, StackError> {
         if self.ends_within(deadline.duration())? {
-            return self.bury();
+            return self.reap();
         }
         self.kill();
         Err(StackError::Deadline { line: self.line.clone(), deadline })
@@ -351,10 +351,10 @@ impl StartedProgram {
     }
 
     /// Reaps the ended program.
-    fn bury(&mut self) -> Result<ExitedProgram, StackError> {
+    fn reap(&mut self) -> Result<ExitedProgram, StackError> {
         let wall = self.began.elapsed().into();
         let (status, usage) = reap(self.pid)?;
-        self.is_buried = true;
+        self.is_reaped = true;
         if self.is_first {
             descendants::kill_adopted();
         }
@@ -372,7 +372,7 @@ impl StartedProgram {
     }
 
     fn kill(&mut self) {
-        if mem::replace(&mut self.is_buried, true) {
+        if mem::replace(&mut self.is_reaped, true) {
             return;
         }
         // It leads a session and, as root, may be process 1 of its namespace: this reaches everything it started.
@@ -381,8 +381,8 @@ impl StartedProgram {
         if self.is_first {
             descendants::kill_adopted();
         }
-        // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
-        if self.ends_within(LAST_WORDS).unwrap_or(false) {
+        // It may hang in the kernel despite SIGKILL: do not wait forever.
+        if self.ends_within(REAP_TIMEOUT).unwrap_or(false) {
             let _ = reap(self.pid);
         }
     }
@@ -396,13 +396,13 @@ impl Drop for StartedProgram {
 
 /// The printed text. A descendant that left its group may hold the stream open; its output is not awaited.
 fn text(stream: Option<Receiver<String>>) -> String {
-    stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
+    stream.and_then(|stream| stream.recv_timeout(REAP_TIMEOUT).ok()).unwrap_or_default()
 }
 
 /// A command that a room is made for.
 #[derive(Debug)]
 struct Installed {
-    /// The program as requested, which is its `argv[0]`, and its real path.
+    /// `argv[0]`: the absolute path found for the command's first word, symlinks kept.
     name: PathBuf,
     path: PathBuf,
     arguments: Vec<String>,
@@ -414,7 +414,7 @@ struct Request {
     reply: Sender<Result<(Instant, Child), StackError>>,
 }
 
-/// Everything a keeper needs.
+/// The thread that confines itself and starts the programs of a room.
 struct Keeper {
     programs: Vec<Installed>,
     folder: PathBuf,
@@ -424,16 +424,16 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Confines this thread, starts programs from it and lives until no more can come: the kernel kills a child whose
-    /// starter is gone.
+    /// Confines this thread and starts programs until the room is dropped. It must outlive them: the kernel kills a
+    /// child whose parent thread ends (`PR_SET_PDEATHSIG`).
     fn keep(mut self, shut: &Sender<Result<(), StackError>>, requests: &Receiver<Request>) {
         let has_cover = self.cover.is_some();
         for program in self.programs.iter_mut().filter(|_| has_cover) {
             program.path = hidden::reachable(&program.name);
         }
         let result = match &self.cover {
-            Some(cover) => self.shut_in(cover),
-            None => fence_in(&self.folder),
+            Some(cover) => self.enter_namespaces(cover),
+            None => apply_landlock(&self.folder),
         };
         let is_shut = result.is_ok();
         // The caller may have given up and no longer need the answers.
@@ -474,10 +474,10 @@ impl Keeper {
         let is_root = self.cover.is_some();
         let prepare = move || {
             if is_root {
-                // A mistake that starts processes for ever leaves room for those that end it.
+                // So that a fork bomb does not exhaust the host's process table.
                 let most = Rlimit { current: Some(PROCESSES), maximum: Some(PROCESSES) };
                 rustix::process::setrlimit(Resource::Nproc, most)?;
-                see_own_processes()?;
+                mount_proc()?;
                 become_nobody()?;
             }
             rustix::process::setsid()?;
@@ -497,7 +497,7 @@ impl Keeper {
     }
 
     /// Moves this thread into namespaces in which only the program's folder can be written, at its place below `cover`.
-    fn shut_in(&self, cover: &Path) -> Result<(), StackError> {
+    fn enter_namespaces(&self, cover: &Path) -> Result<(), StackError> {
         let failed = |what: &'static str| move |e: Errno| cannot_confine(what, &e.into());
         let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
         // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
@@ -525,9 +525,9 @@ impl Keeper {
         for writable in folders.iter().map(PathBuf::as_path).chain([seen]) {
             set_mount(writable, 0, libc::MOUNT_ATTR_NODEV, read_only)?;
         }
-        own_terminals().map_err(failed("make terminals"))?;
+        mount_devpts().map_err(failed("make terminals"))?;
         raise_loopback().map_err(|e| cannot_confine("raise the loopback interface", &e))?;
-        leave_session_keys().map_err(|e| cannot_confine("leave the keys of the session", &e))?;
+        join_new_keyring().map_err(|e| cannot_confine("join a new session keyring", &e))?;
         rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
     }
 }
@@ -544,7 +544,7 @@ fn open_here(folder: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Restricts this thread and its children to changing files below `folder`. Reading is not limited.
-fn fence_in(folder: &Path) -> Result<(), StackError> {
+fn apply_landlock(folder: &Path) -> Result<(), StackError> {
     let failed =
         |error: &dyn std::error::Error| cannot_confine("use Landlock", &io::Error::other(error.to_string()));
     // ABI 3 (Linux 6.2) covers truncation, ABI 6 (6.12) signals; older kernels enforce their subset.
@@ -596,8 +596,8 @@ fn set_mount(point: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<(
     if result == 0 { Ok(()) } else { Err(failed()) }
 }
 
-/// Mounts private pseudo terminals: the program could take all of the host's, and logins would fail.
-fn own_terminals() -> rustix::io::Result<()> {
+/// Mounts a private devpts: otherwise the program could use up the host's pseudo-terminals, and logins would fail.
+fn mount_devpts() -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let settings = c"newinstance,ptmxmode=0666,mode=0620,max=256";
     match rustix::mount::mount("devpts", "/dev/pts", "devpts", flags, Some(settings)) {
@@ -621,9 +621,9 @@ fn raise_loopback() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Covers `/proc` with one of this process's namespace. The host's exposes more than process names: another process of
-/// `nobody` has its root there, and with it every mount as it was.
-fn see_own_processes() -> Result<(), Errno> {
+/// Mounts a `/proc` of this process's PID namespace. The host's exposes more than process names: another process of
+/// `nobody` has its root there, and through it every mount of the host is reachable.
+fn mount_proc() -> Result<(), Errno> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None) {
         // In a container with an unprivileged root and a private process namespace; or another command in this room has
@@ -641,8 +641,8 @@ fn become_nobody() -> Result<(), Errno> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-/// Gives this thread a new session keyring: the program would share every key of ours.
-fn leave_session_keys() -> io::Result<()> {
+/// Gives this thread a new session keyring: otherwise the program could use all keys of ours.
+fn join_new_keyring() -> io::Result<()> {
     let no_name: *const c_char = std::ptr::null();
     // SAFETY: without a name the call reads no memory, and it changes the keys of this thread only.
     let result = unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, no_name) };
@@ -676,7 +676,7 @@ fn reap(pid: Pid) -> Result<(ExitStatus, libc::rusage), StackError> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Folders searched by the program itself: those of servers before the system's, where their clients may be wrappers.
+/// The program's `PATH`: server folders first, because the clients in the system's folders may be wrappers.
 fn search_path() -> String {
     let servers = command::server_folders().into_iter().map(|folder| folder.display().to_string());
     servers.chain([PATH.to_owned()]).collect::<Vec<_>>().join(":")
@@ -775,7 +775,7 @@ mod tests {
         let _reader = std::fs::File::options().read(true).write(true).open(path("pipe")).unwrap();
         thread::scope(|scope| {
             let fenced = scope.spawn(|| {
-                fence_in(&folder).unwrap();
+                apply_landlock(&folder).unwrap();
                 std::fs::write(path("inside/new"), "x").unwrap();
                 std::fs::write("/dev/null", "x").unwrap();
                 let denied = |result: io::Result<()>| {
@@ -836,7 +836,7 @@ mod tests {
         );
         let ended = place.run(&words(&script), &[&one, &two], Nanos::secs(60)).unwrap();
         assert_eq!(ended.finished.stdout, "first\nsecond\nfirst\n1\n");
-        assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0, "nothing lies on the arm");
+        assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0, "inputs leave no file on the arm");
     }
 
     #[test]

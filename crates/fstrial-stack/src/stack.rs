@@ -26,6 +26,7 @@ use crate::{
     sysfs,
 };
 use fstrial_model::{
+    ability::Ability,
     arm::{Arm, CheckedArm, RAW, Switch},
     device::Raid,
     facts::{ArmFacts, Fact},
@@ -551,6 +552,41 @@ impl AttachedDevices {
             Ok(())
         } else {
             Err(StackError::Corrupt { line: done.line.clone(), last_lines: done.last_lines() })
+        }
+    }
+
+    /// Mounts the arm's filesystem for a look at its files.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn mount_again(&mut self, arm: CheckedArm<'_>, point: &Path) -> Result<(), StackError> {
+        arm.row().map_or(Ok(()), |row| self.mount_row(row, arm, point).map(drop))
+    }
+
+    /// Ends [`mount_again`](Self::mount_again).
+    ///
+    /// # Errors
+    /// Something still uses it.
+    pub fn unmount_again(&self, point: &Path) -> Result<(), StackError> {
+        let unmounted = rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty());
+        unmounted.map_err(|e| StackError::io("unmount", point, e))
+    }
+
+    /// Repairs the filesystem after a crash with its own program, before it may be mounted: of one without a journal.
+    ///
+    /// # Errors
+    /// The program is missing, does not end, or leaves errors.
+    pub fn repair(&mut self, arm: &Arm) -> Result<(), StackError> {
+        let Some(row) = arm.row() else { return Ok(()) };
+        let Ability::Program(name, words) = row.abilities.repair else { return Ok(()) };
+        let device = self.node.path.display().to_string();
+        let words = words.iter().map(|word| word.replace("{device}", &device));
+        let done = Program::new(name).of(row.name).args(words).deadline(CHECK_DEADLINE).finish()?;
+        self.commands.push(done.line.clone());
+        // fsck(8): 1 and 2 are errors that were corrected.
+        match done.status.code() {
+            Some(0..=3) => Ok(()),
+            _ => Err(StackError::Corrupt { line: done.line.clone(), last_lines: done.last_lines() }),
         }
     }
 

@@ -40,6 +40,7 @@ pub mod quantile;
 mod question;
 pub mod schedule;
 mod selection;
+pub mod share;
 pub mod shift;
 pub mod sight;
 pub mod signed_rank;

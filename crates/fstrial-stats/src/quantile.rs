@@ -11,11 +11,11 @@
 
 /// Minimum of operations beyond the quantile in every group of each cell.
 pub const MIN_BEYOND: f64 = 10.0;
-/// Groups of more than one round below which the answer is "too few operations".
+/// Minimum number of groups if groups have more than one round; with fewer, the answer is "too few operations".
 pub const MIN_GROUPS: usize = 8;
 
 /// True if this many operations suffice for a quantile p with this `tail`, 1 − p.
-pub fn are_enough(tail: f64, operations: u64) -> bool {
+pub fn suffices(tail: f64, operations: u64) -> bool {
     // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
     tail * operations as f64 * (1.0 + 1e-12) >= MIN_BEYOND
 }
@@ -41,7 +41,7 @@ impl Gathering {
         self.rounds += 1;
         self.operations.0 += operations_a;
         self.operations.1 += operations_b;
-        if !are_enough(self.tail, self.operations.0.min(self.operations.1)) {
+        if !suffices(self.tail, self.operations.0.min(self.operations.1)) {
             return None;
         }
         let rounds = self.rounds;

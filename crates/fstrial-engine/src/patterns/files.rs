@@ -11,6 +11,7 @@ use crate::{
     error::layout,
     files::{Writer, allow_open_files, open_directory},
     generator::Generator,
+    promises,
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -282,6 +283,7 @@ impl<'a> Turns<'a> {
             FileStep::Fsync => {
                 let fd = self.open_newest()?;
                 retry_on_intr(|| fsync(fd)).map_err(|errno| ("fsync", errno))?;
+                promises::synced(fd);
                 Ok(0)
             }
             FileStep::Read => self.read(),
@@ -293,6 +295,7 @@ impl<'a> Turns<'a> {
             }
             FileStep::Delete => {
                 let name = Name::new(self.ring.oldest);
+                promises::removes(&self.ring.directory, name.as_c_str());
                 unlinkat(&self.ring.directory, name.as_c_str(), AtFlags::empty())
                     .map_err(|errno| ("delete in", errno))?;
                 self.ring.oldest += 1;

@@ -16,6 +16,7 @@ use crate::{
     clock::sleep_ns,
     files::{Writer, allow_open_files},
     generator::Generator,
+    promises,
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
     tree::{PathBuffer, Pick, Tree, View, Walk},
@@ -397,7 +398,10 @@ impl<'a> Turning<'a> {
             let result = syncfs(&self.views[0].root);
             let took = self.time.lap();
             match result {
-                Ok(()) => self.time.recorder.part(Lane::FSYNC, took),
+                Ok(()) => {
+                    promises::filesystem_synced(&self.views[0].root);
+                    self.time.recorder.part(Lane::FSYNC, took);
+                }
                 Err(errno) => self.time.error("syncfs of", self.views[0].tree.path(), &errno),
             }
         }
@@ -467,6 +471,7 @@ impl<'a> Turning<'a> {
             Act::FsyncDir { slot } => self.sync_parent(slot),
             Act::Syncfs { set } => {
                 syncfs(&self.views[set].root).map_err(|errno| Failure::Call("syncfs of", set, errno))?;
+                promises::filesystem_synced(&self.views[set].root);
                 Ok(0)
             }
             Act::Stat { entry } => self.stat(entry),
@@ -663,6 +668,7 @@ impl<'a> Turning<'a> {
         let (set, file, _) = self.which(at)?;
         let fd = fd_of(&self.slots, self.views, at, file);
         retry_on_intr(|| call(fd)).map_err(|errno| Failure::Call(name, set, errno))?;
+        promises::synced(fd);
         Ok(0)
     }
 
@@ -673,6 +679,7 @@ impl<'a> Turning<'a> {
         let failed = |errno| Failure::Call("fsync a directory of", set, errno);
         let fd = openat(root, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         retry_on_intr(|| fsync(&fd)).map_err(failed)?;
+        promises::synced(&fd);
         Ok(0)
     }
 
@@ -693,7 +700,9 @@ impl<'a> Turning<'a> {
             tree.release(file, true, 0);
             return Ok(0);
         }
-        let result = unlinkat(root, tree.path_of(file, &mut self.paths[0]), AtFlags::empty());
+        let path = tree.path_of(file, &mut self.paths[0]);
+        promises::removes(root, path);
+        let result = unlinkat(root, path, AtFlags::empty());
         tree.release(file, result.is_err(), 0);
         result.map_err(|errno| Failure::Call("delete in", set, errno))?;
         Ok(0)
@@ -712,6 +721,8 @@ impl<'a> Turning<'a> {
         let [first, second] = &mut self.paths;
         let (from_view, to_view) = (&self.views[set], &self.views[to]);
         let (from, into) = (from_view.tree.path_of(file, first), to_view.tree.path_of(goal, second));
+        promises::removes(&from_view.root, from);
+        promises::removes(&to_view.root, into);
         let result = renameat(&from_view.root, from, &to_view.root, into);
         let opened = match entry {
             Entry::Slot(slot) => i32::from(self.slots[slot].fd.is_some()),
@@ -739,7 +750,9 @@ impl<'a> Turning<'a> {
     fn rmdir(&mut self, set: usize) -> Result<usize, Failure> {
         let file = self.pick(set, Walk::Delete, true)?;
         let View { tree, root, .. } = &self.views[set];
-        let result = unlinkat(root, tree.path_of(file, &mut self.paths[0]), AtFlags::REMOVEDIR);
+        let path = tree.path_of(file, &mut self.paths[0]);
+        promises::removes(root, path);
+        let result = unlinkat(root, path, AtFlags::REMOVEDIR);
         tree.release(file, result.is_err(), 0);
         result.map_err(|errno| Failure::Call("rmdir in", set, errno))?;
         Ok(0)

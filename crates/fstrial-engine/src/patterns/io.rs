@@ -59,11 +59,11 @@ impl Routine for Io {
 
     fn lay_out(&self, context: LayoutContext<'_>) -> Result<PreparedThreads, EngineError> {
         check_backend(self)?;
-        let LayoutContext { load, is_new, as_it_is, seat, .. } = context;
+        let LayoutContext { load, is_new, existing_device, seat, .. } = context;
         let on_device = matches!(context.target, Target::BlockDevice(_));
         let mut all = match context.target {
             Target::Directory(directory) => on_files(load, self, directory, is_new, seat)?,
-            Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
+            Target::BlockDevice(device) => self::on_device(load, self, device, is_new, existing_device)?,
         };
         let sets = if on_device { 1 } else { sets(self, load.threads) };
         let locks = self.serialise.map(|_| Locks::new(sets * self.files as usize));
@@ -219,10 +219,10 @@ fn on_device(
     io: &Io,
     device: &Path,
     is_new: bool,
-    as_it_is: Option<Usage>,
+    existing_device: Option<Usage>,
 ) -> Result<Vec<IoThread>, EngineError> {
     allow_open_files(u64::from(load.threads))?;
-    let access = match as_it_is {
+    let access = match existing_device {
         Some(Usage::ReadOnly) if io.reads.0 < 100.0 || !io.update.is_zero() => {
             let problem = format!("{} may only be read, and the load writes", device.display());
             return Err(EngineError::Impossible { problem, hint: "use reads = \"100%\"" });
@@ -234,7 +234,7 @@ fn on_device(
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
     // A device has its blocks already: unwritten ones need nothing.
-    if is_new && as_it_is.is_none() && io.layout == Layout::Written {
+    if is_new && existing_device.is_none() && io.layout == Layout::Written {
         let last = Geometry::on_device(io, load.threads.into(), usize::from(load.threads) - 1);
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;

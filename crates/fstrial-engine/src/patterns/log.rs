@@ -15,7 +15,7 @@ use crate::{
     buffer::Payload,
     error::layout,
     files::{Writer, create},
-    flush,
+    flush, promises,
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -26,6 +26,7 @@ use rustix::{
 };
 use std::{
     collections::VecDeque,
+    ffi::CString,
     os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -162,11 +163,14 @@ impl LogPosition {
         let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).map_err(broken("create a file of"))?;
         self.files = VecDeque::from([file]);
         if let Some(oldest) = self.newest.checked_sub(u64::from(settings.files)) {
-            unlinkat(CWD, self.path.join(name(oldest)), AtFlags::empty())
-                .map_err(broken("delete a file of"))?;
+            let oldest = CString::new(name(oldest)).expect("digits have no zero byte");
+            promises::removes(&self.directory, &oldest);
+            unlinkat(&self.directory, &*oldest, AtFlags::empty()).map_err(broken("delete a file of"))?;
         }
         // Else the commits in it would be lost with its name.
-        fsync(&self.directory).map_err(broken("fsync the directory of"))
+        fsync(&self.directory).map_err(broken("fsync the directory of"))?;
+        promises::synced(&self.directory);
+        Ok(())
     }
 }
 
@@ -267,6 +271,7 @@ impl<'a> Committer<'a> {
         let result = flush::flush(fd, call);
         let end = self.time.pace.clock.now();
         result.map_err(|errno| Broken { call: flush::name(call), errno })?;
+        promises::synced(fd);
         place.offset += len as u64;
         self.time.recorder.tick(end);
         self.time.recorder.part(Lane::WRITE, middle.saturating_sub(start));

@@ -83,7 +83,7 @@ pub(crate) struct LayoutContext<'a> {
     /// No load before it has laid out its set.
     pub(crate) is_new: bool,
     /// Permissions on a device that is used as it is.
-    pub(crate) as_it_is: Option<Usage>,
+    pub(crate) existing_device: Option<Usage>,
     /// State of the trees of files.
     pub(crate) trees: &'a mut Trees,
     /// Factory of key-value stores.

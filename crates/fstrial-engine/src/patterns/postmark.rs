@@ -12,6 +12,7 @@ use crate::{
     buffer::{self, Pages},
     files::{Writer, allow_open_files, open_directory},
     generator::{Generator, Stream},
+    promises,
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -482,8 +483,9 @@ impl PoolThread {
     }
 
     fn delete(&mut self, file: &File) -> Result<u64, FailedStep> {
-        unlinkat(&self.directory, Name::new(file).as_c_str(), AtFlags::empty())
-            .map_err(failed("delete in"))?;
+        let name = Name::new(file);
+        promises::removes(&self.directory, name.as_c_str());
+        unlinkat(&self.directory, name.as_c_str(), AtFlags::empty()).map_err(failed("delete in"))?;
         Ok(0)
     }
 }

@@ -17,7 +17,7 @@ use fstrial_model::{
     workload::Until,
 };
 use fstrial_run::{course::Course, latencies::Latencies, plan::Plan, sample::LoadSample, stored::Besides};
-use fstrial_stats::{quantile::are_enough, spread, steady};
+use fstrial_stats::{quantile::suffices, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Shares at which the distribution of latencies is drawn.
@@ -221,7 +221,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// True if a quantile has enough operations beyond it.
 fn is_known(of: &Latencies, quantile: f64) -> bool {
-    !of.is_empty() && are_enough(1.0 - quantile, of.len())
+    !of.is_empty() && suffices(1.0 - quantile, of.len())
 }
 
 fn p99(all: &Latencies, loads: &[&LoadSample]) -> Option<(f64, Option<(f64, f64)>)> {

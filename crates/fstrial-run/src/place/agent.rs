@@ -19,7 +19,7 @@ use fstrial_stack::{device::Permission, ledger::Ledger};
 use std::{io::Read, path::Path, sync::mpsc, thread, time::Duration};
 
 /// Time limit for the last messages.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const REAP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Resources of an agent.
 pub struct Prepared {
@@ -49,7 +49,7 @@ pub fn serve(
             AgentAnswer::Refused { what: error.in_full(), hint: error.hint(), code: error.exit_code() }
         }
     });
-    voice.end(LAST_WORDS);
+    voice.end(REAP_TIMEOUT);
     served.map(|()| exit_code::VERDICT)
 }
 

@@ -271,7 +271,9 @@ impl Workers<'_> {
                     until = Instant::now() + deadline.duration();
                 }
                 WorkerMessage::Progress { deadline, .. } => until = Instant::now() + deadline.duration(),
-                WorkerMessage::Facts { .. } | WorkerMessage::Prepared { .. } => {}
+                WorkerMessage::Facts { .. }
+                | WorkerMessage::Prepared { .. }
+                | WorkerMessage::Receipt { .. } => {}
                 WorkerMessage::Measured { measurement } => return Ok(JobOutcome::Measured(measurement)),
                 WorkerMessage::Failed { failure } => return Ok(JobOutcome::Failed(failure)),
             }

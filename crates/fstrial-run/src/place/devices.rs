@@ -52,7 +52,7 @@ impl Devices {
     }
 
     pub(super) fn setup(&self, plan: &Plan) -> Setup {
-        Setup { log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])) }
+        Setup { log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])), cuts: None }
     }
 
     pub(super) fn close(self) -> Result<(), StackError> {

@@ -10,7 +10,7 @@ use crate::{
     plan::Plan,
 };
 use fstrial_model::{
-    job::{Job, PlacedJob, Setup, WorkerMessage},
+    job::{CutFiles, Job, PlacedJob, Setup, WorkerMessage},
     measurement::Stage,
     units::Nanos,
     workload::Data,
@@ -61,11 +61,23 @@ impl Host {
         })
     }
 
+    /// The files for the power cuts of a job, if it has any.
+    fn cut_files(&self, job: &Job) -> Result<Option<CutFiles>, StackError> {
+        if job.task.as_ref().is_none_or(|task| task.cuts.is_none()) {
+            return Ok(None);
+        }
+        let files = self.devices.main.cut_files();
+        files.map(Some).ok_or_else(|| StackError::Unable {
+            what: "only a modelled device loses its power".into(),
+            hint: "use --device with a model, see `fstrial device list`".into(),
+        })
+    }
+
     /// The job with this host's own settings.
     fn placed(&mut self, job: &Job) -> Result<PlacedJob, StackError> {
         Ok(PlacedJob {
             device: self.devices.main.binding(&job.arm),
-            setup: self.setup.of(&job.arm),
+            setup: Setup { cuts: self.cut_files(job)?, ..self.setup.of(&job.arm) },
             base: job.state.as_ref().map(|state| self.bases.path(state.kept)).transpose()?,
             coordinator: std::process::id(),
             ledger: self.ledger.folder().to_owned(),

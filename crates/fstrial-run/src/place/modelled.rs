@@ -20,7 +20,7 @@ use fstrial_engine::Usage;
 use fstrial_model::{
     arm::Arm,
     device_model::{DeviceModel, Service},
-    job::{DeviceBinding, Job},
+    job::{CutFiles, DeviceBinding, Job},
     measurement::Stage,
     units::{Bytes, Nanos, Percent},
 };
@@ -106,6 +106,8 @@ pub struct Modelled {
 struct Serving {
     /// None: it is on the host of this guest.
     child: Option<Child>,
+    /// Its files for power cuts; none of a guest's device.
+    cuts: Option<CutFiles>,
     orders: Box<dyn Write>,
     answers: mpsc::Receiver<String>,
     /// It was silent for too long, and ended for it.
@@ -293,12 +295,21 @@ impl Serving {
         let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let process = process.map_err(|error| failed(error.into()))?;
         let answers = watched(Some(process), lines_of(stdout), Arc::clone(&was_silent));
-        let mut serving =
-            Self { child: Some(child), orders: Box::new(orders), answers, was_silent, is_lost: false };
+        let mut serving = Self {
+            child: Some(child),
+            cuts: None,
+            orders: Box::new(orders),
+            answers,
+            was_silent,
+            is_lost: false,
+        };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
-            Reply::Ready { descriptor } => {
-                let path = PathBuf::from(format!("/proc/{id}/fd/{descriptor}"));
+            Reply::Ready { descriptor, cuts } => {
+                let path_of = |descriptor| PathBuf::from(format!("/proc/{id}/fd/{descriptor}"));
+                serving.cuts = cuts
+                    .map(|(control, image)| CutFiles { control: path_of(control), image: path_of(image) });
+                let path = path_of(descriptor);
                 let file = File::options().read(true).write(true).open(&path);
                 Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
             }
@@ -319,7 +330,10 @@ impl Serving {
         let was_silent = Arc::new(AtomicBool::new(false));
         let listening = port.try_clone().map_err(failed)?;
         let answers = watched(None, lines_of(listening), Arc::clone(&was_silent));
-        Ok((Self { child: None, orders: Box::new(port), answers, was_silent, is_lost: false }, file))
+        Ok((
+            Self { child: None, cuts: None, orders: Box::new(port), answers, was_silent, is_lost: false },
+            file,
+        ))
     }
 
     fn order(&mut self, order: &DeviceOrder) -> Result<Reply, StackError> {
@@ -455,8 +469,8 @@ impl Device for Modelled {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
-            "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken \
-             off a request that takes longer; CPU/op includes the process that answers for it",
+            "the device is modelled: its times come from a model ({}), not from hardware; the path to it takes {} here, which is \
+             subtracted from requests that take longer; CPU/op includes the process that answers for it",
             self.name(),
             numbers::nanos(self.way.as_secs_f64() * 1e9)
         )];
@@ -534,6 +548,10 @@ impl Device for Modelled {
                 Err(error)
             }
         }
+    }
+
+    fn cut_files(&self) -> Option<CutFiles> {
+        self.serving.borrow().cuts.clone()
     }
 
     fn warnings(&self) -> Vec<String> {

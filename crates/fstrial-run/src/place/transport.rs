@@ -21,7 +21,7 @@ pub(super) const POLL: Duration = Duration::from_millis(50);
 /// Time limit for a killed one to end: a guest's server has memory to free first.
 const GONE: Duration = Duration::from_secs(5);
 /// Number of reported last lines of a process's standard error.
-const LAST_WORDS: usize = 3;
+const SHOWN_LINES: usize = 3;
 
 /// A socket and who is there.
 pub(crate) struct Transport {
@@ -113,7 +113,7 @@ fn last_words(stderr: ChildStderr) -> Arc<Mutex<VecDeque<String>>> {
         for line in lines.filter(|line| !line.trim().is_empty()) {
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             last.push_back(line.trim().chars().take(300).collect());
-            if last.len() > LAST_WORDS {
+            if last.len() > SHOWN_LINES {
                 last.pop_front();
             }
         }

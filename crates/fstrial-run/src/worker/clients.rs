@@ -43,7 +43,7 @@ const VERSION: &str = "fstrial-mpi 2";
 /// The user that a server takes root for.
 const NOBODY: u32 = 65_534;
 /// Time limit for it to give the reason, and end.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const REAP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Prefix of the first rank's lines; MPI may print others.
 const SAID: &str = "fstrial ";
 /// Time limit for `mpirun` to end its ranks, before it is killed.
@@ -181,7 +181,7 @@ fn share_of(seat: Seat, order: &ClientOrder, lines: &mut impl BufRead) -> Result
             let earlier = order.task.phases[..number].iter().flat_map(|phase| &phase.groups);
             let theirs = folder_of(as_rank);
             let site = site_of(&theirs, as_rank, sharing).with_files_of(earlier.map(|group| &group.load));
-            turn.make(&mut site.left_whole(), &loads, lines)?
+            turn.make(&mut site.with_complete_sets(), &loads, lines)?
         };
         let start_ns = began.saturating_add(go.offset_ns);
         let share = Share { rank: seat.rank, host: nodename(), start_ns, doubt_ns: go.doubt_ns, loads };
@@ -322,7 +322,7 @@ fn check_version(relay: &Path) -> Result<(), RunFailure> {
     let mut command = Command::new(relay);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| fails(error.to_string()))?;
-    if !wait(LAST_WORDS, || !matches!(child.try_wait(), Ok(None))) {
+    if !wait(REAP_TIMEOUT, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
     }
     let output = child.wait_with_output().map_err(|error| fails(error.to_string()))?;
@@ -430,10 +430,10 @@ impl Clients {
     fn failure(mut self, stage: Stage) -> RunFailure {
         // One that could not end unprompted waits for no reader.
         drop(std::mem::replace(&mut self.lines, BufReader::new(Box::new(std::io::empty()))));
-        self.is_gone_within(LAST_WORDS);
+        self.is_gone_within(REAP_TIMEOUT);
         self.end();
         // Its last lines are still in transit.
-        wait(LAST_WORDS, || self.listening.is_finished());
+        wait(REAP_TIMEOUT, || self.listening.is_finished());
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failure_of_client(&complaints).unwrap_or_else(|| {
             // Lines that mpirun frames with dashes, and its own troubles, are not informative.

@@ -11,7 +11,7 @@ use crate::{error::StackError, host, ledger::Ledger};
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, LogDevice, LogKind},
-    job::{DeviceBinding, Job},
+    job::{CutFiles, DeviceBinding, Job},
     measurement::Stage,
     units::Bytes,
     workload::Data,
@@ -59,6 +59,10 @@ pub trait Device {
     /// It failed during the run, which must not count. It can be used again.
     fn after_run(&self) -> Result<(), StackError> {
         Ok(())
+    }
+    /// The files with which a worker cuts its power; none of a device that has to keep it.
+    fn cut_files(&self) -> Option<CutFiles> {
+        None
     }
     /// Warnings on its behaviour for the reader of results, at the end of the trial.
     fn warnings(&self) -> Vec<String> {

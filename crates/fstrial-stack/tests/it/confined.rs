@@ -1,7 +1,7 @@
 //! A confined program on a real arm: the calls it is denied, and that none of its processes holds the device
 //! afterwards.
 
-use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, skip};
+use crate::support::{Background, Lab, MountGuard, arm, assert_torn_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
 use fstrial_stack::{command, confined::Sandbox, isolation, stack::ArmTarget};
 use rustix::fs::{CWD, FileType, Mode};
@@ -95,7 +95,7 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         // The check opens the device exclusively: it would fail if any namespace still had the arm mounted.
         attached.check(&arm).unwrap();
         attached.detach().unwrap();
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }
 

@@ -1,12 +1,12 @@
 //! Journals and logs on another device: made, mounted, checked, and their damage detected.
 
-use crate::support::{Lab, MountGuard, arm, assert_all_down, attach, isolated, wait_until};
+use crate::support::{Lab, MountGuard, arm, assert_torn_down, attach, isolated, wait_until};
 use fstrial_model::{facts::Fact, job::Setup};
 use fstrial_stack::device::{Device, image::Image};
 use std::{fs, path::PathBuf};
 
 fn setup(log: &Image) -> Setup {
-    Setup { log: Some(log.binding(&arm("raw"))) }
+    Setup { log: Some(log.binding(&arm("raw"))), ..Setup::default() }
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn mount_and_check_use_external_log_device() {
             assert!(check.contains(" -j /dev/loop") || check.contains(" -l /dev/loop"), "{check}");
             attached.detach().unwrap();
             wait_until("the log is released", || log.is_released().unwrap());
-            assert_all_down(&image, &device, &lab);
+            assert_torn_down(&image, &device, &lab);
         }
     });
 }
@@ -63,6 +63,6 @@ fn missing_log_device_releases_main_device() {
         let device: PathBuf = attached.path().to_owned();
         let error = attached.with(&gone, std::process::id(), &lab.ledger).unwrap_err();
         assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }

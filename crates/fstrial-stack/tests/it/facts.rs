@@ -1,6 +1,6 @@
-//! Every filesystem that this machine has, built as a run builds it: the facts read back, and all the way down again.
+//! Builds every filesystem that this machine supports as a run does, checks the facts, and takes it down again.
 
-use crate::support::{Lab, MountGuard, arm, assert_all_down, attach, isolated, skip};
+use crate::support::{Lab, MountGuard, arm, assert_torn_down, attach, isolated, skip};
 use fstrial_model::facts::{ArmFacts, DataUpdate, Durability, Fact};
 use fstrial_stack::{
     device::image::Image,
@@ -37,8 +37,8 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
     assert!(attached.commands().len() == 3, "{:?}", attached.commands());
     attached.detach().unwrap();
     drop(guard);
-    assert_all_down(image, &device, lab);
-    let tool = facts.tools.values().next().expect("mkfs says its version");
+    assert_torn_down(image, &device, lab);
+    let tool = facts.tools.values().next().expect("mkfs reports its version");
     assert!(tool.chars().any(|c| c.is_ascii_digit()), "{tool}");
     facts
 }
@@ -177,7 +177,10 @@ fn xfs_without_checksums() {
         let arm = arm("xfs:crc=0");
         let (mut attached, _) = attach(&image, &arm, &lab);
         if let Err(error) = attached.make(arm.checked().unwrap()) {
-            skip("facts::xfs_without_checksums", &format!("mkfs.xfs makes no version 4: {error}"));
+            skip(
+                "facts::xfs_without_checksums",
+                &format!("mkfs.xfs does not support V4 filesystems: {error}"),
+            );
             return attached.detach().unwrap();
         }
         let printed = attached.make(arm.checked().unwrap()).unwrap();
@@ -190,7 +193,10 @@ fn xfs_without_checksums() {
             }
             Err((attached, error)) => {
                 let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
-                skip("facts::xfs_without_checksums", &format!("this kernel mounts no version 4: {reason}"));
+                skip(
+                    "facts::xfs_without_checksums",
+                    &format!("this kernel does not support V4 filesystems: {reason}"),
+                );
                 attached.detach().unwrap();
             }
         }
@@ -218,7 +224,7 @@ fn btrfs() {
             ],
         );
         assert_eq!(plain.durability, COPIED);
-        // The settings it inherits from the device, and a read-ahead of its own, independent of the device's.
+        // btrfs takes `ssd` from the rotational flag of the device, and has its own read-ahead.
         for (item, rotates, taken) in [("on", "yes", "none"), ("off", "no", "ssd")] {
             let facts = cycle(&lab, &image, &format!("btrfs:rotational={item}"));
             assert_facts(&facts, &[(Fact::Rotational, rotates), (Fact::DeviceOptions, taken)]);
@@ -278,7 +284,7 @@ fn the_bare_device() {
         let mut attached = ready_arm.unmount().unwrap().unwrap();
         attached.check(&arm).unwrap();
         attached.detach().unwrap();
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }
 
@@ -300,7 +306,7 @@ fn a_mount_point_behind_a_link() {
             .map_err(|(_, e)| e)
             .unwrap();
         ready_arm.unmount().unwrap().unwrap().detach().unwrap();
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }
 

@@ -1,7 +1,7 @@
 //! A failure at each step: the error names the step and the reason, and everything set up before is removed.
 
 use crate::support::{
-    Lab, MountGuard, arm, assert_all_down, attach, isolated, loop_binding, wait_until, write_at,
+    Lab, MountGuard, arm, assert_torn_down, attach, isolated, loop_binding, wait_until, write_at,
 };
 use fstrial_model::arm::Arm;
 use fstrial_stack::{
@@ -34,7 +34,7 @@ fn mkfs_refuses_an_option() {
             assert!(error.to_string().contains(words), "{error}");
             assert!(error.hint().unwrap().contains("manual page"), "{error}");
             attached.detach().unwrap();
-            assert_all_down(&image, &device, &lab);
+            assert_torn_down(&image, &device, &lab);
         }
     });
 }
@@ -63,7 +63,7 @@ fn mount_refuses_an_option() {
             assert!(hint.contains("manual page") || hint.contains("did you mean"), "{hint}");
             assert!(mounts::at(&point).is_err());
             attached.detach().unwrap();
-            assert_all_down(&image, &device, &lab);
+            assert_torn_down(&image, &device, &lab);
         }
     });
 }
@@ -81,7 +81,7 @@ fn missing_mount_point_is_refused() {
             attached.mount(requested.checked().unwrap(), &printed, &lab.path("nowhere")).unwrap_err();
         assert!(error.to_string().contains("does not exist"), "{error}");
         attached.detach().unwrap();
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }
 
@@ -149,7 +149,7 @@ fn unavailable_filesystem_is_refused() {
             assert!(missing, "{error}");
             assert!(error.hint().unwrap().contains(row.packages[0]) || error.hint().unwrap().contains(name));
             attached.detach().unwrap();
-            assert_all_down(&image, &device, &lab);
+            assert_torn_down(&image, &device, &lab);
         }
     });
 }
@@ -173,7 +173,7 @@ fn damaged(lab: &Lab, image: &Image, requested: &Arm, damage: impl FnOnce(&Path)
     let error = attached.check(requested).unwrap_err();
     attached.detach().unwrap();
     drop(guard);
-    assert_all_down(image, &device, lab);
+    assert_torn_down(image, &device, lab);
     error
 }
 
@@ -243,6 +243,6 @@ fn a_busy_mount_is_an_error() {
         drop((open, guard));
         wait_until("it is released", || image.is_released().unwrap());
         assert!(lab.ledger.replay().unwrap().done.iter().all(|step| step.result.is_ok()));
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }

@@ -1,6 +1,6 @@
 //! Thaws a filesystem frozen by a process that was killed.
 
-use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, wait_until};
+use crate::support::{Background, Lab, MountGuard, arm, assert_torn_down, attach, isolated, wait_until};
 use fstrial_stack::ledger::Ledger;
 use std::{fs, path::Path};
 
@@ -43,6 +43,6 @@ fn thaw_releases_killed_process_stuck_in_own_freeze() {
         ready_arm.unmount().unwrap();
         drop((guard, holder));
         lab.ledger.replay().unwrap();
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }

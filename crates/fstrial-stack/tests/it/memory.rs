@@ -1,6 +1,6 @@
 //! Limits for the memory of a load, on the control groups of this machine.
 
-use crate::support::{Lab, MountGuard, NOBODY, arm, assert_all_down, attach, isolated, name_of, skip};
+use crate::support::{Lab, MountGuard, NOBODY, arm, assert_torn_down, attach, isolated, name_of, skip};
 use fstrial_model::units::{Bytes, Nanos};
 use fstrial_stack::{
     command::Program,
@@ -88,7 +88,7 @@ fn file_larger_than_memory_limit_is_reread() {
         assert!(small > size * 8, "read again and again: {small}");
         ready_arm.unmount().unwrap().unwrap().detach().unwrap();
         drop(guard);
-        assert_all_down(&image, &device, &lab);
+        assert_torn_down(&image, &device, &lab);
     });
 }
 

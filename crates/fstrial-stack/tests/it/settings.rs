@@ -1,6 +1,6 @@
 //! Settings of the queue: in effect while the arm is ready, and back where they were afterwards.
 
-use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, queue_of, skip};
+use crate::support::{Lab, arm, assert_torn_down, attach, attribute, isolated, queue_of, skip};
 use fstrial_model::{job::DeviceBinding, units::Bytes};
 use fstrial_stack::{
     device::{Device, disk::Identity},
@@ -141,7 +141,7 @@ fn the_queue_of_an_image() {
                 assert!(attribute(&queue, "scheduler").contains("[mq-deadline]"));
             }
             attached.detach().unwrap();
-            assert_all_down(&image, &device, &lab);
+            assert_torn_down(&image, &device, &lab);
         }
     });
 }

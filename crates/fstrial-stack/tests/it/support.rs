@@ -227,7 +227,7 @@ pub(crate) fn attribute(queue: &Path, name: &str) -> String {
 }
 
 /// Nothing of a run is left: the image is free, the loop device is gone, the ledger is empty.
-pub(crate) fn assert_all_down(image: &Image, device: &Path, lab: &Lab) {
+pub(crate) fn assert_torn_down(image: &Image, device: &Path, lab: &Lab) {
     wait_until("the image is released", || image.is_released().unwrap());
     assert!(lab.entries().is_empty(), "{:?} is left in the ledger", lab.entries());
     let home = fs::canonicalize(lab.home.path()).unwrap();

@@ -36,7 +36,7 @@ use fstrial_run::{
 };
 use std::path::{Path, PathBuf};
 
-/// True if a guest of a kernel runs on this machine's own processors. Prints the reason if it was just found not to.
+/// True if a guest with this kernel can use KVM. If a new check fails, prints the reason.
 fn has_kvm(home: &Path, kernel: &Kernel) -> bool {
     let mut was_tried = false;
     let mut tell = |line: &str| {
@@ -45,20 +45,20 @@ fn has_kvm(home: &Path, kernel: &Kernel) -> bool {
     };
     let problem = kvm::problem(home, kernel, &mut tell).unwrap_or_else(|error| Some(error.to_string()));
     if let Some(problem) = problem.as_ref().filter(|_| was_tried) {
-        super::say(&format!("they cannot, so their processors are emulated: {problem}\n"));
+        super::say(&format!("guests cannot use KVM, so their processors are emulated: {problem}\n"));
     }
     problem.is_none()
 }
 
-/// Neither a kernel nor a place with a command.
+/// The error for a name that is neither a kernel nor a place given by `--place`.
 fn unknown_place(name: &str, kernels: &Kernels) -> ExpectedError {
     let names = kernels.names();
     let near = did_you_mean(name, names.iter().map(String::as_str)).unwrap_or_default();
     ExpectedError::usage(
         format!("`{name}` is neither a kernel nor a place"),
         format!(
-            "{near} kernels are {} (`fstrial kernels`); to reach a place: --place {name}='ssh -o BatchMode=yes HOST fstrial agent'; \
-             if this host is to be booted as {name}: --as-arm",
+            "{near} kernels: {} (`fstrial kernels`); to reach a place: --place {name}='ssh -o BatchMode=yes HOST fstrial agent'; \
+             if {name} is a boot of this host: --as-arm",
             names.join(", ")
         )
         .trim_start(),
@@ -144,7 +144,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", hide_short_help = true)]
     clients: Option<u16>,
 
-    /// Start clients through slurm, with salloc options after it [default: mpirun's own placement].
+    /// Start the clients through slurm, optionally followed by salloc options [default: mpirun's placement].
     #[arg(long, value_name = "SCHEDULER", hide_short_help = true)]
     on: Option<Where>,
 
@@ -183,12 +183,12 @@ pub(crate) struct CompareArgs {
     home: Home,
 }
 
-/// Parses an arm; the hint goes with the problem, as the parser of flags shows one text only.
-fn arm(text: &str) -> Result<Arm, String> {
+/// Parses an arm. Appends the hint to the message, because clap shows only one text.
+pub(super) fn arm(text: &str) -> Result<Arm, String> {
     let words: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
     text.parse().map_err(|error: ArmError| match error.hint {
         _ if words.len() > 1 && words.iter().all(|word| word.parse::<Arm>().is_ok()) => {
-            format!("{}; write arms as separate words: {}", error.problem, words.join(" "))
+            format!("{}; separate arms by spaces: {}", error.problem, words.join(" "))
         }
         _ if text.contains('/') && !text.contains(':') || Path::new(text).is_dir() => {
             format!("{}; an existing directory is written {DIRECTORY}:{text}", error.problem)
@@ -205,7 +205,7 @@ fn threads(text: &str) -> Result<u16, String> {
 }
 
 fn decide_on_help() -> String {
-    format!("Metrics to decide: {} [default: throughput]", Metric::names())
+    format!("Metrics to decide on: {} [default: throughput]", Metric::names())
 }
 
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
@@ -225,16 +225,16 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     args.check(&trial)?;
     if args.on.is_some() && trial.trial.clients == 1 {
         return Err(ExpectedError::usage(
-            "--on is for clients that make a run together, and there is one (--clients)",
+            "--on needs several clients in each run (--clients)",
             "for a trial on each of many hosts: --save trial.toml, then fstrial run trial.toml --on slurm --hosts N",
         ));
     }
-    // Only a trial without mistakes is worth the seconds of booting a guest.
+    // Checked first, because booting a guest takes seconds.
     if trial.places.iter().any(|place| place.kvm) {
         args.try_kvm(&mut trial)?;
         args.check(&trial)?;
     }
-    // The budget is that of a boot, in which a part of a round is run.
+    // With --as-arm the budget is for one boot, which runs only part of a round.
     let has_budget = args.rounds.is_none() && args.conduct.as_arm.is_none();
     if has_budget {
         let is_free = args.budget.is_none() && !args.quick;
@@ -288,7 +288,7 @@ impl CompareArgs {
         }
     }
 
-    /// Finds out which guests run on this machine's own processors, of those that may.
+    /// Turns KVM off for guests that cannot use it.
     fn try_kvm(&self, trial: &mut Trial) -> Result<(), ExpectedError> {
         let home = self.home.folder()?;
         let kernels = Kernels::of_home(&home);
@@ -302,7 +302,7 @@ impl CompareArgs {
         Ok(())
     }
 
-    /// Refuses a `--duration` that is inside one period of a workload. A file may have it: its answer notes that.
+    /// Refuses a `--duration` below two periods of a workload. A trial file may set it: the answer then warns.
     fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(duration) = self.duration else { return Ok(()) };
         for workload in trial.workloads.iter().filter_map(|entry| entry.resolve(1).ok()) {
@@ -319,7 +319,7 @@ impl CompareArgs {
         Ok(())
     }
 
-    /// True if its workloads are kept: named one by one, for more than a first answer.
+    /// True if no workload may be dropped to fit the budget: they were named individually, without `--quick`.
     fn names_workloads(&self) -> bool {
         let is_set = |word: &String| workloads::set_of(word).is_some();
         !self.quick && !self.workloads.is_empty() && !self.workloads.iter().all(is_set)
@@ -357,7 +357,7 @@ impl CompareArgs {
 }
 
 impl CompareArgs {
-    /// The trial that the flags describe; of its guests it is not known yet whether they run by KVM.
+    /// The trial that the flags describe, before its guests are checked for KVM.
     fn trial(&self) -> Result<Trial, ExpectedError> {
         let defaults = Settings::default();
         let budget = match self.rounds {
@@ -367,8 +367,8 @@ impl CompareArgs {
             None => defaults.budget,
         };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-        let (device, places, arms) = self.built_on()?;
-        let nobody_chose = self.duration.is_none() && self.rounds.is_none() && !self.quick;
+        let (device, places, arms) = self.device_places_arms()?;
+        let has_default_length = self.duration.is_none() && self.rounds.is_none() && !self.quick;
         let trial = Trial {
             claim: None,
             trial: Settings {
@@ -378,7 +378,7 @@ impl CompareArgs {
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 leads: self.devices.len() > 1,
-                pilot: nobody_chose.then_some(LOOK),
+                pilot: has_default_length.then_some(LOOK),
                 rounds: self.rounds,
                 seed: self.seed,
                 state: self.state,
@@ -394,15 +394,15 @@ impl CompareArgs {
         set::over(trial, &self.lines)
     }
 
-    /// The device of the trial, its places and its arms. Of several devices each is a separate place, where every arm
+    /// The device of the trial, its places and its arms. With several devices, each becomes a place, where every arm
     /// is built.
-    fn built_on(&self) -> Result<(Device, Vec<PlaceSpec>, Vec<Arm>), ExpectedError> {
+    fn device_places_arms(&self) -> Result<(Device, Vec<PlaceSpec>, Vec<Arm>), ExpectedError> {
         self.refuse_unused_places()?;
         let is_directories = self.arms.iter().all(|arm| arm.filesystem == DIRECTORY);
         let default = if is_directories { "directory" } else { "image" };
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
-            // With --place the name may be misspelt: the trial's own check finds that.
+            // With --place an unknown name may be a typo; the check of the trial reports it.
             let kernels = Kernels::of_home(&self.home.folder()?);
             let mut places: Vec<PlaceSpec> =
                 self.conduct.places.iter().map(|reach| PlaceSpec::elsewhere(reach.place())).collect();
@@ -422,7 +422,7 @@ impl CompareArgs {
         };
         if let Some(arm) = self.arms.iter().find(|arm| arm.place.is_some()) {
             return Err(ExpectedError::usage(
-                format!("`{}` has a place, and several devices are places themselves", arm.name),
+                format!("`{}` names a place, which cannot be combined with several --device", arm.name),
                 "write a trial file with [[place]]s that have agent = true and a device",
             ));
         }
@@ -456,7 +456,7 @@ impl CompareArgs {
         device_of(text, self.conduct.permission().erase)
     }
 
-    /// The workloads with the flags laid over them.
+    /// The workloads, with the flags applied.
     fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
         if self.workloads.is_empty() {
             return self.on_engine(self.default_workloads());
@@ -468,7 +468,7 @@ impl CompareArgs {
                 Named::Written { entry, .. } => vec![self.over(*entry)],
                 Named::Set(application) => self.set(application),
             };
-            // A preset may belong to two applications, and be named as well.
+            // A preset may belong to two applications, or also be named by itself.
             for entry in named {
                 if !entries.contains(&entry) {
                     entries.push(entry);
@@ -478,7 +478,7 @@ impl CompareArgs {
         self.on_engine(entries)
     }
 
-    /// The same workloads, those of YCSB on the requested engine.
+    /// Sets the engine of `--engine` in the YCSB workloads.
     fn on_engine(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, ExpectedError> {
         let Some(engine) = self.engine else { return Ok(entries) };
         let result: Vec<Option<Entry>> = entries.iter().map(|entry| entry.on_engine(engine)).collect();
@@ -491,7 +491,7 @@ impl CompareArgs {
         Ok(entries.into_iter().zip(result).map(|(plain, result)| result.unwrap_or(plain)).collect())
     }
 
-    /// The default workloads: those that enough of the arms support. Reports the omitted ones.
+    /// The default workloads that at least two arms (or the only one) support. Reports the omitted ones.
     fn default_workloads(&self) -> Vec<Entry> {
         let is_able = |name: &&str| {
             let Ok(workload) = Entry::of_preset(name).resolve(1) else { return true };
@@ -501,7 +501,7 @@ impl CompareArgs {
         if !left_out.is_empty() {
             let left_out = left_out.join(", ");
             self.note(&format!(
-                "left out: {left_out}, as the bare device (raw) has no files; --workload names others"
+                "skipped {left_out}: the bare device (raw) has no files; choose others with --workload"
             ));
         }
         able.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
@@ -512,18 +512,18 @@ impl CompareArgs {
         let Set { presets, others, lacks } = Set::of(application);
         self.note(&format!("{}: {}", application.name(), presets.join(", ")));
         if let Some(reason) = lacks {
-            self.note(&format!("they stand in for {}: {reason}", others.join(", ")));
+            self.note(&format!("they replace {}: {reason}", others.join(", ")));
         } else if !others.is_empty() {
-            self.note(&format!("its pattern only: --workload {}", others.join(",")));
+            self.note(&format!("I/O pattern only: --workload {}", others.join(",")));
         }
         if let servers @ [_, ..] = application.servers().as_slice() {
             self.note(&format!("the server itself: --workload {}", servers.join(" or ")));
         }
-        application.of_ones_own().iter().for_each(|line| self.note(line));
+        application.server_hint().iter().for_each(|line| self.note(line));
         presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 
-    /// The workload of a fio job file, which is complete.
+    /// The workload of a fio job file. Refuses flags that the job file sets.
     fn job(&self, file: &Path, mut inspection: Inspection) -> Result<Entry, ExpectedError> {
         let flags = [
             ("--threads", self.threads.is_some()),
@@ -554,7 +554,7 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        // Of a rate that is looked for, threads are those who serve it: one number of them will do.
+        // In a rate search the threads only serve the requests: one thread count suffices.
         let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
         Entry {
             threads: self.threads.clone().or(threads),
@@ -572,13 +572,13 @@ pub(super) fn device_of(text: &str, erase: Option<PathBuf>) -> Result<Device, Ex
         None => (text, None),
     };
     let Some(kind) = DeviceKind::named(word) else {
-        return match model_meant(text) {
+        return match find_model(text) {
             Some(name) => device_of(&format!("model:{name}"), erase),
             None => Err(ExpectedError::usage(format!("unknown device `{word}`"), hint_for_device(text))),
         };
     };
     if kind.is_modelled() {
-        let named = rest.map(|name| model_meant(name).unwrap_or(name));
+        let named = rest.map(|name| find_model(name).unwrap_or(name));
         let model = named.map(super::device::choice).transpose()?;
         return Ok(Device { model, ..Device::of(kind) });
     }
@@ -593,21 +593,21 @@ pub(super) fn device_of(text: &str, erase: Option<PathBuf>) -> Result<Device, Ex
     Ok(Device { path, ..Device::of(kind) })
 }
 
-/// The highest number of threads of an entry, alone.
+/// The highest thread count of an entry, as its only one.
 fn highest_level(entry: &Entry) -> Option<Vec<u16>> {
     let workload = entry.resolve(environment::cpus()).ok()?;
     workload.threads.last().map(|most| vec![*most])
 }
 
-/// The model that ships that a word names without doubt: by its whole name, or as the only one that begins so (`gp3`).
-fn model_meant(word: &str) -> Option<&'static str> {
+/// The built-in model with this name, or the only one whose name starts with it and a hyphen (`gp3` for `gp3-3000`).
+fn find_model(word: &str) -> Option<&'static str> {
     let names = || MODELS.iter().map(|(name, _)| *name);
     let mut begun = names().filter(|name| name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-')));
     let only = begun.next().filter(|_| begun.next().is_none());
     names().find(|name| *name == word).or(only)
 }
 
-/// The remedy for a word that is not a kind of device: a model and a disk have a word before their name.
+/// The remedy for an unknown device: paths need `disk`; misspelt kinds and models get a suggestion.
 fn hint_for_device(text: &str) -> String {
     // A model may be named by its beginning.
     let begun = MODELS.iter().filter_map(|(name, _)| Some(name.split_once('-')?.0));

@@ -367,7 +367,7 @@ pub(crate) fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
 }
 
 /// A new seed: 32 bits, so that it is short to print and fits every format.
-fn draw_seed() -> u64 {
+pub(crate) fn draw_seed() -> u64 {
     let mut bytes = [0_u8; 4];
     // Without the system's randomness the time will do: the seed must differ, not be secret.
     match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()) {

@@ -296,7 +296,7 @@ fn table(device: &Modelled, checked: &[ModelCheck]) -> String {
     let model = device.model();
     let lines: Vec<String> = table.lines().map(|line| format!("  {}\n", line.trim_end())).collect();
     format!(
-        "{}: {}\n  random requests of 4 KiB, direct; the way to the device takes {} here, which is taken off\n\n{}\n",
+        "{}: {}\n  random requests of 4 KiB, direct; the path to the device takes {} here, which is subtracted\n\n{}\n",
         model.name,
         model.summary(),
         numbers::nanos(device.way().as_secs_f64() * 1e9),

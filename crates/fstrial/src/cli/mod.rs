@@ -8,6 +8,7 @@ mod complete;
 pub(crate) mod conduct;
 mod device;
 mod doctor;
+mod durability;
 pub(crate) mod filter;
 mod fit;
 #[doc(hidden)]
@@ -111,6 +112,7 @@ enum Command {
     Resume(resume::ResumeArgs),
     Watch(watch::WatchArgs),
     Judge(judge::JudgeArgs),
+    Durability(Box<durability::DurabilityArgs>),
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
     Trend(Box<trend::TrendArgs>),
@@ -424,6 +426,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Resume(args) => resume::exec(&args),
         Command::Watch(args) => watch::exec(&args),
         Command::Judge(args) => judge::exec(&args),
+        Command::Durability(args) => durability::exec(&args),
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),
         Command::Trend(args) => trend::exec(&args),

@@ -151,6 +151,17 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     Ok(Named::Written { entry: Box::new(entry), text: text.to_owned() })
 }
 
+/// The entry of a preset or a workload file.
+pub(super) fn entry_of(word: &str) -> Result<Entry, ExpectedError> {
+    match named(word)? {
+        Named::Written { entry, .. } => Ok(*entry),
+        Named::Job { .. } | Named::Set(_) => Err(ExpectedError::usage(
+            format!("`{word}` is not a single preset or workload file"),
+            "name one preset, see `fstrial workloads`",
+        )),
+    }
+}
+
 /// A preset and its text.
 fn of_preset(word: &str) -> Result<(Entry, &'static str), ExpectedError> {
     let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {

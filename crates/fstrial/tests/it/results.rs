@@ -86,7 +86,7 @@ fn without_ratios(mut document: Value) -> Value {
     }
     // That version did not report which stalls were missed.
     if let Some(notes) = document["claim"]["notes"].as_array_mut() {
-        notes.retain(|line| !line.as_str().unwrap().contains("may not have done so"));
+        notes.retain(|line| !line.as_str().unwrap().contains("can miss an arm that stalls"));
     }
     for part in document["claim"]["parts"].as_array_mut().into_iter().flatten() {
         part.as_object_mut().unwrap().remove("early");

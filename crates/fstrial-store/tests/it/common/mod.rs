@@ -137,6 +137,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
             program: None,
             operation: None,
             clients: 1,
+            cuts: None,
         }),
         fsck: true,
     }

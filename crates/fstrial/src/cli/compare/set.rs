@@ -12,7 +12,7 @@ const SECTIONS: [&str; 4] = ["trial", "device", "log_device", "workload"];
 
 /// A key of a trial file with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct SetFlag {
+pub(in crate::cli) struct SetFlag {
     section: &'static str,
     key: String,
     value: Value,
@@ -86,7 +86,7 @@ fn keys(section: &str) -> Vec<String> {
 }
 
 /// A trial with these lines in it.
-pub(super) fn over(trial: Trial, lines: &[SetFlag]) -> Result<Trial, ExpectedError> {
+pub(in crate::cli) fn over(trial: Trial, lines: &[SetFlag]) -> Result<Trial, ExpectedError> {
     if lines.is_empty() {
         return Ok(trial);
     }

@@ -34,7 +34,7 @@ fn unique_prefix_selects_device_model() {
         ("raid10", None),
         ("gp", None),
     ] {
-        assert_eq!(model_meant(word), name, "{word}");
+        assert_eq!(find_model(word), name, "{word}");
     }
 }
 

@@ -74,7 +74,7 @@ fn of_word(word: &str, fitting: &[&str]) -> String {
     } else {
         format!("\nNot in the set, and to be named on their own\n{also}")
     };
-    let own = lacks.into_iter().chain(application.of_ones_own());
+    let own = lacks.into_iter().chain(application.server_hint());
     let own: String = own.map(|line| format!("\n{line}\n")).collect();
     format!("{name}: {about}\nAll of these: --workload {name}\n\n{set}{also}{own}")
 }

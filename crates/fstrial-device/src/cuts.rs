@@ -1,0 +1,443 @@
+//! Power cuts: the possible contents of a device whose power fails.
+//!
+//! A recording holds every request since it began, in the order of the device. A flush covers the writes that were
+//! complete before it began, and no others. After a cut the device holds everything that a completed flush covers; any
+//! other write is lost, kept, or torn into sectors. So an image is: the covered writes, in their order, and a random
+//! part of the rest. Promises are entries of the same log, so that no clocks are compared.
+//!
+//! Successive images share their covered blocks: each is a map of changed blocks above one file, which only ever
+//! advances. So cuts are made in ascending order.
+
+use crate::{backing::Backing, server::Server, simulator::Request};
+use fstrial_model::receipt::Uncovered;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Unit that a write is torn into: a device writes a sector whole or not at all.
+const SECTOR: usize = 512;
+/// Unit in which an image differs from the covered contents.
+const BLOCK: usize = 4096;
+
+/// A line to the control file of a device. The answer is read from the same file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "order")]
+pub enum Order {
+    /// Record from now on; the present contents count as covered. No answer.
+    Begin {
+        /// Bytes of write data after which recording stops.
+        limit: u64,
+        /// The cache survives a power cut: a write is covered once it is complete.
+        protected: bool,
+    },
+    /// A promise was made. No answer.
+    Promise {
+        /// Its number, chosen by the client.
+        number: u64,
+    },
+    /// Stop recording. Answer: [`Recorded`].
+    End,
+    /// Cut the power: the image file shows the contents after it. Answer: [`CutImage`].
+    Cut {
+        /// Number of log entries before the cut; not less than at the last cut.
+        at: usize,
+        /// Outcome of uncovered writes.
+        uncovered: Uncovered,
+        /// Seed of the random part.
+        seed: u64,
+    },
+}
+
+/// Summary of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Number of log entries; a cut is possible before the first, after the last, and between any two.
+    pub entries: usize,
+    /// Number of writes and discards.
+    pub writes: usize,
+    /// True if recording stopped early at its limit.
+    pub is_full: bool,
+    /// Position and number of each promise.
+    pub promises: Vec<(usize, u64)>,
+    /// Position of each beginning of a flush.
+    pub flushes: Vec<usize>,
+}
+
+/// An image, as a cut left it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutImage {
+    /// Writes that no completed flush covered.
+    pub uncovered: usize,
+    /// Number of those writes that were kept at least in part.
+    pub kept: usize,
+}
+
+/// The recording of a device and the image of its last cut.
+#[derive(Default)]
+pub struct Cuts {
+    /// Avoids the lock for devices that are not recorded.
+    is_recording: AtomicBool,
+    state: Mutex<Option<Recording>>,
+}
+
+struct Recording {
+    log: Vec<Entry>,
+    left: u64,
+    is_full: bool,
+    protected: bool,
+    next_id: u64,
+    /// Contents covered at the cursor.
+    covered: Backing,
+    cursor: Cursor,
+    /// Blocks of the image that differ from the covered contents.
+    image: HashMap<u64, Box<[u8; BLOCK]>>,
+    answer: Vec<u8>,
+}
+
+enum Entry {
+    Write { id: u64, offset: u64, change: Change },
+    Flush { id: u64 },
+    Complete { id: u64 },
+    Promise { number: u64 },
+}
+
+enum Change {
+    Data(Box<[u8]>),
+    Zeroes(u64),
+}
+
+/// The device at a position of the log.
+#[derive(Default)]
+struct Cursor {
+    at: usize,
+    /// Writes that are not covered, by their number: in their order. Position of the write, and of its completion.
+    uncovered: BTreeMap<u64, (usize, Option<usize>)>,
+    /// Flushes under way, with the positions of their beginnings.
+    flushes: HashMap<u64, usize>,
+}
+
+impl Cuts {
+    fn lock(&self) -> MutexGuard<'_, Option<Recording>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes to the device, and records it; the request for [`Server::submit`], and the number for
+    /// [`complete`](Self::complete).
+    ///
+    /// # Errors
+    /// As [`Server::write`].
+    pub fn write(&self, server: &Server, offset: u64, data: &[u8]) -> io::Result<(Request, u64)> {
+        self.change(offset, || Change::Data(data.into()), || server.write(offset, data))
+    }
+
+    /// Discards on the device, and records it as a write of zeroes.
+    ///
+    /// # Errors
+    /// As [`Server::discard`].
+    pub fn discard(&self, server: &Server, offset: u64, length: u64) -> io::Result<(Request, u64)> {
+        self.change(offset, || Change::Zeroes(length), || server.discard(offset, length))
+    }
+
+    fn change(
+        &self,
+        offset: u64,
+        change: impl FnOnce() -> Change,
+        perform: impl FnOnce() -> io::Result<Request>,
+    ) -> io::Result<(Request, u64)> {
+        if !self.is_recording.load(Ordering::Relaxed) {
+            return Ok((perform()?, 0));
+        }
+        // The contents and the log change together.
+        let mut state = self.lock();
+        let request = perform()?;
+        let id = state.as_mut().map_or(0, |recording| recording.note_write(offset, change()));
+        Ok((request, id))
+    }
+
+    /// Records the beginning of a flush; its number.
+    pub fn flush(&self) -> u64 {
+        if !self.is_recording.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.lock().as_mut().map_or(0, |recording| recording.note(|id| Entry::Flush { id }))
+    }
+
+    /// Records the completion of a request, before its answer is sent.
+    pub fn complete(&self, id: u64) {
+        if id != 0
+            && let Some(recording) = self.lock().as_mut()
+        {
+            recording.note(|_| Entry::Complete { id });
+        }
+    }
+
+    /// Carries out a line of the control file.
+    ///
+    /// # Errors
+    /// `EINVAL`: not an order, or one that does not apply now; no memory.
+    pub fn order(&self, server: &Server, line: &[u8]) -> io::Result<()> {
+        let order = serde_json::from_slice(line).map_err(|_| Errno::INVAL)?;
+        let mut state = self.lock();
+        if let Order::Begin { limit, protected } = order {
+            let covered = server.copy().map_err(|_| Errno::NOMEM)?;
+            *state = Some(Recording::new(covered, limit, protected));
+            self.is_recording.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        let recording = state.as_mut().ok_or(Errno::INVAL)?;
+        match order {
+            Order::Begin { .. } => {}
+            Order::Promise { number } => drop(recording.note(|_| Entry::Promise { number })),
+            Order::End => {
+                self.is_recording.store(false, Ordering::Relaxed);
+                recording.answer = serde_json::to_vec(&recording.summary())?;
+            }
+            Order::Cut { at, uncovered, seed } => {
+                let image = recording.cut(at, uncovered, seed)?;
+                recording.answer = serde_json::to_vec(&image)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to the last order, from an offset on.
+    pub fn answer(&self, offset: u64, length: usize) -> Vec<u8> {
+        let state = self.lock();
+        let answer = state.as_ref().map_or(&[][..], |recording| &recording.answer);
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(answer.len());
+        answer[from..].iter().copied().take(length).collect()
+    }
+
+    /// Reads from the image.
+    ///
+    /// # Errors
+    /// `EINVAL` beyond its end or without a cut.
+    pub fn read_image(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        self.lock().as_ref().ok_or(Errno::INVAL)?.read(offset, length)
+    }
+
+    /// Writes to the image, as recovery and checks do.
+    ///
+    /// # Errors
+    /// `ENOSPC` beyond its end, `EINVAL` without a cut.
+    pub fn write_image(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.lock().as_mut().ok_or(Errno::INVAL)?.write(offset, data)
+    }
+
+    /// Makes a range of the image read as zeroes.
+    ///
+    /// # Errors
+    /// As [`write_image`](Self::write_image).
+    pub fn zero_image(&self, offset: u64, length: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        let recording = state.as_mut().ok_or(Errno::INVAL)?;
+        recording.zero(offset, length)
+    }
+}
+
+impl Recording {
+    fn new(covered: Backing, limit: u64, protected: bool) -> Self {
+        Self {
+            log: Vec::new(),
+            left: limit,
+            is_full: false,
+            protected,
+            next_id: 1,
+            covered,
+            cursor: Cursor::default(),
+            image: HashMap::new(),
+            answer: Vec::new(),
+        }
+    }
+
+    /// Appends an entry under a new number. A recording that is full records nothing, completions included.
+    fn note(&mut self, entry: impl FnOnce(u64) -> Entry) -> u64 {
+        if self.is_full {
+            return 0;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.log.push(entry(id));
+        id
+    }
+
+    fn note_write(&mut self, offset: u64, change: Change) -> u64 {
+        let bytes = match &change {
+            Change::Data(data) => data.len() as u64,
+            Change::Zeroes(_) => 0,
+        };
+        self.is_full |= bytes > self.left;
+        self.left = self.left.saturating_sub(bytes);
+        self.note(|id| Entry::Write { id, offset, change })
+    }
+
+    fn summary(&self) -> Recorded {
+        let mut summary = Recorded { entries: self.log.len(), is_full: self.is_full, ..Recorded::default() };
+        for (position, entry) in self.log.iter().enumerate() {
+            match entry {
+                Entry::Write { .. } => summary.writes += 1,
+                Entry::Flush { .. } => summary.flushes.push(position),
+                Entry::Promise { number } => summary.promises.push((position, *number)),
+                Entry::Complete { .. } => {}
+            }
+        }
+        summary
+    }
+
+    /// Makes the image of a cut.
+    fn cut(&mut self, at: usize, outcome: Uncovered, seed: u64) -> io::Result<CutImage> {
+        if at < self.cursor.at || at > self.log.len() {
+            return Err(Errno::INVAL.into());
+        }
+        self.image.clear();
+        self.advance(at)?;
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let writes: Vec<usize> = self.cursor.uncovered.values().map(|(position, _)| *position).collect();
+        let mut made = CutImage { uncovered: writes.len(), kept: 0 };
+        for position in writes {
+            made.kept += usize::from(self.keep(position, outcome, &mut random)?);
+        }
+        Ok(made)
+    }
+
+    /// Puts the random part of an uncovered write into the image; true if anything was kept of it.
+    fn keep(&mut self, position: usize, outcome: Uncovered, random: &mut ChaCha8Rng) -> io::Result<bool> {
+        let Entry::Write { offset, change, .. } = &self.log[position] else { return Ok(false) };
+        let (offset, bytes) = (*offset, change.data());
+        match outcome {
+            Uncovered::Lost => Ok(false),
+            Uncovered::Half => {
+                let is_kept = random.next_u32() & 1 == 0;
+                if is_kept {
+                    self.write(offset, &bytes)?;
+                }
+                Ok(is_kept)
+            }
+            Uncovered::Torn => {
+                let mut any = false;
+                for (number, sector) in bytes.chunks(SECTOR).enumerate() {
+                    if random.next_u32() & 1 == 0 {
+                        any = true;
+                        self.write(offset + (number * SECTOR) as u64, sector)?;
+                    }
+                }
+                Ok(any)
+            }
+        }
+    }
+
+    /// Advances the covered contents to a position of the log.
+    fn advance(&mut self, to: usize) -> io::Result<()> {
+        for position in self.cursor.at..to {
+            match self.log[position] {
+                Entry::Write { id, .. } => drop(self.cursor.uncovered.insert(id, (position, None))),
+                Entry::Flush { id } => drop(self.cursor.flushes.insert(id, position)),
+                Entry::Promise { .. } => {}
+                Entry::Complete { id } => {
+                    if let Some(begun) = self.cursor.flushes.remove(&id) {
+                        self.cover(|_, completed| completed.is_some_and(|at| at < begun))?;
+                    } else if let Some((_, completed)) = self.cursor.uncovered.get_mut(&id) {
+                        *completed = Some(position);
+                        if self.protected {
+                            self.cover(|of, _| of == id)?;
+                        }
+                    }
+                }
+            }
+        }
+        self.cursor.at = to;
+        Ok(())
+    }
+
+    /// Moves uncovered writes into the covered contents, in their order.
+    fn cover(&mut self, is_covered: impl Fn(u64, Option<usize>) -> bool) -> io::Result<()> {
+        let chosen = self.cursor.uncovered.extract_if(.., |id, (_, completed)| is_covered(*id, *completed));
+        for (_, (position, _)) in chosen {
+            let Entry::Write { offset, change, .. } = &self.log[position] else { continue };
+            match change {
+                Change::Data(data) => self.covered.write(*offset, data)?,
+                Change::Zeroes(length) => self.covered.discard(*offset, *length)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        if !self.covered.holds(offset, length as u64) {
+            return Err(Errno::INVAL.into());
+        }
+        let mut data = self.covered.read(offset, length)?;
+        for (block, range, from) in pieces(offset, length) {
+            if let Some(changed) = self.image.get(&block) {
+                let length = range.len();
+                data[range].copy_from_slice(&changed[from..from + length]);
+            }
+        }
+        Ok(data)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if !self.covered.holds(offset, data.len() as u64) {
+            return Err(Errno::NOSPC.into());
+        }
+        for (block, range, from) in pieces(offset, data.len()) {
+            let length = range.len();
+            if !self.image.contains_key(&block) {
+                let mut old = Box::new([0; BLOCK]);
+                let start = block * BLOCK as u64;
+                let inside =
+                    usize::try_from(self.covered.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
+                old[..inside].copy_from_slice(&self.covered.read(start, inside)?);
+                self.image.insert(block, old);
+            }
+            let changed = self.image.get_mut(&block).expect("it was inserted above");
+            changed[from..from + length].copy_from_slice(&data[range]);
+        }
+        Ok(())
+    }
+
+    fn zero(&mut self, offset: u64, length: u64) -> io::Result<()> {
+        const CHUNK: u64 = 1 << 20;
+        let mut done = 0;
+        while done < length {
+            let step = (length - done).min(CHUNK);
+            self.write(offset + done, &vec![0; usize::try_from(step).expect("at most a mebibyte")])?;
+            done += step;
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    fn data(&self) -> Box<[u8]> {
+        match self {
+            Self::Data(data) => data.clone(),
+            Self::Zeroes(length) => vec![0; usize::try_from(*length).unwrap_or(0)].into(),
+        }
+    }
+}
+
+/// The blocks of a range: number of the block, the part of the range in it, and where that begins in the block.
+fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>, usize)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = offset + done as u64;
+        let from = usize::try_from(at % BLOCK as u64).expect("less than a block");
+        let part = (BLOCK - from).min(length - done);
+        let range = done..done + part;
+        done += part;
+        Some((at / BLOCK as u64, range, from))
+    })
+}

@@ -1,0 +1,235 @@
+//! Receipts as text and JSON: the promises that arms keep after power cuts.
+
+use crate::plain;
+use comfy_table::{CellAlignment, Table, presets};
+use fstrial_model::{
+    device::ModelChoice,
+    receipt::{CutOutcome, CutResult, RunReceipt, Uncovered},
+};
+use fstrial_run::{
+    durability::{ALPHA, CellReceipt, CutPlan, Totals},
+    plan::{Plan, threads_in_words},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::{fmt::Write, io::IsTerminal};
+
+/// Version of the JSON of a receipt.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The receipts of all arms of a trial.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReceiptReport {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Name of the device model.
+    pub device: String,
+    /// The write cache survives a power cut.
+    pub protected: bool,
+    /// Seed of the order, the loads and the cuts.
+    pub seed: u64,
+    /// Planned runs of each arm.
+    pub runs: u32,
+    /// Cuts in each run.
+    pub cuts: u32,
+    /// In the order of the arms.
+    pub arms: Vec<ArmReceipt>,
+}
+
+/// The receipt of an arm.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmReceipt {
+    /// Name of the arm.
+    pub arm: String,
+    /// Name of the workload that made the promises.
+    pub workload: String,
+    /// Number of its threads.
+    pub threads: u16,
+    /// Totals over the runs.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The failure that ended its runs; null if there was none.
+    pub failure: Option<String>,
+    /// The first loss or damage; null if there was none.
+    pub first_problem: Option<Problem>,
+    /// Every run with its cuts.
+    pub each: Vec<RunReceipt>,
+}
+
+/// A cut after which something was wrong.
+#[derive(Debug, Clone, Serialize)]
+pub struct Problem {
+    /// Number of the run, from 1.
+    pub run: usize,
+    /// The cut.
+    #[serde(flatten)]
+    pub cut: CutResult,
+}
+
+impl ReceiptReport {
+    /// The report of a plan whose cells have these receipts.
+    pub fn of(plan: &Plan, cuts: CutPlan, cells: &[CellReceipt]) -> Self {
+        let device = match &plan.trial.device.model {
+            Some(ModelChoice::Named(name)) => name.clone(),
+            Some(ModelChoice::Written(model)) => model.name.clone(),
+            None => String::new(),
+        };
+        let arm = |(cell, receipt): (&fstrial_run::cell::Cell, &CellReceipt)| ArmReceipt {
+            arm: plan.trial.arms[cell.arm].name.clone(),
+            workload: plan.workloads[cell.workload].name.clone(),
+            threads: cell.threads,
+            totals: receipt.totals(),
+            failure: receipt.failure.as_ref().map(ToString::to_string),
+            first_problem: receipt.first_problem().map(|(run, cut)| Problem { run, cut: cut.clone() }),
+            each: receipt.runs.clone(),
+        };
+        Self {
+            schema_version: SCHEMA_VERSION,
+            device,
+            protected: cuts.protected,
+            seed: plan.seed,
+            runs: cuts.runs,
+            cuts: cuts.cuts,
+            arms: plan.cells.iter().zip(cells).map(arm).collect(),
+        }
+    }
+}
+
+/// The report as a table with one sentence for each arm.
+pub fn text(report: &ReceiptReport) -> String {
+    let mut out = heading(report);
+    out += &table(report);
+    out.push('\n');
+    for arm in &report.arms {
+        let _ = writeln!(out, "{}: {}", plain(&arm.arm), sentence(arm));
+    }
+    if report.protected {
+        let model = plain(&report.device);
+        let _ = writeln!(
+            out,
+            "\nThe write cache of {model} survives a power cut. All of this depends on that: with a volatile cache \
+             an arm that sends no flushes loses data."
+        );
+    }
+    let _ = writeln!(out, "\nseed {} (--seed repeats the loads and the cuts)", report.seed);
+    out
+}
+
+fn heading(report: &ReceiptReport) -> String {
+    let Some(first) = report.arms.first() else { return String::new() };
+    format!(
+        "Power cuts under {} at {} on {}: {} runs of {} cuts for each arm\n\n",
+        plain(&first.workload),
+        threads_in_words(first.threads),
+        plain(&report.device),
+        report.runs,
+        report.cuts
+    )
+}
+
+fn table(report: &ReceiptReport) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["arm", "lossy runs", "cuts", "lost", "unmountable", "damaged", "promises", "flushes"]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for arm in &report.arms {
+        let totals = &arm.totals;
+        let counts = [totals.cuts, totals.lost, totals.unmountable, totals.damaged];
+        let mut row = vec![plain(&arm.arm), format!("{} of {}", totals.lossy_runs, totals.runs)];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend([totals.promises, totals.flushes].map(|count| count.to_string()));
+        table.add_row(row);
+    }
+    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+}
+
+/// The result of an arm in a sentence.
+pub fn sentence(arm: &ArmReceipt) -> String {
+    let totals = &arm.totals;
+    if let Some(failure) = &arm.failure {
+        return format!("its runs failed: {}", plain(failure));
+    }
+    if totals.runs == 0 || totals.promises == 0 {
+        return "nothing was promised: the workload syncs nothing".into();
+    }
+    let (low, high) = totals.interval;
+    let level = 100.0 * (1.0 - ALPHA);
+    let [low, high] = [low, high].map(|share| format!("{:.0} %", share * 100.0));
+    let cuts = totals.cuts;
+    let mut sentence = match totals.lossy_runs {
+        0 => format!(
+            "lost no acknowledged write in {} runs with {cuts} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
+            totals.runs
+        ),
+        lossy if lossy == totals.runs => format!(
+            "loses acknowledged writes in {lossy} of {} runs; at least {low} of runs lose some ({level:.0} % confidence)",
+            totals.runs
+        ),
+        lossy => format!(
+            "loses acknowledged writes in {lossy} of {} runs ({level:.0} % interval of the share: {low} to {high})",
+            totals.runs
+        ),
+    };
+    if totals.damaged > 0 {
+        let _ = write!(sentence, "; the check found damage after {} of {cuts} cuts", totals.damaged);
+    }
+    if let Some(problem) = &arm.first_problem {
+        let _ = write!(sentence, ". {}", first_problem(problem));
+    }
+    sentence
+}
+
+fn first_problem(problem: &Problem) -> String {
+    let cut = &problem.cut;
+    let what = match &cut.outcome {
+        CutOutcome::Kept => String::new(),
+        CutOutcome::Lost { broken: 1, first } => plain(first),
+        CutOutcome::Lost { broken, first } => format!("{} and {} more", plain(first), broken - 1),
+        CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => plain(why),
+    };
+    let fate = match cut.uncovered {
+        Uncovered::Lost => "were lost",
+        Uncovered::Half => "were kept or lost at random",
+        Uncovered::Torn => "were torn",
+    };
+    format!(
+        "First in run {}, after {} promises, where {} uncovered writes {fate}: {what}",
+        problem.run, cut.promises, cut.pending
+    )
+}
+
+/// Progress of the runs, on a terminal.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Shows nothing if standard error is not a terminal.
+    ///
+    /// # Panics
+    /// Never: its template is valid.
+    pub fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+        Self(ProgressBar::new(0).with_style(style.expect("the template is valid")))
+    }
+
+    /// Shows the number of completed runs.
+    pub fn set(&self, done: usize, all: usize) {
+        self.0.set_length(all as u64);
+        self.0.set_position(done as u64);
+    }
+
+    /// Removes it.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,180 @@
+//! Runs for receipts: every arm makes promises under load and loses its power, in random order. They are not timed, and
+//! no verdict on speed rests on them.
+//!
+//! The unit is the run: cuts of one run share their writes, so a run with a loss counts once, however many of its cuts
+//! lost something.
+
+use crate::{
+    error::ExpectedError,
+    place::{JobOutcome, Place},
+    plan::Plan,
+};
+use fstrial_model::{
+    device_model::DeviceModel,
+    job::{FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
+    receipt::{CutOutcome, CutResult, CutTask, RunReceipt},
+};
+use fstrial_stats::share;
+use serde::Serialize;
+
+/// Error probability of the interval of a receipt.
+pub const ALPHA: f64 = 0.05;
+/// A lost run is repeated so often.
+const RETRIES: u32 = 2;
+
+/// The number of runs and cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutPlan {
+    /// Runs of each cell.
+    pub runs: u32,
+    /// Cuts in each run.
+    pub cuts: u32,
+    /// The write cache survives a power cut.
+    pub protected: bool,
+}
+
+impl CutPlan {
+    /// True if the write cache of a device survives a power cut.
+    pub fn is_protected(model: &DeviceModel) -> bool {
+        model.cache.is_some_and(|cache| !cache.volatile)
+    }
+}
+
+/// A cell with the receipts of its runs.
+#[derive(Debug, Clone, Default)]
+pub struct CellReceipt {
+    /// In the order of the runs.
+    pub runs: Vec<RunReceipt>,
+    /// The failure that ended its runs.
+    pub failure: Option<RunFailure>,
+}
+
+/// Totals over the runs of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Totals {
+    /// Runs that were cut at least once.
+    pub runs: u32,
+    /// Runs in which acknowledged data were lost at least once.
+    pub lossy_runs: u32,
+    /// Interval of the share of such runs, confidence 95 %; one-sided if no run or every run lost some.
+    pub interval: (f64, f64),
+    /// Cuts of all runs.
+    pub cuts: u64,
+    /// Cuts after which a promise was broken.
+    pub lost: u64,
+    /// Cuts after which the filesystem could not be mounted.
+    pub unmountable: u64,
+    /// Cuts after which every promise was kept, but the check found damage.
+    pub damaged: u64,
+    /// Promises of all runs.
+    pub promises: u64,
+    /// Writes of all runs.
+    pub writes: u64,
+    /// Flushes of all runs.
+    pub flushes: u64,
+}
+
+impl CellReceipt {
+    /// Totals over its runs.
+    pub fn totals(&self) -> Totals {
+        let all = || self.runs.iter().flat_map(|run| &run.cuts);
+        let count = |is_it: fn(&CutOutcome) -> bool| all().filter(|cut| is_it(&cut.outcome)).count() as u64;
+        let number = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
+        let runs = number(self.runs.iter().filter(|run| !run.cuts.is_empty()).count());
+        let is_lossy = |run: &&RunReceipt| run.cuts.iter().any(|cut| cut.outcome.is_loss());
+        let lossy_runs = number(self.runs.iter().filter(is_lossy).count());
+        Totals {
+            runs,
+            lossy_runs,
+            interval: share::interval(lossy_runs, runs, ALPHA),
+            cuts: all().count() as u64,
+            lost: count(|outcome| matches!(outcome, CutOutcome::Lost { .. })),
+            unmountable: count(|outcome| matches!(outcome, CutOutcome::Unmountable { .. })),
+            damaged: count(|outcome| matches!(outcome, CutOutcome::Damaged { .. })),
+            promises: self.runs.iter().map(|run| run.promises).sum(),
+            writes: self.runs.iter().map(|run| run.writes).sum(),
+            flushes: self.runs.iter().map(|run| run.flushes).sum(),
+        }
+    }
+
+    /// The first loss or damage: number of its run, from 1, and the cut.
+    pub fn first_problem(&self) -> Option<(usize, &CutResult)> {
+        let problem = |run: &'_ RunReceipt| run.cuts.iter().position(|cut| cut.outcome != CutOutcome::Kept);
+        let mut runs = self.runs.iter().enumerate();
+        runs.find_map(|(number, run)| problem(run).map(|cut| (number + 1, &run.cuts[cut])))
+    }
+}
+
+/// Runs every cell of a plan at its place, in random order; one entry for each cell. `done` hears the number of runs done
+/// and of all. Ends early if it is interrupted.
+///
+/// # Errors
+/// This host lacks what an arm needs.
+pub fn run(
+    plan: &Plan,
+    place: &mut dyn Place,
+    cuts: CutPlan,
+    done: &mut dyn FnMut(usize, usize),
+) -> Result<(Vec<CellReceipt>, bool), ExpectedError> {
+    let mut cells = vec![CellReceipt::default(); plan.cells.len()];
+    let all = plan.cells.len() * cuts.runs as usize;
+    let mut count = 0;
+    for round in 1..=cuts.runs {
+        place.begin_round();
+        for cell in plan.order(round) {
+            done(count, all);
+            count += 1;
+            if cells[cell].failure.is_some() {
+                continue;
+            }
+            match run_cell(plan, place, cuts, (cell, round)) {
+                Ended::Receipt(receipt) => cells[cell].runs.push(receipt),
+                Ended::Failed(failure) if failure.kind == FailureKind::HostLacks => {
+                    let context = format!("arm {}", plan.trial.arms[plan.cells[cell].arm].name);
+                    return Err(ExpectedError::Run { context, failure });
+                }
+                Ended::Failed(failure) => cells[cell].failure = Some(failure),
+                Ended::Interrupted => return Ok((cells, true)),
+            }
+        }
+    }
+    done(all, all);
+    Ok((cells, false))
+}
+
+enum Ended {
+    Receipt(RunReceipt),
+    Failed(RunFailure),
+    Interrupted,
+}
+
+fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (usize, u32)) -> Ended {
+    let arm = &plan.trial.arms[plan.cells[cell].arm];
+    let mut task = plan.task(cell, round, place.data());
+    // The same positions for no two arms: their logs differ anyway. The seed is drawn from the trial's.
+    let seed = plan.seed.rotate_left(29) ^ (u64::from(round) << 16) ^ cell as u64;
+    task.cuts = Some(CutTask { cuts: cuts.cuts, seed, protected: cuts.protected });
+    let job = Job {
+        protocol: PROTOCOL,
+        arm: plan.trial.built(arm),
+        task: Some(task),
+        state: None,
+        memory: plan.trial.memory_of(arm),
+        fsck: false,
+    };
+    let mut tries = 0;
+    loop {
+        let mut receipt = None;
+        let outcome = place.run(&job, &mut |message| {
+            if let WorkerMessage::Receipt { receipt: made } = message {
+                receipt = Some(made.clone());
+            }
+        });
+        match outcome {
+            JobOutcome::Interrupted => return Ended::Interrupted,
+            JobOutcome::Measured(_) => return Ended::Receipt(receipt.unwrap_or_default()),
+            JobOutcome::Failed(failure) if failure.kind == FailureKind::Lost && tries < RETRIES => tries += 1,
+            JobOutcome::Failed(failure) => return Ended::Failed(failure),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The worker's part in receipts: it records a load with its promises, then cuts the power of the device at many points
+//! of the recording, lets the filesystem recover by its own means, and checks each image.
+
+use super::{
+    Run,
+    promises::{Control, PromiseLog},
+    say,
+};
+use fstrial_device::cuts::{CutImage, Order, Recorded};
+use fstrial_model::{
+    arm::CheckedArm,
+    job::{CutFiles, DeviceBinding, FailureKind, RunFailure, WorkerMessage},
+    measurement::Stage,
+    receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
+    units::Nanos,
+};
+use fstrial_stack::{
+    StackError,
+    stack::{AttachedDevices, ReadyArm},
+};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::{io, path::Path};
+
+/// Bytes of write data that a recording holds; a load may write more, but cuts are within this much.
+const LOG_LIMIT: u64 = 256 << 20;
+/// Time for the recovery and the check of one image.
+const EACH: Nanos = Nanos::secs(600);
+/// Half of the cuts are at most this many log entries after the beginning of a flush.
+const AROUND_FLUSH: usize = 4;
+
+/// A position for a cut, and the fate of its uncovered writes.
+struct Cut {
+    at: usize,
+    uncovered: Uncovered,
+    seed: u64,
+}
+
+impl Run<'_> {
+    /// Begins to note the promises of the load, if its device is to lose its power.
+    pub(super) fn observe(&mut self, ready_arm: &ReadyArm) -> Result<(), RunFailure> {
+        let Some((_, files)) = self.cut_task() else { return Ok(()) };
+        let root = ready_arm.directory().map_err(|e| self.failed(&e))?;
+        let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
+        let promises = PromiseLog::new(control, root.to_owned());
+        fstrial_engine::observe_syncs(Box::new(promises.clone()));
+        self.promises = Some(promises);
+        Ok(())
+    }
+
+    /// The recording begins: all threads are ready.
+    pub(super) fn begin_recording(&self) -> Result<(), RunFailure> {
+        let Some((task, _)) = self.cut_task() else { return Ok(()) };
+        let begun = self.promises.as_ref().map_or(Ok(()), |log| log.begin(LOG_LIMIT, task.protected));
+        begun.map_err(|error| self.no_recording(&error))
+    }
+
+    /// The recording of the load; the arm is still mounted.
+    pub(super) fn end_recording(&self) -> Result<Option<Recorded>, RunFailure> {
+        let ended = self.promises.as_ref().map(PromiseLog::end).transpose();
+        ended.map_err(|error| self.no_recording(&error))
+    }
+
+    /// Cuts the power as often as the task says, and reports the receipt. The arm is taken down.
+    pub(super) fn cut(&mut self, recorded: &Recorded, point: &Path) -> Result<(), RunFailure> {
+        let (Some((task, files)), Some(log)) = (self.cut_task(), self.promises.clone()) else {
+            return Ok(());
+        };
+        let (task, image) = (*task, files.image.clone());
+        let mut receipt = RunReceipt {
+            promises: log.promises_before(recorded, usize::MAX),
+            writes: recorded.writes as u64,
+            flushes: recorded.flushes.len() as u64,
+            is_full: recorded.is_full,
+            cuts: Vec::new(),
+        };
+        self.watch.provoke(self.stage, true);
+        for cut in positions(&task, recorded) {
+            self.enter(Stage::Check, EACH);
+            let Cut { at, uncovered, seed } = cut;
+            let made: CutImage = log
+                .control()
+                .ask(Order::Cut { at, uncovered, seed })
+                .map_err(|error| self.no_recording(&error))?;
+            let promises = log.promises_before(recorded, at);
+            let outcome = self.recover(&image, point, &|root| log.check(recorded, at, root))?;
+            let (at, pending) = (at as u64, made.uncovered as u64);
+            receipt.cuts.push(CutResult { at, uncovered, seed, pending, promises, outcome });
+        }
+        self.watch.provoke(self.stage, false);
+        say(&WorkerMessage::Receipt { receipt });
+        Ok(())
+    }
+
+    fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
+        self.job.task.as_ref()?.cuts.as_ref().zip(self.placed.setup.cuts.as_ref())
+    }
+
+    /// Recovers an image and checks it: repair of a filesystem without a journal, mount, the promises, full check.
+    fn recover(
+        &mut self,
+        image: &Path,
+        point: &Path,
+        broken: &dyn Fn(&Path) -> Vec<String>,
+    ) -> Result<CutOutcome, RunFailure> {
+        let plain = self.arm.with_queue(|_| false);
+        let arm = plain.checked().expect("a part of a checked arm");
+        let size = self.placed.device.size().unwrap_or_default();
+        let binding = DeviceBinding::Loop { file: image.to_owned(), size, direct_io: true, discards: false };
+        let attached = AttachedDevices::attach(&binding, &arm, self.placed.coordinator, &self.ledger);
+        let mut attached = attached.map_err(|e| self.failed(&e))?;
+        self.watch.own(self.stage, attached.device_names());
+        self.watch.provoke(self.stage, true);
+        let outcome = self.outcome(&mut attached, arm, point, broken);
+        let detached = attached.detach().map_err(|e| self.failed(&e));
+        let outcome = outcome?;
+        detached?;
+        Ok(outcome)
+    }
+
+    fn outcome(
+        &self,
+        attached: &mut AttachedDevices,
+        arm: CheckedArm<'_>,
+        point: &Path,
+        broken: &dyn Fn(&Path) -> Vec<String>,
+    ) -> Result<CutOutcome, RunFailure> {
+        let is_damage = |error: &StackError| {
+            matches!(
+                error,
+                StackError::Command { .. } | StackError::Corrupt { .. } | StackError::Unable { .. }
+            )
+        };
+        let recovered = match self.is_repaired_first {
+            true => attached.repair(&arm),
+            false => Ok(()),
+        };
+        if let Err(error) = recovered.and_then(|()| attached.mount_again(arm, point)) {
+            let why = error.to_string();
+            return if is_damage(&error) {
+                Ok(CutOutcome::Unmountable { why })
+            } else {
+                Err(self.failed(&error))
+            };
+        }
+        let broken = broken(point);
+        attached.unmount_again(point).map_err(|e| self.failed(&e))?;
+        if let Some(first) = broken.first() {
+            return Ok(CutOutcome::Lost { broken: broken.len() as u64, first: first.clone() });
+        }
+        match attached.check(&arm) {
+            Ok(()) => Ok(CutOutcome::Kept),
+            Err(error) if is_damage(&error) => Ok(CutOutcome::Damaged { why: error.to_string() }),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn no_recording(&self, error: &io::Error) -> RunFailure {
+        RunFailure {
+            kind: FailureKind::Lost,
+            stage: self.stage,
+            what: format!("the recording of the device failed: {error}"),
+            hint: Some("see whether this host is short of memory".into()),
+        }
+    }
+}
+
+/// Positions in ascending order: half of them anywhere, half just after the beginnings of flushes.
+fn positions(task: &CutTask, recorded: &Recorded) -> Vec<Cut> {
+    let mut random = ChaCha8Rng::seed_from_u64(task.seed);
+    let mut below =
+        |limit: usize| usize::try_from(random.next_u64() % limit.max(1) as u64).expect("it is below");
+    let mut cuts: Vec<Cut> = Vec::new();
+    for number in 0..task.cuts as usize {
+        let anywhere = below(recorded.entries) + 1;
+        let at = match recorded.flushes.as_slice() {
+            [] => anywhere,
+            _ if number % 2 == 0 => anywhere,
+            flushes => flushes[below(flushes.len())] + 1 + below(AROUND_FLUSH),
+        };
+        let (at, seed) = (at.min(recorded.entries), below(usize::MAX) as u64);
+        cuts.push(Cut { at, uncovered: Uncovered::ALL[number / 2 % Uncovered::ALL.len()], seed });
+    }
+    cuts.sort_by_key(|cut| cut.at);
+    if recorded.entries == 0 { Vec::new() } else { cuts }
+}

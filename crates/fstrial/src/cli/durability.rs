@@ -1,0 +1,214 @@
+//! `fstrial durability`: the acknowledged writes that arms lose in power cuts.
+
+use super::{
+    Home,
+    compare::{arm, device_of, set},
+    conduct, workloads,
+};
+use clap::Args;
+use fstrial_model::{
+    arm::Arm,
+    device::DeviceKind,
+    trial::{Settings, Trial},
+    units::{Bytes, Nanos},
+    workload::{Entry, Pattern, Workload},
+};
+use fstrial_report::{
+    json_lines,
+    receipt::{self, Progress, ReceiptReport},
+};
+use fstrial_run::{
+    clock::MachineClock,
+    durability::{self, CutPlan},
+    environment,
+    error::ExpectedError,
+    event::{Event, Listener},
+    exit_code,
+    plan::Plan,
+    session::{Session, SessionEnd},
+};
+use fstrial_stack::device::Permission;
+
+/// Time of the load in each run: enough for hundreds of promises.
+const DURATION: Nanos = Nanos::millis(500);
+/// Size of each file of a load on files: it is read back at every sync.
+const FILE_SIZE: Bytes = Bytes::mib(1);
+/// More than this would be read back too slowly.
+const MAX_FILES: Bytes = Bytes::mib(64);
+
+/// Cut the power of a modelled device at many points of a load and report the acknowledged writes that each arm loses.
+///
+/// A promise is a sync that has returned. After each cut the filesystem recovers by its own means (mount with log replay; a
+/// repair where it has no journal), every promise made before the cut is checked, contents included, and a full check follows.
+/// Writes that no completed flush covers are lost, kept, or torn into sectors. The unit is the run: cuts of one run share their
+/// writes. Arms are written as for `fstrial compare`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial durability ext4 xfs btrfs ext4:barrier=0
+  fstrial durability ext4 ext4:data=journal --workload innodb-flush --runs 40
+  fstrial durability ext4 ext4:barrier=0 --device raid10-bbwc      a cache kept by a battery")]
+pub(crate) struct DurabilityArgs {
+    /// Configurations, such as ext4 or nb=ext4:barrier=0.
+    #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
+    arms: Vec<Arm>,
+
+    /// Workload that makes the promises: a preset or a file (.toml).
+    #[arg(short, long = "workload", value_name = "NAME", default_value = "append-fsync", add = super::complete::workloads())]
+    workload: String,
+
+    /// Number of threads.
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+
+    /// Device model, see `fstrial device list`; a cache that is not volatile survives the cuts.
+    #[arg(short, long, value_name = "MODEL", default_value = "sata-ssd", add = super::complete::devices())]
+    device: String,
+
+    /// Runs of each arm.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+
+    /// Power cuts in each run.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    cuts: u32,
+
+    /// Seed of the order, the loads and the cuts [default: drawn].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Set a key of the trial file, such as workload.duration=2s.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    lines: Vec<set::SetFlag>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+/// Events of places are not shown: nothing here takes long to prepare.
+struct Silent;
+
+impl Listener for Silent {
+    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+}
+
+impl DurabilityArgs {
+    fn trial(&self) -> Result<Trial, ExpectedError> {
+        let device = device_of(&self.device, None)?;
+        if device.kind != DeviceKind::Model {
+            return Err(ExpectedError::usage(
+                format!("`{}` cannot lose its power: only a modelled device can", self.device),
+                "choose one of `fstrial device list`",
+            ));
+        }
+        let entry = workloads::entry_of(&self.workload)?;
+        // Only loads on files have this key.
+        let has_size = entry.resolve(1).is_ok_and(|workload| is_io(&workload));
+        let workload = Entry {
+            threads: Some(vec![self.threads]),
+            duration: Some(DURATION),
+            warmup: Some(Nanos(0)),
+            file_size: if has_size { Some(FILE_SIZE) } else { entry.file_size },
+            ..entry
+        };
+        let settings = Settings { seed: self.seed, control: false, ..Settings::default() };
+        let (arms, workloads) = (self.arms.clone(), vec![workload]);
+        set::over(Trial { trial: settings, device, arms, workloads, ..Trial::default() }, &self.lines)
+    }
+}
+
+/// True if a workload makes requests of files, which have a size.
+fn is_io(workload: &Workload) -> bool {
+    let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+    groups.all(|group| matches!(group.pattern, Pattern::Io(_)))
+}
+
+pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
+    let trial = args.trial()?;
+    let settled = trial.settled(environment::cpus())?;
+    let seed = trial.trial.seed.unwrap_or_else(conduct::draw_seed);
+    let mut plan = Plan::new(settled, seed)?;
+    refuse_unsuited(&plan)?;
+    plan.contrasts.clear();
+    conduct::require_root()?;
+    let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
+    let cuts = CutPlan { runs: args.runs, cuts: args.cuts, protected };
+    let interrupt = conduct::interrupt()?;
+    let (_lock, ledger) = args.home.ledger()?;
+    let ledger = conduct::replay(ledger)?;
+    let progress = Progress::new();
+    let session = Session {
+        plan: &plan,
+        booted: None,
+        reaches: &[],
+        clock: &MachineClock::start(),
+        interrupt: &interrupt,
+        ledger: &ledger,
+        permission: &Permission::default(),
+        state_folder: ledger.folder(),
+        precondition: None,
+        longest: None,
+    };
+    let SessionEnd { done, left } = session.at_its_places(&mut Silent, |places, _| {
+        let place = places.first_mut().expect("the plan has a place");
+        durability::run(&plan, place.as_mut(), cuts, &mut |done, all| progress.set(done, all))
+    });
+    progress.clear();
+    let (cells, is_interrupted) = done?;
+    left.into_iter().next().map_or(Ok(()), Err)?;
+    let report = ReceiptReport::of(&plan, cuts, &cells);
+    if args.json {
+        json_lines::print(&report);
+    } else {
+        super::print_folded(&receipt::text(&report));
+    }
+    let has_failed = cells.iter().any(|cell| cell.failure.is_some());
+    Ok(match (is_interrupted, has_failed) {
+        (true, _) => exit_code::INTERRUPTED,
+        (false, true) => exit_code::SETUP_FAILED,
+        (false, false) => exit_code::VERDICT,
+    })
+}
+
+/// Refuses work whose promises are not known, or too slow to check.
+fn refuse_unsuited(plan: &Plan) -> Result<(), ExpectedError> {
+    if let Some(arm) = plan.trial.arms.iter().find(|arm| arm.row().is_none()) {
+        return Err(ExpectedError::usage(
+            format!("`{}` has no filesystem that could recover", arm.name),
+            "leave it out",
+        ));
+    }
+    if let Some(arm) = plan.trial.arms.iter().find(|arm| arm.place.is_some()) {
+        return Err(ExpectedError::usage(
+            format!("`{}` is at another place, whose device cannot be cut yet", arm.name),
+            "use arms on this host",
+        ));
+    }
+    for workload in &plan.workloads {
+        if workload.phases().is_empty() {
+            return Err(ExpectedError::usage(
+                format!("`{}` is a program or an operation: its promises are not known", workload.name),
+                "use a built-in load, such as append-fsync, varmail or innodb-flush",
+            ));
+        }
+        let size = workload.most_space_needed();
+        if size > MAX_FILES {
+            return Err(ExpectedError::usage(
+                format!(
+                    "`{}` has {} of files, which are read back at every sync; at most {} is practical",
+                    workload.name,
+                    size.human(),
+                    MAX_FILES.human()
+                ),
+                "make them fewer or smaller, such as --set workload.files=100",
+            ));
+        }
+    }
+    Ok(())
+}
