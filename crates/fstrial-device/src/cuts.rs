@@ -441,3 +441,191 @@ fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Ra
         Some((at / BLOCK as u64, range, from))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::{device_model::DeviceModel, units::Bytes};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    const SIZE: u64 = 64 << 10;
+
+    fn server() -> Arc<Server> {
+        Server::start(DeviceModel::default(), Backing::in_memory(Bytes(SIZE)).unwrap())
+    }
+
+    fn order(cuts: &Cuts, server: &Server, order: Order) {
+        cuts.order(server, &serde_json::to_vec(&order).unwrap()).unwrap();
+    }
+
+    fn recording(server: &Server, protected: bool) -> Cuts {
+        let cuts = Cuts::default();
+        order(&cuts, server, Order::Begin { limit: 1 << 20, protected });
+        cuts
+    }
+
+    fn write(cuts: &Cuts, server: &Server, block: u64, content: u8) -> u64 {
+        cuts.write(server, block * BLOCK as u64, &[content; BLOCK]).unwrap().1
+    }
+
+    fn flush(cuts: &Cuts) {
+        let id = cuts.flush();
+        cuts.complete(id);
+    }
+
+    /// First bytes of the first blocks after a cut that loses everything uncovered.
+    fn after_cut(cuts: &Cuts, server: &Server, at: usize, uncovered: Uncovered) -> Vec<u8> {
+        order(cuts, server, Order::Cut { at, uncovered, seed: 1 });
+        (0..4).map(|block| cuts.read_image(block * BLOCK as u64, 1).unwrap()[0]).collect()
+    }
+
+    fn entries(cuts: &Cuts, server: &Server) -> Recorded {
+        order(cuts, server, Order::End);
+        serde_json::from_slice(&cuts.answer(0, 1 << 20)).unwrap()
+    }
+
+    #[test]
+    fn flush_covers_only_writes_completed_before_it_began() {
+        let server = server();
+        server.write(3 * BLOCK as u64, &[9; BLOCK]).unwrap();
+        let cuts = recording(&server, false);
+        let first = write(&cuts, &server, 0, 1);
+        cuts.complete(first);
+        let during = write(&cuts, &server, 1, 2);
+        let id = cuts.flush();
+        cuts.complete(during);
+        order(&cuts, &server, Order::Promise { number: 7 });
+        cuts.complete(id);
+        let recorded = entries(&cuts, &server);
+        assert_eq!((recorded.entries, recorded.writes, recorded.flushes.len()), (7, 2, 1));
+        assert_eq!(recorded.promises, [(5, 7)]);
+        assert_eq!(after_cut(&cuts, &server, 6, Uncovered::Lost), [0, 0, 0, 9], "the flush is under way");
+        assert_eq!(after_cut(&cuts, &server, 7, Uncovered::Lost), [1, 0, 0, 9]);
+        assert!(
+            cuts.order(&server, br#"{"order":"cut","at":6,"uncovered":"lost","seed":1}"#).is_err(),
+            "back"
+        );
+        assert!(cuts.order(&server, b"rubbish").is_err());
+    }
+
+    #[test]
+    fn protected_cache_keeps_every_completed_write() {
+        let server = server();
+        let cuts = recording(&server, true);
+        let id = write(&cuts, &server, 0, 1);
+        cuts.complete(id);
+        write(&cuts, &server, 1, 2);
+        assert_eq!(after_cut(&cuts, &server, 3, Uncovered::Lost), [1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn recovery_writes_do_not_reach_later_images() {
+        let server = server();
+        let cuts = recording(&server, false);
+        let id = write(&cuts, &server, 0, 1);
+        cuts.complete(id);
+        flush(&cuts);
+        assert_eq!(after_cut(&cuts, &server, 4, Uncovered::Lost)[0], 1);
+        cuts.write_image(100, &[8; 5000]).unwrap();
+        assert_eq!(cuts.read_image(98, 4).unwrap(), [1, 1, 8, 8]);
+        cuts.zero_image(0, SIZE).unwrap();
+        assert_eq!(cuts.read_image(0, 1).unwrap(), [0]);
+        assert_eq!(after_cut(&cuts, &server, 4, Uncovered::Lost)[0], 1);
+        assert!(cuts.write_image(SIZE - 1, &[0; 2]).is_err() && cuts.read_image(SIZE, 1).is_err());
+        assert_eq!(server.read(0, 1).unwrap().1, [1], "the device itself is unchanged");
+    }
+
+    #[test]
+    fn torn_writes_keep_whole_sectors() {
+        let server = server();
+        let cuts = recording(&server, false);
+        cuts.write(&server, 0, &[5; 16 * BLOCK]).unwrap();
+        order(&cuts, &server, Order::Cut { at: 1, uncovered: Uncovered::Torn, seed: 3 });
+        let data = cuts.read_image(0, 16 * BLOCK).unwrap();
+        let sectors: Vec<u8> = data.chunks(SECTOR).map(|sector| sector[0]).collect();
+        assert!(data.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+        let kept = sectors.iter().filter(|byte| **byte == 5).count();
+        assert!((40..90).contains(&kept), "about half of 128: {kept}");
+    }
+
+    #[test]
+    fn full_recording_stops_and_says_so() {
+        let server = server();
+        let cuts = Cuts::default();
+        order(&cuts, &server, Order::Begin { limit: 2 * BLOCK as u64, protected: false });
+        for block in 0..4 {
+            write(&cuts, &server, block, 1);
+        }
+        let recorded = entries(&cuts, &server);
+        assert!(recorded.is_full && recorded.writes == 2, "{recorded:?}");
+    }
+
+    /// What happens on the device, for a property.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Write(u64),
+        Complete(usize),
+        BeginFlush,
+        EndFlush,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..4_u64).prop_map(Step::Write),
+            (0..8_usize).prop_map(Step::Complete),
+            Just(Step::BeginFlush),
+            Just(Step::EndFlush),
+        ]
+    }
+
+    proptest! {
+        /// An image without uncovered writes has, in each block, the last write that a completed flush covers.
+        #[test]
+        fn lost_image_matches_slow_model(steps in prop::collection::vec(step(), 1..60)) {
+            let server = server();
+            let cuts = recording(&server, false);
+            // Block, content, completed, covered; and the flush under way with the writes that it will cover.
+            let mut writes: Vec<(u64, u8, bool, bool, u64)> = Vec::new();
+            let mut flushing: Option<(u64, Vec<usize>)> = None;
+            let mut length = 0;
+            for step in steps {
+                match step {
+                    // The kernel does not write a block twice at a time: that would have no order.
+                    Step::Write(block) if writes.iter().all(|write| write.0 != block || write.2) => {
+                        let content = u8::try_from(writes.len() + 1).unwrap();
+                        let id = write(&cuts, &server, block, content);
+                        writes.push((block, content, false, false, id));
+                        length += 1;
+                    }
+                    Step::Complete(index) if index < writes.len() && !writes[index].2 => {
+                        writes[index].2 = true;
+                        cuts.complete(writes[index].4);
+                        length += 1;
+                    }
+                    Step::BeginFlush if flushing.is_none() => {
+                        let complete = (0..writes.len()).filter(|index| writes[*index].2).collect();
+                        flushing = Some((cuts.flush(), complete));
+                        length += 1;
+                    }
+                    Step::EndFlush => {
+                        if let Some((id, covered)) = flushing.take() {
+                            covered.iter().for_each(|index| writes[*index].3 = true);
+                            cuts.complete(id);
+                            length += 1;
+                        }
+                    }
+                    Step::Write(_) | Step::Complete(_) | Step::BeginFlush => {}
+                }
+            }
+            let expected: Vec<u8> = (0..4)
+                .map(|block| {
+                    let covered = writes.iter().filter(|write| write.0 == block && write.3);
+                    covered.map(|write| write.1).next_back().unwrap_or(0)
+                })
+                .collect();
+            let got = after_cut(&cuts, &server, length, Uncovered::Lost);
+            prop_assert_eq!(got, expected);
+        }
+    }
+}

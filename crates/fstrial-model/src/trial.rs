@@ -70,6 +70,9 @@ pub struct Settings {
     /// Subject of the comparison: `arms` under each workload (default), or `workloads` on each arm.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub compare: Compare,
+    /// The trial is for receipts: nothing is compared, so one arm is enough.
+    #[serde(skip)]
+    pub is_for_receipts: bool,
     /// Compare every arm (or workload) with this one only; default: all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
@@ -136,6 +139,7 @@ impl Default for Settings {
             practical: Percent(3.0),
             stalls: None,
             compare: Compare::Arms,
+            is_for_receipts: false,
             baseline: None,
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,

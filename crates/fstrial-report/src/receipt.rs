@@ -8,6 +8,7 @@ use fstrial_model::{
 };
 use fstrial_run::{
     durability::{ALPHA, CellReceipt, CutPlan, Totals},
+    numbers::counted,
     plan::{Plan, threads_in_words},
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -118,12 +119,12 @@ pub fn text(report: &ReceiptReport) -> String {
 fn heading(report: &ReceiptReport) -> String {
     let Some(first) = report.arms.first() else { return String::new() };
     format!(
-        "Power cuts under {} at {} on {}: {} runs of {} cuts for each arm\n\n",
+        "Power cuts under {} at {} on {}: {} of {} for each arm\n\n",
         plain(&first.workload),
         threads_in_words(first.threads),
         plain(&report.device),
-        report.runs,
-        report.cuts
+        counted(report.runs as usize, "run"),
+        counted(report.cuts as usize, "cut")
     )
 }
 
@@ -160,8 +161,8 @@ pub fn sentence(arm: &ArmReceipt) -> String {
     let cuts = totals.cuts;
     let mut sentence = match totals.lossy_runs {
         0 => format!(
-            "lost no acknowledged write in {} runs with {cuts} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
-            totals.runs
+            "lost no acknowledged write in {} with {cuts} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
+            counted(totals.runs as usize, "run")
         ),
         lossy if lossy == totals.runs => format!(
             "loses acknowledged writes in {lossy} of {} runs; at least {low} of runs lose some ({level:.0} % confidence)",

@@ -72,7 +72,9 @@ impl Trial {
     /// Arms that there must be at least: a claim may be about one.
     fn least_arms(&self) -> usize {
         let is_about_one = self.claim.as_ref().is_some_and(|claim| !claim.question);
-        if is_about_one || self.trial.compare == Compare::Workloads { 1 } else { 2 }
+        let may_be_one =
+            is_about_one || self.trial.is_for_receipts || self.trial.compare == Compare::Workloads;
+        if may_be_one { 1 } else { 2 }
     }
 
     /// Restrictions of several clients.

@@ -29,8 +29,6 @@ use fstrial_run::{
 };
 use fstrial_stack::device::Permission;
 
-/// Time of the load in each run: enough for hundreds of promises.
-const DURATION: Nanos = Nanos::millis(500);
 /// Size of each file of a load on files: it is read back at every sync.
 const FILE_SIZE: Bytes = Bytes::mib(1);
 /// More than this would be read back too slowly.
@@ -65,6 +63,10 @@ pub(crate) struct DurabilityArgs {
     #[arg(short, long, value_name = "MODEL", default_value = "sata-ssd", add = super::complete::devices())]
     device: String,
 
+    /// Time of the load in each run.
+    #[arg(long, value_name = "TIME", default_value = "500ms")]
+    duration: Nanos,
+
     /// Runs of each arm.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
@@ -77,7 +79,7 @@ pub(crate) struct DurabilityArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Set a key of the trial file, such as workload.duration=2s.
+    /// Set a key of the trial file, such as workload.file_size=4MiB.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     lines: Vec<set::SetFlag>,
 
@@ -107,19 +109,27 @@ impl DurabilityArgs {
                 "choose one of `fstrial device list`",
             ));
         }
+        refuse_unsuited(&self.arms)?;
         let entry = workloads::entry_of(&self.workload)?;
+        // An error in it is shown with the trial.
+        let resolved = entry.resolve(1);
+        resolved.iter().try_for_each(|workload| refuse_program(&self.workload, workload))?;
         // Only loads on files have this key.
-        let has_size = entry.resolve(1).is_ok_and(|workload| is_io(&workload));
+        let has_size = resolved.is_ok_and(|workload| is_io(&workload));
         let workload = Entry {
             threads: Some(vec![self.threads]),
-            duration: Some(DURATION),
+            duration: Some(self.duration),
             warmup: Some(Nanos(0)),
             file_size: if has_size { Some(FILE_SIZE) } else { entry.file_size },
             ..entry
         };
         let settings = Settings { seed: self.seed, control: false, ..Settings::default() };
         let (arms, workloads) = (self.arms.clone(), vec![workload]);
-        set::over(Trial { trial: settings, device, arms, workloads, ..Trial::default() }, &self.lines)
+        let trial = Trial { trial: settings, device, arms, workloads, ..Trial::default() };
+        let mut trial = set::over(trial, &self.lines)?;
+        // No key of a file.
+        trial.trial.is_for_receipts = true;
+        Ok(trial)
     }
 }
 
@@ -134,7 +144,7 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let seed = trial.trial.seed.unwrap_or_else(conduct::draw_seed);
     let mut plan = Plan::new(settled, seed)?;
-    refuse_unsuited(&plan)?;
+    plan.workloads.iter().try_for_each(refuse_large)?;
     plan.contrasts.clear();
     conduct::require_root()?;
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
@@ -176,39 +186,43 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     })
 }
 
-/// Refuses work whose promises are not known, or too slow to check.
-fn refuse_unsuited(plan: &Plan) -> Result<(), ExpectedError> {
-    if let Some(arm) = plan.trial.arms.iter().find(|arm| arm.row().is_none()) {
-        return Err(ExpectedError::usage(
-            format!("`{}` has no filesystem that could recover", arm.name),
-            "leave it out",
-        ));
-    }
-    if let Some(arm) = plan.trial.arms.iter().find(|arm| arm.place.is_some()) {
-        return Err(ExpectedError::usage(
-            format!("`{}` is at another place, whose device cannot be cut yet", arm.name),
-            "use arms on this host",
-        ));
-    }
-    for workload in &plan.workloads {
-        if workload.phases().is_empty() {
-            return Err(ExpectedError::usage(
-                format!("`{}` is a program or an operation: its promises are not known", workload.name),
-                "use a built-in load, such as append-fsync, varmail or innodb-flush",
-            ));
-        }
-        let size = workload.most_space_needed();
-        if size > MAX_FILES {
-            return Err(ExpectedError::usage(
-                format!(
-                    "`{}` has {} of files, which are read back at every sync; at most {} is practical",
-                    workload.name,
-                    size.human(),
-                    MAX_FILES.human()
-                ),
-                "make them fewer or smaller, such as --set workload.files=100",
-            ));
-        }
+/// Refuses arms that lose no power here.
+fn refuse_unsuited(arms: &[Arm]) -> Result<(), ExpectedError> {
+    for arm in arms {
+        let (what, hint) = match (&arm.place, arm.row()) {
+            (Some(_), _) => ("is at another place, whose device cannot be cut yet", "use arms on this host"),
+            (None, None) => ("has no filesystem that could recover", "leave it out"),
+            (None, Some(_)) => continue,
+        };
+        return Err(ExpectedError::usage(format!("`{}` {what}", arm.name), hint));
     }
     Ok(())
+}
+
+/// Refuses a workload whose promises are not known.
+fn refuse_program(name: &str, workload: &Workload) -> Result<(), ExpectedError> {
+    if !workload.phases().is_empty() {
+        return Ok(());
+    }
+    Err(ExpectedError::usage(
+        format!("`{name}` is a program or an operation: its promises are not known"),
+        "use a built-in load, such as append-fsync, varmail or innodb-flush",
+    ))
+}
+
+/// Refuses files that would be read back too slowly.
+fn refuse_large(workload: &Workload) -> Result<(), ExpectedError> {
+    let size = workload.most_space_needed();
+    if size <= MAX_FILES {
+        return Ok(());
+    }
+    Err(ExpectedError::usage(
+        format!(
+            "`{}` has {} of files, which are read back at every sync; at most {} is practical",
+            workload.name,
+            size.human(),
+            MAX_FILES.human()
+        ),
+        "make them fewer or smaller with --set workload.…, see `fstrial workloads show`",
+    ))
 }

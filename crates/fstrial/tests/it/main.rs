@@ -10,6 +10,7 @@ mod daemons;
 mod deletion;
 mod device;
 mod docs;
+mod durability;
 mod errors;
 mod examples;
 mod fio;

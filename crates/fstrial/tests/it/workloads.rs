@@ -339,7 +339,7 @@ fn default_workloads_for_bare_device_omit_file_workloads() {
     let lab = Lab::new();
     let planned = lab.run("compare raw ext4 --dry-run");
     assert_eq!(planned.code(), 0, "{planned:?}");
-    assert!(planned.stderr.contains("left out: append-fsync, create-files"), "{planned:?}");
+    assert!(planned.stderr.contains("skipped append-fsync, create-files"), "{planned:?}");
     assert!(
         planned.stdout.contains("random-write") && !planned.stdout.contains("create-files"),
         "{planned:?}"

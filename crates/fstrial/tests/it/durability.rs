@@ -1,0 +1,74 @@
+//! Power cuts on real filesystems: defaults keep their promises, arms without barriers do not.
+
+use crate::support::{self, Lab};
+use serde_json::Value;
+
+fn receipt(lab: &Lab, words: &str) -> Value {
+    let ended = lab.run(&format!("durability {words} --seed 11 --json"));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    ended.json().pop().unwrap()
+}
+
+fn arm<'a>(receipt: &'a Value, name: &str) -> &'a Value {
+    receipt["arms"].as_array().unwrap().iter().find(|arm| arm["arm"] == name).unwrap()
+}
+
+#[test]
+fn defaults_keep_promises_and_missing_barriers_break_them() {
+    if !support::is_root_with_loop_devices("defaults_keep_promises_and_missing_barriers_break_them") {
+        return;
+    }
+    let lab = Lab::new();
+    let receipt = receipt(&lab, "ext4 xfs btrfs nb=ext4:barrier=0 --runs 2 --cuts 12");
+    for name in ["ext4", "xfs", "btrfs"] {
+        let arm = arm(&receipt, name);
+        let counts = ["lossy_runs", "lost", "unmountable", "damaged"].map(|key| arm[key].as_u64().unwrap());
+        assert_eq!(counts, [0; 4], "a headline, or a bug of the checker: {name}: {}", arm["first_problem"]);
+        assert_eq!(arm["cuts"], 24);
+        assert!(arm["promises"].as_u64().unwrap() >= 20, "{name}: {}", arm["promises"]);
+        assert!(arm["flushes"].as_u64().unwrap() >= arm["promises"].as_u64().unwrap());
+    }
+    let without = arm(&receipt, "nb");
+    assert_eq!(without["lossy_runs"], 2, "a checker that finds nothing here finds nothing: {without}");
+    assert!(without["lost"].as_u64().unwrap() + without["unmountable"].as_u64().unwrap() > 12);
+}
+
+#[test]
+fn renamed_files_and_protected_caches_are_covered() {
+    if !support::is_root_with_loop_devices("renamed_files_and_protected_caches_are_covered") {
+        return;
+    }
+    let lab = Lab::new();
+    let flow = r#"
+about = "Files replaced by rename."
+kind = "flow"
+sets = [{ name = "new", files = 20, size = "4KiB", present = "0%" }, { name = "old", files = 20, size = "4KiB" }]
+steps = ["create new as f", "append 3000 on f", "fsync on f", "close on f", "rename on f over old", "fsync-dir on f"]
+"#;
+    lab.write("replace.toml", flow);
+    let volatile = receipt(&lab, "ext4 nb=ext4:barrier=0 --runs 1 --cuts 8 --workload replace.toml");
+    assert_eq!(arm(&volatile, "ext4")["lossy_runs"], 0, "{volatile}");
+    assert_eq!(arm(&volatile, "nb")["lossy_runs"], 1, "{volatile}");
+    let protected = receipt(&lab, "nb=ext4:barrier=0 --runs 1 --cuts 8 --device raid10-bbwc");
+    assert_eq!(
+        (&protected["protected"], &arm(&protected, "nb")["lossy_runs"]),
+        (&Value::Bool(true), &0.into())
+    );
+}
+
+#[test]
+fn unsuited_work_is_refused() {
+    let lab = Lab::new();
+    for (words, text) in [
+        ("raw", "has no filesystem"),
+        ("ext4 --device image", "only a modelled device"),
+        ("ext4 --workload postgresql-tpcb", "its promises are not known"),
+        ("ext4 --workload postmark --set workload.postmark.number=100000", "read back"),
+        ("ext4 --workload postgresql", "not a single"),
+        ("ext4@6.1", "at another place"),
+    ] {
+        let ended = lab.run(&format!("durability {words}"));
+        assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(text), "{words}: {}", ended.stderr);
+    }
+}
