@@ -427,6 +427,7 @@ impl<'a, E: Engine> Drive<'a, E> {
 
     /// Syncs one file and records it; returns true on success.
     fn sync_file(&mut self, file: usize) -> bool {
+        promises::syncs(&self.files.fds[file]);
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
         match result {
@@ -443,6 +444,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// that cannot be made durable is an error of the run.
     fn sync_all(&mut self) {
         for (file, fd) in self.files.fds.iter().enumerate() {
+            promises::syncs(fd);
             let (name, result) = self.engine.sync(file, fd, self.owed.call);
             if result.is_ok() {
                 promises::synced(fd);

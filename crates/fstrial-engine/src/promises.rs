@@ -10,6 +10,8 @@ use std::{
 
 /// Receives the promises of loads, on the threads that make them.
 pub trait SyncObserver: Send + Sync {
+    /// A sync of this file or directory is about to be made.
+    fn syncs(&self, of: BorrowedFd<'_>);
     /// A sync of this file or directory has returned.
     fn synced(&self, of: BorrowedFd<'_>);
     /// A sync of the whole filesystem of this file has returned.
@@ -33,6 +35,14 @@ pub fn observe_syncs(observer: Box<dyn SyncObserver>) {
 /// True if there is an observer, which has open files: threads share their table of descriptors with it.
 pub(crate) fn are_observed() -> bool {
     OBSERVER.get().is_some()
+}
+
+/// Reports that a sync is about to be made.
+#[inline]
+pub(crate) fn syncs(of: impl AsFd) {
+    if let Some(observer) = OBSERVER.get() {
+        observer.syncs(of.as_fd());
+    }
 }
 
 /// Reports the return of a sync.

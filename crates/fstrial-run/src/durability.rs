@@ -13,6 +13,7 @@ use fstrial_model::{
     device_model::DeviceModel,
     job::{FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt},
+    workload::Data,
 };
 use fstrial_stats::share;
 use serde::Serialize;
@@ -151,6 +152,10 @@ enum Ended {
 fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (usize, u32)) -> Ended {
     let arm = &plan.trial.arms[plan.cells[cell].arm];
     let mut task = plan.task(cell, round, place.data());
+    // A block that is overwritten with the same content would lose nothing.
+    for group in task.phases.iter_mut().flat_map(|phase| &mut phase.groups) {
+        group.load.data = Data::Random;
+    }
     // The same positions for no two arms: their logs differ anyway. The seed is drawn from the trial's.
     let seed = plan.seed.rotate_left(29) ^ (u64::from(round) << 16) ^ cell as u64;
     task.cuts = Some(CutTask { cuts: cuts.cuts, seed, protected: cuts.protected });

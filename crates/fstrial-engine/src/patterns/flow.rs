@@ -667,6 +667,7 @@ impl<'a> Turning<'a> {
     ) -> Result<usize, Failure> {
         let (set, file, _) = self.which(at)?;
         let fd = fd_of(&self.slots, self.views, at, file);
+        promises::syncs(fd);
         retry_on_intr(|| call(fd)).map_err(|errno| Failure::Call(name, set, errno))?;
         promises::synced(fd);
         Ok(0)

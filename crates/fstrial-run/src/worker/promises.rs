@@ -1,7 +1,7 @@
 //! The promises of a load: what each acknowledged sync covers, and whether an image still has it.
 //!
 //! A promise is marked in the log of the device as soon as the sync has returned, before the thread continues. Its content
-//! is then read back: each file that is synced has one writer. A block that the next view of the file shows changed may
+//! is then read back; with several threads a block counts only if it had its content before the sync began. A block that the next view of the file shows changed may
 //! have been overwritten at any moment between the two, so it is not judged after the earlier promise.
 //!
 //! A name is promised by a sync of its directory, or because it existed before the recording began. Deleting, replacing
@@ -12,7 +12,8 @@ use fstrial_engine::SyncObserver;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use serde::de::DeserializeOwned;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
     ffi::{CStr, OsString},
     fs::{self, File},
     hash::{DefaultHasher, Hasher},
@@ -101,6 +102,8 @@ pub(super) struct PromiseLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// Several threads may write a file at a time.
+    has_several_writers: bool,
     control: Control,
     /// The mount point.
     root: PathBuf,
@@ -152,6 +155,13 @@ impl Content {
         Self { of, path, size: data.len(), changes: vec![false; blocks.len()], blocks }
     }
 
+    /// Gives up blocks that changed during the sync: another thread wrote them.
+    fn see_earlier(&mut self, before: &[u64]) {
+        for (block, changes) in self.changes.iter_mut().enumerate() {
+            *changes |= before.get(block) != Some(&self.blocks[block]);
+        }
+    }
+
     /// Compares with a later view of the file.
     fn see_later(&mut self, data: &[u8]) {
         for (block, changes) in self.changes.iter_mut().enumerate() {
@@ -161,8 +171,7 @@ impl Content {
 
     /// The damage in a file of an image, if there is any.
     fn damage(&self, data: &[u8]) -> Option<String> {
-        for (block, changes) in self.changes.iter().enumerate().filter(|(_, changes)| !**changes) {
-            debug_assert!(!changes);
+        for (block, _) in self.changes.iter().enumerate().filter(|(_, changes)| !**changes) {
             let range = range_of(block, self.size);
             match data.get(range.clone()) {
                 None => {
@@ -180,9 +189,9 @@ impl Content {
 
 impl PromiseLog {
     /// For a filesystem at `root` on the device of this control file.
-    pub(super) fn new(control: Control, root: PathBuf) -> Self {
+    pub(super) fn new(control: Control, root: PathBuf, threads: u16) -> Self {
         let (is_recording, notes) = (AtomicBool::new(false), Mutex::default());
-        Self(Arc::new(Inner { control, root, is_recording, notes }))
+        Self(Arc::new(Inner { has_several_writers: threads > 1, control, root, is_recording, notes }))
     }
 
     pub(super) fn control(&self) -> &Control {
@@ -252,9 +261,12 @@ impl Inner {
         if full.is_dir() {
             return self.see_names(notes, path).map(drop);
         }
-        let of = id_at(&full)?;
         let data = fs::read(&full)?;
-        notes.see(Content::read(of, path.to_owned(), &data), &data);
+        let mut content = Content::read(id_at(&full)?, path.to_owned(), &data);
+        if let Some((_, blocks)) = BEFORE.take().filter(|(of, _)| *of == content.of) {
+            content.see_earlier(&blocks);
+        }
+        notes.see(content, &data);
         Ok(())
     }
 
@@ -293,13 +305,32 @@ impl Inner {
     }
 }
 
+thread_local! {
+    /// The blocks of the file that this thread is about to sync, if others may write them at the same time.
+    static BEFORE: RefCell<Option<(FileId, Vec<u64>)>> = const { RefCell::new(None) };
+}
+
 impl SyncObserver for PromiseLog {
+    fn syncs(&self, of: BorrowedFd<'_>) {
+        if !self.0.has_several_writers || !self.0.is_recording.load(Ordering::Relaxed) {
+            return;
+        }
+        // An error shows again after the sync, where it is kept.
+        let full = path_of(of).ok().filter(|path| path.is_file());
+        let seen = full.and_then(|path| Some((id_at(&path).ok()?, fs::read(&path).ok()?)));
+        BEFORE.set(seen.map(|(of, data)| (of, data.chunks(BLOCK).map(hash).collect())));
+    }
+
     fn synced(&self, of: BorrowedFd<'_>) {
         self.0.mark(|notes| self.0.see(notes, &self.0.below(of, None)?));
     }
 
     fn filesystem_synced(&self, _: BorrowedFd<'_>) {
-        self.0.mark(|notes| self.0.see_all(notes, Path::new("")));
+        self.0.mark(|notes| match self.0.has_several_writers {
+            // The content may have been written since.
+            true => self.0.see_names(notes, Path::new("")).map(drop),
+            false => self.0.see_all(notes, Path::new("")),
+        });
     }
 
     fn truncates(&self, file: BorrowedFd<'_>) {
@@ -343,11 +374,12 @@ impl Notes {
     fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Vec<String> {
         let (mut names, mut contents) =
             (BTreeMap::<PathBuf, FileId>::new(), HashMap::<FileId, &Content>::new());
-        let mut removed = BTreeSet::new();
+        // The last synced file of each path, as long as it has the path.
+        let mut current = HashMap::<&Path, FileId>::new();
         for number in (0..self.earlier).chain(self.before(recorded, at)) {
             match self.all.get(number) {
                 Some(Note::Content(content)) => {
-                    removed.remove(&content.path);
+                    current.insert(&content.path, content.of);
                     contents.insert(content.of, content);
                 }
                 Some(Note::Names { folder, names: present }) => {
@@ -356,7 +388,7 @@ impl Notes {
                 }
                 Some(Note::Removed { path }) => {
                     names.remove(path);
-                    removed.insert(path);
+                    current.remove(path.as_path());
                 }
                 Some(Note::Truncated { of }) => drop(contents.remove(of)),
                 None => {}
@@ -365,8 +397,9 @@ impl Notes {
         let named = names.iter().map(|(path, of)| (path, contents.remove(of)));
         let mut of_names: Vec<(&PathBuf, Option<&Content>)> = named.collect();
         // A sync of a file does not promise its name: without the name there is nothing to check.
-        let unnamed = contents.values().map(|content| (&content.path, Some(*content)));
-        of_names.extend(unnamed.filter(|(path, _)| !removed.contains(path) && root.join(path).is_file()));
+        let is_current = |content: &&&Content| current.get(content.path.as_path()) == Some(&content.of);
+        let unnamed = contents.values().filter(is_current).map(|content| (&content.path, Some(*content)));
+        of_names.extend(unnamed.filter(|(path, _)| root.join(path).is_file()));
         let broken = of_names.into_iter().filter_map(|(path, content)| {
             problem(&root.join(path), content).map(|problem| format!("{} {problem}", path.display()))
         });

@@ -42,7 +42,8 @@ impl Run<'_> {
         let Some((_, files)) = self.cut_task() else { return Ok(()) };
         let root = ready_arm.directory().map_err(|e| self.failed(&e))?;
         let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
-        let promises = PromiseLog::new(control, root.to_owned());
+        let promises =
+            PromiseLog::new(control, root.to_owned(), self.job.task.as_ref().map_or(1, |task| task.threads));
         fstrial_engine::observe_syncs(Box::new(promises.clone()));
         self.promises = Some(promises);
         Ok(())

@@ -29,7 +29,7 @@ use fstrial_run::{
 };
 use fstrial_stack::device::Permission;
 
-/// Size of each file of a load on files: it is read back at every sync.
+/// Size of the files of a load on files, at least four requests for each.
 const FILE_SIZE: Bytes = Bytes::mib(1);
 /// More than this would be read back too slowly.
 const MAX_FILES: Bytes = Bytes::mib(64);
@@ -114,13 +114,12 @@ impl DurabilityArgs {
         // An error in it is shown with the trial.
         let resolved = entry.resolve(1);
         resolved.iter().try_for_each(|workload| refuse_program(&self.workload, workload))?;
-        // Only loads on files have this key.
-        let has_size = resolved.is_ok_and(|workload| is_io(&workload));
+        let file_size = resolved.ok().and_then(|workload| file_size(&workload)).or(entry.file_size);
         let workload = Entry {
             threads: Some(vec![self.threads]),
             duration: Some(self.duration),
             warmup: Some(Nanos(0)),
-            file_size: if has_size { Some(FILE_SIZE) } else { entry.file_size },
+            file_size,
             ..entry
         };
         let settings = Settings { seed: self.seed, control: false, ..Settings::default() };
@@ -133,10 +132,15 @@ impl DurabilityArgs {
     }
 }
 
-/// True if a workload makes requests of files, which have a size.
-fn is_io(workload: &Workload) -> bool {
-    let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
-    groups.all(|group| matches!(group.pattern, Pattern::Io(_)))
+/// The size of all files of a workload that makes requests of files: they are read back at every sync.
+fn file_size(workload: &Workload) -> Option<Bytes> {
+    let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+    let sizes = groups.map(|group| match &group.pattern {
+        Pattern::Io(io) => Some(u64::from(io.files).saturating_mul(io.block_size.0).saturating_mul(4)),
+        _ => None,
+    });
+    let least = sizes.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    Some(Bytes(least).max(FILE_SIZE))
 }
 
 pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {

@@ -56,6 +56,23 @@ steps = ["create new as f", "append 3000 on f", "fsync on f", "close on f", "ren
     );
 }
 
+/// Threads that share files, and inodes that are used again: neither may look like a loss.
+#[test]
+fn concurrent_loads_lose_nothing_by_default() {
+    if !support::is_root_with_loop_devices("concurrent_loads_lose_nothing_by_default") {
+        return;
+    }
+    let lab = Lab::new();
+    for workload in ["sysbench-rndwr", "varmail", "create-files"] {
+        let words = format!("ext4 nb=ext4:barrier=0 --runs 2 --cuts 8 --threads 4 --workload {workload}");
+        let receipt = receipt(&lab, &words);
+        assert_eq!(arm(&receipt, "ext4")["lossy_runs"], 0, "{workload}: {receipt}");
+        // Without a sync of its directory a new file promises no name, so few of its promises can break.
+        let least = u64::from(workload != "create-files");
+        assert!(arm(&receipt, "nb")["lossy_runs"].as_u64().unwrap() >= least, "{workload}: {receipt}");
+    }
+}
+
 #[test]
 fn unsuited_work_is_refused() {
     let lab = Lab::new();
