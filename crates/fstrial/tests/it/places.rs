@@ -419,7 +419,7 @@ fn leads_on_two_devices_are_compared() {
     assert!(again.contains("xfs / ext4 at ideal is"), "{again}");
     let refused =
         lab.run(&format!("compare ext4@box xfs {SMALL} --device image --device ramdisk --place box=x"));
-    assert!(refused.stderr.contains("several devices are places themselves"), "{refused:?}");
+    assert!(refused.stderr.contains("cannot be combined with several --device"), "{refused:?}");
     let disk =
         lab.run(&format!("compare ext4 xfs {SMALL} --device image --device disk --erase /dev/nothing"));
     assert!(disk.stderr.contains("a place cannot have a separate disk"), "{disk:?}");
