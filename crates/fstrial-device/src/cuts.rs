@@ -17,29 +17,28 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
     io,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 /// Unit that a write is torn into: a device writes a sector whole or not at all.
 const SECTOR: usize = 512;
 /// Unit in which an image differs from the covered contents.
 const BLOCK: usize = 4096;
+/// Bytes that a log entry takes in addition to its data.
+const ENTRY: u64 = size_of::<Entry>() as u64;
 
 /// A line to the control file of a device. The answer is read from the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
 pub enum Order {
-    /// Record from now on; the present contents count as covered. No answer.
+    /// Record from now on, and forget an earlier recording; the present contents count as covered. No answer.
     Begin {
-        /// Bytes of write data after which recording stops.
+        /// Bytes of the log after which recording stops.
         limit: u64,
         /// The cache survives a power cut: a write is covered once it is complete.
         protected: bool,
     },
-    /// A promise was made. No answer.
+    /// A promise was made. No answer; `ENOSPC` if the recording has stopped at its limit.
     Promise {
         /// Its number, chosen by the client.
         number: u64,
@@ -84,8 +83,9 @@ pub struct CutImage {
 /// The recording of a device and the image of its last cut.
 #[derive(Default)]
 pub struct Cuts {
-    /// Avoids the lock for devices that are not recorded.
-    is_recording: AtomicBool,
+    /// True while a device is recorded. Held while a request changes the contents of one that is not, so that
+    /// none is only partly in the contents with which a recording begins.
+    is_recording: RwLock<bool>,
     state: Mutex<Option<Recording>>,
 }
 
@@ -98,8 +98,8 @@ struct Recording {
     /// Contents covered at the cursor.
     covered: Backing,
     cursor: Cursor,
-    /// Blocks of the image that differ from the covered contents.
-    image: HashMap<u64, Box<[u8; BLOCK]>>,
+    /// Blocks of the image that differ from the covered contents; `None` is zeroes.
+    image: HashMap<u64, Option<Box<[u8; BLOCK]>>>,
     answer: Vec<u8>,
 }
 
@@ -110,6 +110,7 @@ enum Entry {
     Promise { number: u64 },
 }
 
+#[derive(Clone)]
 enum Change {
     Data(Box<[u8]>),
     Zeroes(u64),
@@ -153,7 +154,8 @@ impl Cuts {
         change: impl FnOnce() -> Change,
         perform: impl FnOnce() -> io::Result<Request>,
     ) -> io::Result<(Request, u64)> {
-        if !self.is_recording.load(Ordering::Relaxed) {
+        let is_recording = self.is_recording.read().unwrap_or_else(PoisonError::into_inner);
+        if !*is_recording {
             return Ok((perform()?, 0));
         }
         // The contents and the log change together.
@@ -165,10 +167,10 @@ impl Cuts {
 
     /// Records the beginning of a flush; its number.
     pub fn flush(&self) -> u64 {
-        if !self.is_recording.load(Ordering::Relaxed) {
+        if !*self.is_recording.read().unwrap_or_else(PoisonError::into_inner) {
             return 0;
         }
-        self.lock().as_mut().map_or(0, |recording| recording.note(|id| Entry::Flush { id }))
+        self.lock().as_mut().map_or(0, |recording| recording.note(0, |id| Entry::Flush { id }))
     }
 
     /// Records the completion of a request, before its answer is sent.
@@ -176,7 +178,7 @@ impl Cuts {
         if id != 0
             && let Some(recording) = self.lock().as_mut()
         {
-            recording.note(|_| Entry::Complete { id });
+            recording.note(0, |_| Entry::Complete { id });
         }
     }
 
@@ -186,19 +188,26 @@ impl Cuts {
     /// `EINVAL`: not an order, or one that does not apply now; no memory.
     pub fn order(&self, server: &Server, line: &[u8]) -> io::Result<()> {
         let order = serde_json::from_slice(line).map_err(|_| Errno::INVAL)?;
+        let mut is_recording = self.is_recording.write().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         if let Order::Begin { limit, protected } = order {
+            // Completions of requests that an earlier recording knows must not be those of this one's.
+            let first_id = state.take().map_or(1, |earlier| earlier.next_id);
             let covered = server.copy().map_err(|_| Errno::NOMEM)?;
-            *state = Some(Recording::new(covered, limit, protected));
-            self.is_recording.store(true, Ordering::Relaxed);
+            *state = Some(Recording::new(covered, limit, protected, first_id));
+            *is_recording = true;
             return Ok(());
         }
         let recording = state.as_mut().ok_or(Errno::INVAL)?;
         match order {
             Order::Begin { .. } => {}
-            Order::Promise { number } => drop(recording.note(|_| Entry::Promise { number })),
+            Order::Promise { number } => {
+                if recording.note(0, |_| Entry::Promise { number }) == 0 {
+                    return Err(Errno::NOSPC.into());
+                }
+            }
             Order::End => {
-                self.is_recording.store(false, Ordering::Relaxed);
+                *is_recording = false;
                 recording.answer = serde_json::to_vec(&recording.summary())?;
             }
             Order::Cut { at, uncovered, seed } => {
@@ -245,13 +254,13 @@ impl Cuts {
 }
 
 impl Recording {
-    fn new(covered: Backing, limit: u64, protected: bool) -> Self {
+    fn new(covered: Backing, limit: u64, protected: bool, next_id: u64) -> Self {
         Self {
             log: Vec::new(),
             left: limit,
             is_full: false,
             protected,
-            next_id: 1,
+            next_id,
             covered,
             cursor: Cursor::default(),
             image: HashMap::new(),
@@ -259,11 +268,14 @@ impl Recording {
         }
     }
 
-    /// Appends an entry under a new number. A recording that is full records nothing, completions included.
-    fn note(&mut self, entry: impl FnOnce(u64) -> Entry) -> u64 {
+    /// Appends an entry of `bytes` of data under a new number. A recording that is full records nothing, completions
+    /// included: 0.
+    fn note(&mut self, bytes: u64, entry: impl FnOnce(u64) -> Entry) -> u64 {
+        self.is_full |= bytes + ENTRY > self.left;
         if self.is_full {
             return 0;
         }
+        self.left -= bytes + ENTRY;
         let id = self.next_id;
         self.next_id += 1;
         self.log.push(entry(id));
@@ -275,9 +287,7 @@ impl Recording {
             Change::Data(data) => data.len() as u64,
             Change::Zeroes(_) => 0,
         };
-        self.is_full |= bytes > self.left;
-        self.left = self.left.saturating_sub(bytes);
-        self.note(|id| Entry::Write { id, offset, change })
+        self.note(bytes, |id| Entry::Write { id, offset, change })
     }
 
     fn summary(&self) -> Recorded {
@@ -312,27 +322,26 @@ impl Recording {
     /// Puts the random part of an uncovered write into the image; true if anything was kept of it.
     fn keep(&mut self, position: usize, outcome: Uncovered, random: &mut ChaCha8Rng) -> io::Result<bool> {
         let Entry::Write { offset, change, .. } = &self.log[position] else { return Ok(false) };
-        let (offset, bytes) = (*offset, change.data());
-        match outcome {
-            Uncovered::Lost => Ok(false),
-            Uncovered::Half => {
-                let is_kept = random.next_u32() & 1 == 0;
-                if is_kept {
-                    self.write(offset, &bytes)?;
+        let (offset, change) = (*offset, change.clone());
+        let unit = match outcome {
+            Uncovered::Lost => return Ok(false),
+            Uncovered::Half => change.length(),
+            Uncovered::Torn => SECTOR as u64,
+        };
+        let mut any = false;
+        let mut from = 0;
+        while from < change.length() {
+            let to = (from + unit).min(change.length());
+            if random.next_u32() & 1 == 0 {
+                any = true;
+                match &change {
+                    Change::Data(data) => self.write(offset + from, &data[from as usize..to as usize])?,
+                    Change::Zeroes(_) => self.zero(offset + from, to - from)?,
                 }
-                Ok(is_kept)
             }
-            Uncovered::Torn => {
-                let mut any = false;
-                for (number, sector) in bytes.chunks(SECTOR).enumerate() {
-                    if random.next_u32() & 1 == 0 {
-                        any = true;
-                        self.write(offset + (number * SECTOR) as u64, sector)?;
-                    }
-                }
-                Ok(any)
-            }
+            from = to;
         }
+        Ok(any)
     }
 
     /// Advances the covered contents to a position of the log.
@@ -379,7 +388,10 @@ impl Recording {
         for (block, range, from) in pieces(offset, length) {
             if let Some(changed) = self.image.get(&block) {
                 let length = range.len();
-                data[range].copy_from_slice(&changed[from..from + length]);
+                match changed {
+                    Some(changed) => data[range].copy_from_slice(&changed[from..from + length]),
+                    None => data[range].fill(0),
+                }
             }
         }
         Ok(data)
@@ -397,31 +409,38 @@ impl Recording {
                 let inside =
                     usize::try_from(self.covered.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
                 old[..inside].copy_from_slice(&self.covered.read(start, inside)?);
-                self.image.insert(block, old);
+                self.image.insert(block, Some(old));
             }
             let changed = self.image.get_mut(&block).expect("it was inserted above");
+            let changed = changed.get_or_insert_with(|| Box::new([0; BLOCK]));
             changed[from..from + length].copy_from_slice(&data[range]);
         }
         Ok(())
     }
 
     fn zero(&mut self, offset: u64, length: u64) -> io::Result<()> {
-        const CHUNK: u64 = 1 << 20;
-        let mut done = 0;
-        while done < length {
-            let step = (length - done).min(CHUNK);
-            self.write(offset + done, &vec![0; usize::try_from(step).expect("at most a mebibyte")])?;
-            done += step;
+        if !self.covered.holds(offset, length) {
+            return Err(Errno::NOSPC.into());
+        }
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let next = (at / BLOCK as u64 + 1) * BLOCK as u64;
+            if at.is_multiple_of(BLOCK as u64) && next <= end {
+                self.image.insert(at / BLOCK as u64, None);
+            } else {
+                self.write(at, &[0; BLOCK][..(next.min(end) - at) as usize])?;
+            }
+            at = next;
         }
         Ok(())
     }
 }
 
 impl Change {
-    fn data(&self) -> Box<[u8]> {
+    fn length(&self) -> u64 {
         match self {
-            Self::Data(data) => data.clone(),
-            Self::Zeroes(length) => vec![0; usize::try_from(*length).unwrap_or(0)].into(),
+            Self::Data(data) => data.len() as u64,
+            Self::Zeroes(length) => *length,
         }
     }
 }
@@ -553,10 +572,12 @@ mod tests {
     fn full_recording_stops_and_says_so() {
         let server = server();
         let cuts = Cuts::default();
-        order(&cuts, &server, Order::Begin { limit: 2 * BLOCK as u64, protected: false });
+        order(&cuts, &server, Order::Begin { limit: 2 * (BLOCK as u64 + ENTRY), protected: false });
         for block in 0..4 {
             write(&cuts, &server, block, 1);
         }
+        let promise = cuts.order(&server, &serde_json::to_vec(&Order::Promise { number: 0 }).unwrap());
+        assert_eq!(promise.unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         let recorded = entries(&cuts, &server);
         assert!(recorded.is_full && recorded.writes == 2, "{recorded:?}");
     }

@@ -229,8 +229,13 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         // In any mode, for a device it means zeroes: there is no space to allocate.
-        if number == IMAGE {
-            return match self.cuts.zero_image(offset, length) {
+        let done = match number {
+            IMAGE => Some(self.cuts.zero_image(offset, length)),
+            CONTROL => Some(Err(rustix::io::Errno::OPNOTSUPP.into())),
+            _ => None,
+        };
+        if let Some(done) = done {
+            return match done {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(error.into()),
             };

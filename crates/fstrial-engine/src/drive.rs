@@ -3,7 +3,8 @@
 use crate::{
     cursor::{Next, Source, counts_syncs},
     files::Files,
-    flush, promises,
+    flush,
+    promises::{self, Begun, Ongoing},
     recorder::{Lane, Recorder},
     requests::Request,
     timekeeper::Timekeeper,
@@ -145,6 +146,8 @@ pub(crate) struct Drive<'a, E> {
     left: u64,
     /// Slots whose read is complete and whose write of the same block is pending.
     halfway: Vec<usize>,
+    /// The writes in flight, by slot, if they are observed.
+    changes: Vec<Option<Ongoing>>,
 }
 
 /// The lanes that a load of requests records.
@@ -184,6 +187,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             held: None,
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),
+            changes: (0..depth).filter(|_| promises::are_observed()).map(|_| None).collect(),
         }
     }
 
@@ -209,10 +213,11 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.time.recorder
     }
 
-    /// True for a load of requests alone: without a rate, syncs, updates, a last request or a shared source.
+    /// True for a load of requests alone: without a rate, syncs, updates, a last request, a shared source or an observer.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
-        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
+        let free = self.time.arrivals.is_none() && self.changes.is_empty();
+        own && free && self.owed.every == 0 && !self.updates && self.left == u64::MAX
     }
 
     /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
@@ -307,6 +312,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             };
             self.flights[slot] = Flight { start, part: start, request };
             if !PLAIN {
+                self.change(slot, &request);
                 self.left -= 1;
                 self.owed.request(slot, start, &request);
             }
@@ -330,11 +336,14 @@ impl<'a, E: Engine> Drive<'a, E> {
 
     /// The second half of an update: writes the block that was read.
     fn finish_update(&mut self, slot: usize) {
+        let now = self.time.now;
         let flight = &mut self.flights[slot];
         flight.request.write = true;
-        flight.part = self.time.now;
-        self.owed.request(slot, flight.start, &flight.request);
-        self.engine.push(slot, &flight.request);
+        flight.part = now;
+        let Flight { start, request, .. } = *flight;
+        self.change(slot, &request);
+        self.owed.request(slot, start, &request);
+        self.engine.push(slot, &request);
     }
 
     /// Cuts a file to nothing, unless something is in flight (the slot of this very request is not free either). The
@@ -345,7 +354,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             return false;
         }
         let file = file as usize;
-        promises::truncates(&self.files.fds[file]);
+        let _change = promises::writes(&self.files.fds[file], 0..u64::MAX);
         let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
         self.time.look();
         if let Err(errno) = result {
@@ -367,9 +376,13 @@ impl<'a, E: Engine> Drive<'a, E> {
         if let Err(errno) = waited {
             self.time.error(E::WAITS_BY, &self.files.paths[0], &errno);
         }
-        let Self { engine, source, time, files, block_size, flights, free, owed, halfway, .. } = self;
+        let Self { engine, source, time, files, block_size, flights, free, owed, halfway, changes, .. } =
+            self;
         let Timekeeper { recorder, now, .. } = time;
         engine.reap(|slot, result| {
+            if !PLAIN && let Some(change) = changes.get_mut(slot) {
+                *change = None;
+            }
             let flight = &flights[slot];
             let Request { write, update, .. } = flight.request;
             if result != Ok(*block_size) {
@@ -425,14 +438,31 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
+    /// Reports a write that is about to be pushed.
+    fn change(&mut self, slot: usize, request: &Request) {
+        if request.write
+            && let Some(change) = self.changes.get_mut(slot)
+        {
+            let file = &self.files.fds[request.file as usize];
+            *change = Some(promises::writes_at(file, request.offset, self.block_size));
+        }
+    }
+
+    /// Reports a successful sync.
+    fn promise(&self, begun: Begun, file: usize) {
+        if flush::is_for_good(self.owed.call) {
+            begun.done(&self.files.fds[file]);
+        }
+    }
+
     /// Syncs one file and records it; returns true on success.
     fn sync_file(&mut self, file: usize) -> bool {
-        promises::syncs(&self.files.fds[file]);
+        let begun = promises::syncs();
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
         let took = self.time.lap();
         match result {
             Ok(()) => {
-                promises::synced(&self.files.fds[file]);
+                self.promise(begun, file);
                 self.time.recorder.part(Lane::FSYNC, took);
             }
             Err(errno) => self.time.error(name, &self.files.paths[file], &errno),
@@ -444,14 +474,14 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// that cannot be made durable is an error of the run.
     fn sync_all(&mut self) {
         for (file, fd) in self.files.fds.iter().enumerate() {
-            promises::syncs(fd);
+            let begun = promises::syncs();
             let (name, result) = self.engine.sync(file, fd, self.owed.call);
-            if result.is_ok() {
-                promises::synced(fd);
-            }
-            if let Err(errno) = result {
-                let now = self.time.pace.clock.now();
-                self.time.recorder.late_error(now, name, &self.files.paths[file], &errno);
+            match result {
+                Ok(()) => self.promise(begun, file),
+                Err(errno) => {
+                    let now = self.time.pace.clock.now();
+                    self.time.recorder.late_error(now, name, &self.files.paths[file], &errno);
+                }
             }
         }
     }

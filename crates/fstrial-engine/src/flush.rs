@@ -22,6 +22,11 @@ pub(crate) fn name(call: SyncCall) -> &'static str {
     }
 }
 
+/// True if data that the call has synced survive a power cut.
+pub(crate) fn is_for_good(call: SyncCall) -> bool {
+    call != SyncCall::SyncFileRange
+}
+
 /// Syncs the whole of a file. After [`SyncCall::SyncFileRange`] nothing is durable, only written back.
 #[inline]
 pub(crate) fn flush(fd: &OwnedFd, call: SyncCall) -> Result<(), Errno> {

@@ -110,7 +110,7 @@ pub use files::pace_layouts;
 pub use keyvalue::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, OpenStores, Scanned};
 pub use layout::{PreparedPhase, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
-pub use promises::{SyncObserver, observe_syncs};
+pub use promises::{Change, SyncObserver, Synced, observe_syncs};
 pub use recorder::encode;
 pub use run::Moment;
 pub use state::{Made, Recipe, StateSummary, finish_state, make_state};

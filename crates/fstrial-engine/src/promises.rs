@@ -1,25 +1,60 @@
-//! Observation of a load's promises: the syncs that were acknowledged, and the changes that end earlier ones.
+//! Observation of a load's promises: the syncs that were acknowledged, and the changes that end earlier promises.
 //!
-//! One observer for the process. Without one a sync costs a load of an atomic more.
+//! A change is reported before its call and after it, a sync likewise: a sync promises the changes that were over before it
+//! began. One observer for the process. Without one each report costs a load of an atomic.
 
 use std::{
     ffi::CStr,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd},
     sync::OnceLock,
 };
 
+/// A change that an earlier promise does not survive.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// Bytes of a file are written or cut off.
+    Content {
+        /// The file.
+        file: BorrowedFd<'a>,
+        /// Offsets in bytes; the end may be beyond that of the file.
+        range: Range<u64>,
+    },
+    /// A name is created, or its file is moved away.
+    Name {
+        /// An open directory.
+        directory: BorrowedFd<'a>,
+        /// A path below it.
+        name: &'a CStr,
+    },
+    /// A name is deleted or replaced, and its file with it.
+    Removal {
+        /// An open directory.
+        directory: BorrowedFd<'a>,
+        /// A path below it.
+        name: &'a CStr,
+    },
+}
+
+/// The subject of a sync.
+#[derive(Debug)]
+pub enum Synced<'a> {
+    /// A file with its content, or a directory with its names.
+    One(BorrowedFd<'a>),
+    /// The whole filesystem.
+    Filesystem,
+}
+
 /// Receives the promises of loads, on the threads that make them.
 pub trait SyncObserver: Send + Sync {
-    /// A sync of this file or directory is about to be made.
-    fn syncs(&self, of: BorrowedFd<'_>);
-    /// A sync of this file or directory has returned.
-    fn synced(&self, of: BorrowedFd<'_>);
-    /// A sync of the whole filesystem of this file has returned.
-    fn filesystem_synced(&self, of: BorrowedFd<'_>);
-    /// The contents of this file are about to be cut off.
-    fn truncates(&self, file: BorrowedFd<'_>);
-    /// This name is about to be deleted or replaced.
-    fn removes(&self, directory: BorrowedFd<'_>, name: &CStr);
+    /// A change is about to be made. Returns its number.
+    fn begins(&self, change: &Change<'_>) -> u64;
+    /// The call of this change has returned.
+    fn ended(&self, change: u64);
+    /// A sync is about to be made. Returns its place among changes and syncs.
+    fn syncs(&self) -> u64;
+    /// The sync that began at this place was successful.
+    fn synced(&self, what: &Synced<'_>, begun: u64);
 }
 
 static OBSERVER: OnceLock<Box<dyn SyncObserver>> = OnceLock::new();
@@ -37,42 +72,76 @@ pub(crate) fn are_observed() -> bool {
     OBSERVER.get().is_some()
 }
 
-/// Reports that a sync is about to be made.
-#[inline]
-pub(crate) fn syncs(of: impl AsFd) {
-    if let Some(observer) = OBSERVER.get() {
-        observer.syncs(of.as_fd());
+/// A change until its call has returned.
+#[must_use = "a change ends when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Ongoing(Option<u64>);
+
+impl Drop for Ongoing {
+    #[inline]
+    fn drop(&mut self) {
+        if let (Some(change), Some(observer)) = (self.0, OBSERVER.get()) {
+            observer.ended(change);
+        }
     }
 }
 
-/// Reports the return of a sync.
 #[inline]
-pub(crate) fn synced(of: impl AsFd) {
-    if let Some(observer) = OBSERVER.get() {
-        observer.synced(of.as_fd());
-    }
+fn begins<'a>(change: impl FnOnce() -> Change<'a>) -> Ongoing {
+    Ongoing(OBSERVER.get().map(|observer| observer.begins(&change())))
 }
 
-/// Reports the return of a sync of a whole filesystem.
+/// Bytes of a file are about to be written or cut off.
 #[inline]
-pub(crate) fn filesystem_synced(of: impl AsFd) {
-    if let Some(observer) = OBSERVER.get() {
-        observer.filesystem_synced(of.as_fd());
-    }
+pub(crate) fn writes(file: &impl AsFd, range: Range<u64>) -> Ongoing {
+    begins(|| Change::Content { file: file.as_fd(), range })
 }
 
-/// Reports that a file is about to be truncated.
+/// `length` bytes of a file are about to be written at `offset`.
 #[inline]
-pub(crate) fn truncates(file: impl AsFd) {
-    if let Some(observer) = OBSERVER.get() {
-        observer.truncates(file.as_fd());
-    }
+pub(crate) fn writes_at(file: &impl AsFd, offset: u64, length: usize) -> Ongoing {
+    writes(file, offset..offset.saturating_add(length as u64))
 }
 
-/// Reports that a name is about to be deleted or replaced.
+/// A name is about to be created, or its file to be moved away.
 #[inline]
-pub(crate) fn removes(directory: impl AsFd, name: &CStr) {
-    if let Some(observer) = OBSERVER.get() {
-        observer.removes(directory.as_fd(), name);
+pub(crate) fn names(directory: &impl AsFd, name: &CStr) -> Ongoing {
+    begins(|| Change::Name { directory: directory.as_fd(), name })
+}
+
+/// A name is about to be deleted or replaced.
+#[inline]
+pub(crate) fn removes(directory: &impl AsFd, name: &CStr) -> Ongoing {
+    begins(|| Change::Removal { directory: directory.as_fd(), name })
+}
+
+/// A sync is about to be made: of a file, of a directory, or without either of the whole filesystem.
+#[inline]
+pub(crate) fn syncs() -> Begun {
+    Begun(OBSERVER.get().map(|observer| observer.syncs()))
+}
+
+/// A sync under way; dropped if it fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun(Option<u64>);
+
+impl Begun {
+    /// It was successful.
+    #[inline]
+    pub(crate) fn done(self, of: &impl AsFd) {
+        self.report(|| Synced::One(of.as_fd()));
+    }
+
+    /// It was successful, and of the whole filesystem.
+    #[inline]
+    pub(crate) fn done_for_all(self) {
+        self.report(|| Synced::Filesystem);
+    }
+
+    #[inline]
+    fn report<'a>(self, what: impl FnOnce() -> Synced<'a>) {
+        if let (Some(begun), Some(observer)) = (self.0, OBSERVER.get()) {
+            observer.synced(&what(), begun);
+        }
     }
 }

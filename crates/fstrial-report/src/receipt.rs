@@ -25,7 +25,7 @@ pub struct ReceiptReport {
     pub schema_version: u32,
     /// Name of the device model.
     pub device: String,
-    /// The write cache survives a power cut.
+    /// The device has no volatile cache: a complete write survives a power cut.
     pub protected: bool,
     /// Seed of the order, the loads and the cuts.
     pub seed: u64,
@@ -108,11 +108,15 @@ pub fn text(report: &ReceiptReport) -> String {
         let model = plain(&report.device);
         let _ = writeln!(
             out,
-            "\nThe write cache of {model} survives a power cut. All of this depends on that: with a volatile cache \
-             an arm that sends no flushes loses data."
+            "\nThe model {model} has no volatile cache: a complete write survives a power cut. All of this depends on that; \
+             with a volatile cache an arm that sends no flushes loses data."
         );
     }
-    let _ = writeln!(out, "\nseed {} (--seed repeats the loads and the cuts)", report.seed);
+    let _ = writeln!(
+        out,
+        "\nseed {} (with --seed the order and the choices of loads and cuts are the same; timing is not)",
+        report.seed
+    );
     out
 }
 
@@ -148,21 +152,42 @@ fn table(report: &ReceiptReport) -> String {
 
 /// The result of an arm in a sentence.
 pub fn sentence(arm: &ArmReceipt) -> String {
-    let totals = &arm.totals;
-    if let Some(failure) = &arm.failure {
-        return format!("its runs failed: {}", plain(failure));
+    let mut parts = vec![losses(&arm.totals)];
+    let Totals { damaged, missing, cuts, .. } = arm.totals;
+    if damaged > 0 {
+        parts.push(format!("the check found damage after {damaged} of {cuts} cuts"));
     }
-    if totals.runs == 0 || totals.promises == 0 {
+    if missing > 0 {
+        parts.push(format!(
+            "synced files were missing after {missing} of {cuts} cuts, but their directories were not synced"
+        ));
+    }
+    if let Some(failure) = &arm.failure {
+        parts.push(format!("its runs failed: {}", plain(failure)));
+    }
+    // A failure is enough where nothing was found out.
+    if arm.failure.is_some() && arm.totals.runs == 0 {
+        parts.remove(0);
+    }
+    let mut sentence = parts.join("; ");
+    if let Some(problem) = &arm.first_problem {
+        let _ = write!(sentence, ". {}", first_problem(problem));
+    }
+    sentence
+}
+
+fn losses(totals: &Totals) -> String {
+    if totals.runs == 0 {
         return "nothing was promised: the workload syncs nothing".into();
     }
     let (low, high) = totals.interval;
+    let (low, high) = (percent(low, f64::floor), percent(high, f64::ceil));
     let level = 100.0 * (1.0 - ALPHA);
-    let [low, high] = [low, high].map(|share| format!("{:.0} %", share * 100.0));
-    let cuts = totals.cuts;
-    let mut sentence = match totals.lossy_runs {
+    match totals.lossy_runs {
         0 => format!(
-            "lost no acknowledged write in {} with {cuts} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
-            counted(totals.runs as usize, "run")
+            "lost no acknowledged write in {} with {} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
+            counted(totals.runs as usize, "run"),
+            totals.cuts
         ),
         lossy if lossy == totals.runs => format!(
             "loses acknowledged writes in {lossy} of {} runs; at least {low} of runs lose some ({level:.0} % confidence)",
@@ -172,14 +197,17 @@ pub fn sentence(arm: &ArmReceipt) -> String {
             "loses acknowledged writes in {lossy} of {} runs ({level:.0} % interval of the share: {low} to {high})",
             totals.runs
         ),
-    };
-    if totals.damaged > 0 {
-        let _ = write!(sentence, "; the check found damage after {} of {cuts} cuts", totals.damaged);
     }
-    if let Some(problem) = &arm.first_problem {
-        let _ = write!(sentence, ". {}", first_problem(problem));
+}
+
+/// A share in per cent, rounded away from the other end: to a tenth below 10 %.
+fn percent(share: f64, round: fn(f64) -> f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 {
+        format!("{:.1} %", round(percent * 10.0) / 10.0)
+    } else {
+        format!("{:.0} %", round(percent))
     }
-    sentence
 }
 
 fn first_problem(problem: &Problem) -> String {

@@ -30,14 +30,14 @@ pub struct CutPlan {
     pub runs: u32,
     /// Cuts in each run.
     pub cuts: u32,
-    /// The write cache survives a power cut.
+    /// Writes survive a power cut as soon as they are complete: the device has no volatile cache.
     pub protected: bool,
 }
 
 impl CutPlan {
-    /// True if the write cache of a device survives a power cut.
+    /// True if the writes of a device survive a power cut as soon as they are complete.
     pub fn is_protected(model: &DeviceModel) -> bool {
-        model.cache.is_some_and(|cache| !cache.volatile)
+        !model.has_volatile_cache()
     }
 }
 
@@ -53,11 +53,11 @@ pub struct CellReceipt {
 /// Totals over the runs of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Totals {
-    /// Runs that were cut at least once.
+    /// Runs with promises that were cut at least once.
     pub runs: u32,
     /// Runs in which acknowledged data were lost at least once.
     pub lossy_runs: u32,
-    /// Interval of the share of such runs, confidence 95 %; one-sided if no run or every run lost some.
+    /// Bounds of the share of such runs, confidence 95 %; an upper or a lower bound if no run or every run lost some.
     pub interval: (f64, f64),
     /// Cuts of all runs.
     pub cuts: u64,
@@ -67,6 +67,8 @@ pub struct Totals {
     pub unmountable: u64,
     /// Cuts after which every promise was kept, but the check found damage.
     pub damaged: u64,
+    /// Cuts after which a synced file was missing, and its directory was never synced.
+    pub missing: u64,
     /// Promises of all runs.
     pub promises: u64,
     /// Writes of all runs.
@@ -81,8 +83,9 @@ impl CellReceipt {
         let all = || self.runs.iter().flat_map(|run| &run.cuts);
         let count = |is_it: fn(&CutOutcome) -> bool| all().filter(|cut| is_it(&cut.outcome)).count() as u64;
         let number = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
-        let runs = number(self.runs.iter().filter(|run| !run.cuts.is_empty()).count());
         let is_lossy = |run: &&RunReceipt| run.cuts.iter().any(|cut| cut.outcome.is_loss());
+        let counts = |run: &&RunReceipt| is_lossy(run) || run.promises > 0 && !run.cuts.is_empty();
+        let runs = number(self.runs.iter().filter(counts).count());
         let lossy_runs = number(self.runs.iter().filter(is_lossy).count());
         Totals {
             runs,
@@ -92,6 +95,7 @@ impl CellReceipt {
             lost: count(|outcome| matches!(outcome, CutOutcome::Lost { .. })),
             unmountable: count(|outcome| matches!(outcome, CutOutcome::Unmountable { .. })),
             damaged: count(|outcome| matches!(outcome, CutOutcome::Damaged { .. })),
+            missing: all().filter(|cut| cut.missing > 0).count() as u64,
             promises: self.runs.iter().map(|run| run.promises).sum(),
             writes: self.runs.iter().map(|run| run.writes).sum(),
             flushes: self.runs.iter().map(|run| run.flushes).sum(),

@@ -282,8 +282,9 @@ impl<'a> Turns<'a> {
             FileStep::Write => self.write(),
             FileStep::Fsync => {
                 let fd = self.open_newest()?;
+                let begun = promises::syncs();
                 retry_on_intr(|| fsync(fd)).map_err(|errno| ("fsync", errno))?;
-                promises::synced(fd);
+                begun.done(fd);
                 Ok(0)
             }
             FileStep::Read => self.read(),
@@ -295,7 +296,7 @@ impl<'a> Turns<'a> {
             }
             FileStep::Delete => {
                 let name = Name::new(self.ring.oldest);
-                promises::removes(&self.ring.directory, name.as_c_str());
+                let _change = promises::removes(&self.ring.directory, name.as_c_str());
                 unlinkat(&self.ring.directory, name.as_c_str(), AtFlags::empty())
                     .map_err(|errno| ("delete in", errno))?;
                 self.ring.oldest += 1;
@@ -305,6 +306,7 @@ impl<'a> Turns<'a> {
     }
 
     fn create(&mut self) -> Result<u64, Failure> {
+        let _change = promises::names(&self.ring.directory, Name::new(self.ring.next).as_c_str());
         let fd = self.ring.create(self.ring.next).map_err(|errno| ("create in", errno))?;
         self.ring.next += 1;
         self.newest = Some(fd);
@@ -324,6 +326,7 @@ impl<'a> Turns<'a> {
     fn write(&mut self) -> Result<u64, Failure> {
         self.open_newest()?;
         let Some(fd) = &self.newest else { return Ok(0) };
+        let _change = promises::writes(fd, 0..self.file_size);
         let mut done = 0;
         while done < self.file_size {
             let range = self.payload.next(0);

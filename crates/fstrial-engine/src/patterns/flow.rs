@@ -395,11 +395,12 @@ impl<'a> Turning<'a> {
     #[cold]
     fn done(&mut self) {
         if self.program.sync_at_end && !self.time.recorder.is_over() {
+            let begun = promises::syncs();
             let result = syncfs(&self.views[0].root);
             let took = self.time.lap();
             match result {
                 Ok(()) => {
-                    promises::filesystem_synced(&self.views[0].root);
+                    begun.done_for_all();
                     self.time.recorder.part(Lane::FSYNC, took);
                 }
                 Err(errno) => self.time.error("syncfs of", self.views[0].tree.path(), &errno),
@@ -470,8 +471,9 @@ impl<'a> Turning<'a> {
             Act::Fdatasync { at } => self.sync(at, "fdatasync in", |fd| fdatasync(fd)),
             Act::FsyncDir { slot } => self.sync_parent(slot),
             Act::Syncfs { set } => {
+                let begun = promises::syncs();
                 syncfs(&self.views[set].root).map_err(|errno| Failure::Call("syncfs of", set, errno))?;
-                promises::filesystem_synced(&self.views[set].root);
+                begun.done_for_all();
                 Ok(0)
             }
             Act::Stat { entry } => self.stat(entry),
@@ -542,7 +544,10 @@ impl<'a> Turning<'a> {
         let View { settings, tree, root, .. } = &self.views[set];
         let make = if existing { OFlags::empty() } else { OFlags::CREATE };
         let path = tree.path_of(file, &mut self.paths[0]);
-        match openat(root, path, flags_of(settings) | make, Mode::from_raw_mode(0o666)) {
+        let change = (!existing).then(|| promises::names(root, path));
+        let opened = openat(root, path, flags_of(settings) | make, Mode::from_raw_mode(0o666));
+        drop(change);
+        match opened {
             Ok(fd) => {
                 tree.release(file, true, 1);
                 self.slots[slot] = Slot { fd: Some(fd), set, file, place: 0 };
@@ -648,7 +653,8 @@ impl<'a> Turning<'a> {
             return Ok(0);
         }
         let fd = fd_of(&self.slots, self.views, at, file);
-        seek(fd, SeekFrom::End(0)).map_err(|errno| Failure::Call("seek in", set, errno))?;
+        let end = seek(fd, SeekFrom::End(0)).map_err(|errno| Failure::Call("seek in", set, errno))?;
+        let _change = promises::writes_at(&fd, end, len);
         let range = self.payload.take(0, len);
         let bytes = &self.payload.bytes()[range];
         let written =
@@ -667,9 +673,9 @@ impl<'a> Turning<'a> {
     ) -> Result<usize, Failure> {
         let (set, file, _) = self.which(at)?;
         let fd = fd_of(&self.slots, self.views, at, file);
-        promises::syncs(fd);
+        let begun = promises::syncs();
         retry_on_intr(|| call(fd)).map_err(|errno| Failure::Call(name, set, errno))?;
-        promises::synced(fd);
+        begun.done(&fd);
         Ok(0)
     }
 
@@ -679,8 +685,9 @@ impl<'a> Turning<'a> {
         let path = tree.path_of_parent(file, &mut self.paths[0]);
         let failed = |errno| Failure::Call("fsync a directory of", set, errno);
         let fd = openat(root, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let begun = promises::syncs();
         retry_on_intr(|| fsync(&fd)).map_err(failed)?;
-        promises::synced(&fd);
+        begun.done(&fd);
         Ok(0)
     }
 
@@ -702,7 +709,7 @@ impl<'a> Turning<'a> {
             return Ok(0);
         }
         let path = tree.path_of(file, &mut self.paths[0]);
-        promises::removes(root, path);
+        let _change = promises::removes(root, path);
         let result = unlinkat(root, path, AtFlags::empty());
         tree.release(file, result.is_err(), 0);
         result.map_err(|errno| Failure::Call("delete in", set, errno))?;
@@ -722,8 +729,8 @@ impl<'a> Turning<'a> {
         let [first, second] = &mut self.paths;
         let (from_view, to_view) = (&self.views[set], &self.views[to]);
         let (from, into) = (from_view.tree.path_of(file, first), to_view.tree.path_of(goal, second));
-        promises::removes(&from_view.root, from);
-        promises::removes(&to_view.root, into);
+        let _away = promises::names(&from_view.root, from);
+        let _over = promises::removes(&to_view.root, into);
         let result = renameat(&from_view.root, from, &to_view.root, into);
         let opened = match entry {
             Entry::Slot(slot) => i32::from(self.slots[slot].fd.is_some()),
@@ -742,7 +749,9 @@ impl<'a> Turning<'a> {
     fn mkdir(&mut self, set: usize) -> Result<usize, Failure> {
         let file = self.pick(set, Walk::Create, false)?;
         let View { tree, root, .. } = &self.views[set];
-        let result = mkdirat(root, tree.path_of(file, &mut self.paths[0]), Mode::from_raw_mode(0o777));
+        let path = tree.path_of(file, &mut self.paths[0]);
+        let _change = promises::names(root, path);
+        let result = mkdirat(root, path, Mode::from_raw_mode(0o777));
         tree.release(file, result.is_ok(), 0);
         result.map_err(|errno| Failure::Call("mkdir in", set, errno))?;
         Ok(0)
@@ -752,7 +761,7 @@ impl<'a> Turning<'a> {
         let file = self.pick(set, Walk::Delete, true)?;
         let View { tree, root, .. } = &self.views[set];
         let path = tree.path_of(file, &mut self.paths[0]);
-        promises::removes(root, path);
+        let _change = promises::removes(root, path);
         let result = unlinkat(root, path, AtFlags::REMOVEDIR);
         tree.release(file, result.is_err(), 0);
         result.map_err(|errno| Failure::Call("rmdir in", set, errno))?;
@@ -807,6 +816,7 @@ fn write_at(
 ) -> Result<usize, Failure> {
     let range = payload.take(0, len);
     let bytes = &payload.bytes()[range];
+    let _change = promises::writes_at(&fd, offset, len);
     let written =
         retry_on_intr(|| pwrite(fd, bytes, offset)).map_err(|errno| Failure::Call("write in", set, errno))?;
     if written < len {

@@ -12,6 +12,7 @@ use crate::{
     files::{Files, Writer, allow_open_files, create, open_all},
     flush,
     generator::Generator,
+    promises,
     recorder::{Lane, Recorder},
     timekeeper::Timekeeper,
 };
@@ -197,7 +198,9 @@ impl<'a> Flusher<'a> {
     fn write(&mut self, file: usize, offset: u64, len: usize) -> Result<(), Failure> {
         let range = self.payload.take(0, len);
         let (bytes, fd) = (&self.payload.bytes()[range], &self.files.fds[file]);
+        let change = promises::writes_at(fd, offset, len);
         let result = retry_on_intr(|| pwrite(fd, bytes, offset));
+        drop(change);
         let what = match result {
             Ok(written) if written == len => {
                 self.time.part(Lane::WRITE);
@@ -212,8 +215,12 @@ impl<'a> Flusher<'a> {
     fn sync(&mut self, file: usize) -> Result<(), Failure> {
         let fd = &self.files.fds[file];
         let call = self.flush.sync;
+        let begun = promises::syncs();
         match flush::flush(fd, call) {
             Ok(()) => {
+                if flush::is_for_good(call) {
+                    begun.done(fd);
+                }
                 self.time.part(Lane::FSYNC);
                 Ok(())
             }

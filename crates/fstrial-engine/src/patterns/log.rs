@@ -65,7 +65,6 @@ impl PreparedThread for LogThread {
 #[derive(Debug)]
 struct LogPosition {
     directory: OwnedFd,
-    path: PathBuf,
     /// The files in use; of a growing log only the newest is open.
     files: VecDeque<OwnedFd>,
     /// Number of the newest file of a growing log.
@@ -125,8 +124,7 @@ fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<Shar
     }
     fsync(&fd).map_err(|errno| layout("fsync", directory, errno))?;
     let path = directory.join("log");
-    let place =
-        LogPosition { directory: fd, path: directory.to_path_buf(), files: open, newest: 0, offset: 0 };
+    let place = LogPosition { directory: fd, files: open, newest: 0, offset: 0 };
     Ok(SharedLog {
         settings: *settings,
         path,
@@ -158,18 +156,22 @@ impl LogPosition {
         }
         let broken = |call| move |errno| Broken { call, errno };
         self.newest += 1;
-        let path = self.path.join(name(self.newest));
+        let c_name = |number| CString::new(name(number)).expect("digits have no zero byte");
+        let new = c_name(self.newest);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).map_err(broken("create a file of"))?;
-        self.files = VecDeque::from([file]);
+        let change = promises::names(&self.directory, &new);
+        let file = openat(&self.directory, &*new, flags, Mode::RUSR | Mode::WUSR);
+        drop(change);
+        self.files = VecDeque::from([file.map_err(broken("create a file of"))?]);
         if let Some(oldest) = self.newest.checked_sub(u64::from(settings.files)) {
-            let oldest = CString::new(name(oldest)).expect("digits have no zero byte");
-            promises::removes(&self.directory, &oldest);
+            let oldest = c_name(oldest);
+            let _change = promises::removes(&self.directory, &oldest);
             unlinkat(&self.directory, &*oldest, AtFlags::empty()).map_err(broken("delete a file of"))?;
         }
         // Else the commits in it would be lost with its name.
+        let begun = promises::syncs();
         fsync(&self.directory).map_err(broken("fsync the directory of"))?;
-        promises::synced(&self.directory);
+        begun.done(&self.directory);
         Ok(())
     }
 }
@@ -259,6 +261,7 @@ impl<'a> Committer<'a> {
         let range = self.payload.take(0, len);
         let (bytes, fd) = (&self.payload.bytes()[range], &place.files[0]);
         let (offset, start) = (place.offset, self.time.pace.clock.now());
+        let change = promises::writes_at(fd, offset, len);
         let mut done = 0;
         while done < len {
             let written = retry_on_intr(|| pwrite(fd, &bytes[done..], offset + done as u64));
@@ -267,11 +270,15 @@ impl<'a> Committer<'a> {
                 written => done += written,
             }
         }
+        drop(change);
+        let begun = promises::syncs();
         let middle = self.time.pace.clock.now();
         let result = flush::flush(fd, call);
         let end = self.time.pace.clock.now();
         result.map_err(|errno| Broken { call: flush::name(call), errno })?;
-        promises::synced(fd);
+        if flush::is_for_good(call) {
+            begun.done(fd);
+        }
         place.offset += len as u64;
         self.time.recorder.tick(end);
         self.time.recorder.part(Lane::WRITE, middle.saturating_sub(start));

@@ -411,7 +411,9 @@ impl PoolThread {
     fn open(&self, file: &File, flags: OFlags, mode: u32) -> Result<OwnedFd, FailedStep> {
         let name = Name::new(file);
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(mode) } else { Mode::empty() };
-        let open = if flags.contains(OFlags::CREATE) { "create in" } else { "open in" };
+        let creates = flags.contains(OFlags::CREATE);
+        let open = if creates { "create in" } else { "open in" };
+        let _change = creates.then(|| promises::names(&self.directory, name.as_c_str()));
         openat(&self.directory, name.as_c_str(), flags | OFlags::CLOEXEC, mode).map_err(failed(open))
     }
 
@@ -446,6 +448,7 @@ impl PoolThread {
     fn write(&self, fd: &OwnedFd, size: u64) -> Result<u64, FailedStep> {
         let Postmark { write: request, buffering, .. } = self.pool.settings;
         let request = if buffering { PIECE } else { request.0 as usize };
+        let _change = promises::writes(fd, 0..u64::MAX);
         let text = &self.text.as_slice()[..size as usize];
         let rest = text.chunks_exact(request).remainder();
         let empty = (!buffering && rest.is_empty()).then_some(rest);
@@ -484,7 +487,7 @@ impl PoolThread {
 
     fn delete(&mut self, file: &File) -> Result<u64, FailedStep> {
         let name = Name::new(file);
-        promises::removes(&self.directory, name.as_c_str());
+        let _change = promises::removes(&self.directory, name.as_c_str());
         unlinkat(&self.directory, name.as_c_str(), AtFlags::empty()).map_err(failed("delete in"))?;
         Ok(0)
     }

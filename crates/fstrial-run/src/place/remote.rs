@@ -61,7 +61,9 @@ impl Patience {
         match reach.boots {
             None => PATIENCE,
             Some(Clock::Virtual) => VIRTUAL,
-            Some(_) => Self { first: BOOTING, pulse: Duration::MAX, ..PATIENCE },
+            Some(_) => {
+                Self { first: BOOTING, pulse: Duration::MAX, slowdown: super::child::GUEST_SLACK, ..PATIENCE }
+            }
         }
     }
 }

@@ -1,23 +1,26 @@
 //! The promises of a load: what each acknowledged sync covers, and whether an image still has it.
 //!
-//! A promise is marked in the log of the device as soon as the sync has returned, before the thread continues. Its content
-//! is then read back; with several threads a block counts only if it had its content before the sync began. A block that the next view of the file shows changed may
-//! have been overwritten at any moment between the two, so it is not judged after the earlier promise.
+//! A sync promises the changes that were over before it began, unless a later change to the same block or name has begun
+//! since. It is marked in the log of the device as soon as it has returned, before the thread continues, and the promised
+//! blocks are read back before any other change can begin. A change is marked before it is made, and ends earlier promises
+//! of its blocks and names, so that a cut after the mark proves nothing about them.
 //!
-//! A name is promised by a sync of its directory, or because it existed before the recording began. Deleting, replacing
-//! and truncating end promises; they are marked before they are done, so that a cut after the mark proves nothing.
+//! A name is promised by a sync of its directory, or because it existed before the recording began.
 
 use fstrial_device::cuts::{Order, Recorded};
-use fstrial_engine::SyncObserver;
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use fstrial_engine::{Change, SyncObserver, Synced};
+use rustix::{
+    fs::{AtFlags, CWD, Statx, StatxFlags, statx, syncfs},
+    io::Errno,
+};
 use serde::de::DeserializeOwned;
 use std::{
-    cell::RefCell,
-    collections::{BTreeMap, HashMap},
-    ffi::{CStr, OsString},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::{CStr, OsStr},
     fs::{self, File},
     hash::{DefaultHasher, Hasher},
     io,
+    ops::Range,
     os::{
         fd::{AsRawFd, BorrowedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
@@ -30,7 +33,7 @@ use std::{
 };
 
 /// Unit in which contents are compared.
-const BLOCK: usize = 4096;
+const BLOCK: u64 = 4096;
 /// Bytes of an answer that are read at a time.
 const ANSWER: usize = 64 << 10;
 
@@ -71,30 +74,43 @@ struct FileId {
     born: (i64, u32),
 }
 
-#[derive(Debug)]
-enum Note {
-    /// A file and its content were synced.
-    Content(Content),
-    /// A directory was synced: these names in it.
-    Names { folder: PathBuf, names: BTreeMap<OsString, FileId> },
-    /// A name was about to go.
-    Removed { path: PathBuf },
-    /// A file was about to lose its content.
-    Truncated { of: FileId },
+/// A promised block of a file. The last one of a file may be shorter than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Block {
+    length: usize,
+    hash: u64,
 }
 
-/// The content of a file at a sync.
+/// An entry of the log of promises; its number is its index.
 #[derive(Debug)]
-struct Content {
-    of: FileId,
-    /// Its path then, below the mount point.
-    path: PathBuf,
-    size: usize,
-    /// Hashes of its blocks; the last one may be shorter.
-    blocks: Vec<u64>,
-    /// For each block, true if the next view of the file shows something else.
-    changes: Vec<bool>,
+enum Note {
+    /// A sync was acknowledged.
+    Synced(Vec<Promise>),
+    /// These blocks of a file were about to change.
+    Content { of: FileId, blocks: Range<u64> },
+    /// This name was about to change, and this file to be deleted with it.
+    Name { path: PathBuf, deleted: Option<FileId> },
 }
+
+#[derive(Debug, Clone)]
+enum Promise {
+    /// Blocks of a file, and its path below the mount point.
+    Content { of: FileId, path: PathBuf, blocks: BTreeMap<u64, Block> },
+    /// A name, and the file that has it.
+    Name { path: PathBuf, of: FileId },
+}
+
+/// A change that no sync has covered.
+#[derive(Debug)]
+struct Pending<T> {
+    number: u64,
+    what: T,
+    /// The end of its call.
+    ended: Option<u64>,
+}
+
+/// Blocks of a file, and its path at the time.
+type Blocks = (Range<u64>, PathBuf);
 
 /// The promises of a load.
 #[derive(Debug, Clone)]
@@ -102,135 +118,148 @@ pub(super) struct PromiseLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Several threads may write a file at a time.
-    has_several_writers: bool,
     control: Control,
     /// The mount point.
     root: PathBuf,
     is_recording: AtomicBool,
+    /// Held while a change or a sync is marked and read.
     notes: Mutex<Notes>,
 }
 
 #[derive(Debug, Default)]
 struct Notes {
-    /// By number: the first ones are of the time before the recording.
+    /// Contents of the filesystem when the recording began.
+    earlier: Promised,
     all: Vec<Note>,
-    /// Those of the time before the recording.
-    earlier: usize,
-    /// The last view of each file.
-    latest: HashMap<FileId, usize>,
+    /// Orders beginnings and ends of changes and syncs.
+    clock: u64,
+    /// By file.
+    contents: HashMap<FileId, Vec<Pending<Blocks>>>,
+    /// By directory: the paths of its names.
+    names: BTreeMap<PathBuf, Vec<Pending<PathBuf>>>,
     /// The first error, after which nothing is noted any more.
     error: Option<io::Error>,
 }
 
-fn hash(data: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(data);
-    hasher.finish()
+/// Everything that is promised at a moment.
+#[derive(Debug, Clone, Default)]
+struct Promised {
+    contents: HashMap<FileId, BTreeMap<u64, Block>>,
+    names: BTreeMap<PathBuf, FileId>,
+    /// Paths of synced files whose names are not promised.
+    unnamed: BTreeMap<PathBuf, FileId>,
 }
 
-/// The part of a file of this size that a block covers.
-fn range_of(block: usize, size: usize) -> std::ops::Range<usize> {
-    block * BLOCK..((block + 1) * BLOCK).min(size)
+/// The check of an image.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    /// The broken promises, as text for the user.
+    pub(super) broken: Vec<String>,
+    /// Promised names and blocks that were looked at.
+    pub(super) checked: u64,
+    /// Synced files that are missing, and whose directory was not synced: their names were not promised.
+    pub(super) missing: u64,
 }
 
-fn id_of(folder: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> io::Result<FileId> {
-    let mask = StatxFlags::INO | StatxFlags::BTIME;
-    let status = statx(folder, name, flags | AtFlags::SYMLINK_NOFOLLOW, mask)?;
-    Ok(FileId { inode: status.stx_ino, born: (status.stx_btime.tv_sec, status.stx_btime.tv_nsec) })
+impl From<Statx> for FileId {
+    fn from(status: Statx) -> Self {
+        Self { inode: status.stx_ino, born: (status.stx_btime.tv_sec, status.stx_btime.tv_nsec) }
+    }
 }
 
 fn id_at(path: &Path) -> io::Result<FileId> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    id_of(CWD, &name, AtFlags::empty())
+    let mask = StatxFlags::INO | StatxFlags::BTIME;
+    Ok(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask)?.into())
 }
 
-fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
-    fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
+    Ok(statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?.into())
 }
 
-impl Content {
-    fn read(of: FileId, path: PathBuf, data: &[u8]) -> Self {
-        let blocks: Vec<u64> = data.chunks(BLOCK).map(hash).collect();
-        Self { of, path, size: data.len(), changes: vec![false; blocks.len()], blocks }
-    }
+/// The blocks that a range of bytes touches.
+fn blocks_of(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / BLOCK..bytes.end.div_ceil(BLOCK)
+}
 
-    /// Gives up blocks that changed during the sync: another thread wrote them.
-    fn see_earlier(&mut self, before: &[u64]) {
-        for (block, changes) in self.changes.iter_mut().enumerate() {
-            *changes |= before.get(block) != Some(&self.blocks[block]);
+/// Reads at most `most` bytes of a block.
+fn read_block(file: &File, block: u64, most: usize) -> io::Result<Block> {
+    let mut data = vec![0; most];
+    let mut length = 0;
+    loop {
+        let read = file.read_at(&mut data[length..], block * BLOCK + length as u64)?;
+        length += read;
+        if read == 0 {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&data[..length]);
+            return Ok(Block { length, hash: hasher.finish() });
         }
     }
+}
 
-    /// Compares with a later view of the file.
-    fn see_later(&mut self, data: &[u8]) {
-        for (block, changes) in self.changes.iter_mut().enumerate() {
-            *changes |= data.get(range_of(block, self.size)).map(hash) != Some(self.blocks[block]);
-        }
+/// None if it does not exist.
+fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
+}
 
-    /// The damage in a file of an image, if there is any.
-    fn damage(&self, data: &[u8]) -> Option<String> {
-        for (block, _) in self.changes.iter().enumerate().filter(|(_, changes)| !**changes) {
-            let range = range_of(block, self.size);
-            match data.get(range.clone()) {
-                None => {
-                    return Some(format!("has {} bytes, and {} were synced", data.len(), self.size));
-                }
-                Some(part) if hash(part) != self.blocks[block] => {
-                    return Some(format!("differs from its synced content at byte {}", range.start));
-                }
-                Some(_) => {}
-            }
-        }
-        None
-    }
+/// Takes the changes that a sync covers from `pending`; the rest is left.
+fn take_covered<T>(pending: &mut Vec<Pending<T>>, begun: u64) -> Vec<T> {
+    let covered = pending.extract_if(.., |change| change.ended.is_some_and(|ended| ended < begun));
+    covered.map(|change| change.what).collect()
+}
+
+/// Ends a change, if it is here: they are in the order of their numbers.
+fn end_in<T>(pending: &mut [Pending<T>], number: u64, now: u64) -> bool {
+    let place = pending.binary_search_by_key(&number, |change| change.number);
+    place.is_ok_and(|place| pending[place].ended.replace(now).is_none())
 }
 
 impl PromiseLog {
     /// For a filesystem at `root` on the device of this control file.
-    pub(super) fn new(control: Control, root: PathBuf, threads: u16) -> Self {
+    pub(super) fn new(control: Control, root: PathBuf) -> Self {
         let (is_recording, notes) = (AtomicBool::new(false), Mutex::default());
-        Self(Arc::new(Inner { has_several_writers: threads > 1, control, root, is_recording, notes }))
+        Self(Arc::new(Inner { control, root, is_recording, notes }))
     }
 
     pub(super) fn control(&self) -> &Control {
         &self.0.control
     }
 
-    /// Begins the recording. Everything on the filesystem is durable.
+    /// Begins the recording, with everything on the filesystem durable. No thread of the load may be running.
     pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
+        syncfs(File::open(&self.0.root)?)?;
         let mut notes = self.0.lock();
-        self.0.see_all(&mut notes, Path::new(""))?;
-        notes.earlier = notes.all.len();
+        self.0.see_all(&mut notes.earlier, Path::new(""))?;
         self.0.control.order(Order::Begin { limit, protected })?;
         self.0.is_recording.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Ends it, with a last view of all files.
+    /// Ends it.
     pub(super) fn end(&self) -> io::Result<Recorded> {
-        self.0.is_recording.store(false, Ordering::Relaxed);
         let mut notes = self.0.lock();
-        let recorded = self.0.control.ask(Order::End)?;
-        if let Some(error) = notes.error.take() {
-            return Err(error);
+        self.0.is_recording.store(false, Ordering::Relaxed);
+        match notes.error.take() {
+            Some(error) => Err(error),
+            None => self.0.control.ask(Order::End),
         }
-        // A view without a promise: only for the comparison.
-        let kept = notes.all.len();
-        self.0.see_all(&mut notes, Path::new(""))?;
-        notes.all.truncate(kept);
-        Ok(recorded)
     }
 
     /// Number of promises before a cut.
     pub(super) fn promises_before(&self, recorded: &Recorded, at: usize) -> u64 {
-        self.0.lock().promises_before(recorded, at)
+        let notes = self.0.lock();
+        let before = notes.before(recorded, at);
+        before.iter().filter(|note| matches!(note, Note::Synced(_))).count() as u64
     }
 
-    /// The promises that were made before a cut and that the filesystem at `root` has broken, as text for the user.
-    pub(super) fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Vec<String> {
-        self.0.lock().check(recorded, at, root)
+    /// Checks the promises that were made before a cut on the filesystem at `root`.
+    pub(super) fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Judgement {
+        let notes = self.0.lock();
+        let mut promised = notes.earlier.clone();
+        notes.before(recorded, at).iter().for_each(|note| promised.apply(note));
+        promised.judge(root)
     }
 }
 
@@ -239,183 +268,255 @@ impl Inner {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a promise in the log of the device, and notes it.
-    fn mark(&self, note: impl FnOnce(&mut Notes) -> io::Result<()>) {
+    /// Marks a note in the log of the device, then makes it. Returns the number of the event, or 0 if nothing is recorded.
+    fn mark(&self, note: impl FnOnce(&mut Notes, u64) -> io::Result<Note>) -> u64 {
         if !self.is_recording.load(Ordering::Relaxed) {
-            return;
+            return 0;
         }
         let mut notes = self.lock();
-        if notes.error.is_some() {
-            return;
-        }
+        let event = notes.tick();
         let number = notes.all.len() as u64;
-        let done = self.control.order(Order::Promise { number }).and_then(|()| note(&mut notes));
-        if let Err(error) = done {
-            notes.error = Some(error);
-        }
-    }
-
-    /// Notes the content of a file, or the names of a directory.
-    fn see(&self, notes: &mut Notes, path: &Path) -> io::Result<()> {
-        let full = self.root.join(path);
-        if full.is_dir() {
-            return self.see_names(notes, path).map(drop);
-        }
-        let data = fs::read(&full)?;
-        let mut content = Content::read(id_at(&full)?, path.to_owned(), &data);
-        if let Some((_, blocks)) = BEFORE.take().filter(|(of, _)| *of == content.of) {
-            content.see_earlier(&blocks);
-        }
-        notes.see(content, &data);
-        Ok(())
-    }
-
-    fn see_names(&self, notes: &mut Notes, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut names = BTreeMap::new();
-        for entry in fs::read_dir(self.root.join(folder))? {
-            let entry = entry?;
-            names.insert(entry.file_name(), id_at(&entry.path())?);
-        }
-        let paths = names.keys().map(|name| folder.join(name)).collect();
-        notes.all.push(Note::Names { folder: folder.to_owned(), names });
-        Ok(paths)
-    }
-
-    /// Notes everything below a folder.
-    fn see_all(&self, notes: &mut Notes, folder: &Path) -> io::Result<()> {
-        for path in self.see_names(notes, folder)? {
-            let kind = fs::symlink_metadata(self.root.join(&path))?.file_type();
-            if kind.is_dir() {
-                self.see_all(notes, &path)?;
-            } else if kind.is_file() {
-                self.see(notes, &path)?;
+        let marked = self.control.order(Order::Promise { number });
+        match marked.and_then(|()| note(&mut notes, event)) {
+            Ok(note) => notes.all.push(note),
+            // The log of the device is full: nothing after this is cut.
+            Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => {
+                self.is_recording.store(false, Ordering::Relaxed);
+            }
+            Err(error) => {
+                notes.error = Some(error);
+                self.is_recording.store(false, Ordering::Relaxed);
             }
         }
+        event
+    }
+
+    /// Blocks of a file as they are, if it still has this path.
+    fn read(&self, of: FileId, path: &Path, blocks: &BTreeSet<u64>) -> io::Result<BTreeMap<u64, Block>> {
+        let full = self.root.join(path);
+        if if_found(id_at(&full))? != Some(of) {
+            return Ok(BTreeMap::new());
+        }
+        let file = File::open(full)?;
+        blocks.iter().map(|block| Ok((*block, read_block(&file, *block, BLOCK as usize)?))).collect()
+    }
+
+    /// Everything below a folder is promised.
+    fn see_all(&self, promised: &mut Promised, folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(self.root.join(folder))? {
+            let entry = entry?;
+            let (path, of, kind) =
+                (folder.join(entry.file_name()), id_at(&entry.path())?, entry.file_type()?);
+            if kind.is_dir() {
+                self.see_all(promised, &path)?;
+            } else if kind.is_file() {
+                let blocks = (0..entry.metadata()?.len().div_ceil(BLOCK)).collect();
+                promised.contents.insert(of, self.read(of, &path, &blocks)?);
+            }
+            promised.names.insert(path, of);
+        }
         Ok(())
     }
 
-    /// The path below the mount point of an open file or of a name in an open directory.
-    fn below(&self, of: BorrowedFd<'_>, name: Option<&CStr>) -> io::Result<PathBuf> {
-        let mut path = path_of(of)?;
-        if let Some(name) = name {
-            path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        }
+    /// The path below the mount point of an open file. Ends in ` (deleted)` if it has none.
+    fn below(&self, of: BorrowedFd<'_>) -> io::Result<PathBuf> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", of.as_raw_fd()))?;
         let outside = |_| io::Error::other(format!("{} is not below the mount point", path.display()));
         path.strip_prefix(&self.root).map(Path::to_owned).map_err(outside)
     }
-}
 
-thread_local! {
-    /// The blocks of the file that this thread is about to sync, if others may write them at the same time.
-    static BEFORE: RefCell<Option<(FileId, Vec<u64>)>> = const { RefCell::new(None) };
+    fn begin_change(&self, notes: &mut Notes, change: &Change<'_>, number: u64) -> io::Result<Note> {
+        let path_of = |directory: &BorrowedFd<'_>, name: &CStr| -> io::Result<PathBuf> {
+            Ok(self.below(*directory)?.join(OsStr::from_bytes(name.to_bytes())))
+        };
+        let (path, is_deleted) = match change {
+            Change::Content { file, range } => {
+                let of = id_of(*file)?;
+                let (blocks, path) = (blocks_of(range), self.below(*file)?);
+                let pending = Pending { number, what: (blocks.clone(), path), ended: None };
+                notes.contents.entry(of).or_default().push(pending);
+                return Ok(Note::Content { of, blocks });
+            }
+            Change::Name { directory, name } => (path_of(directory, name)?, false),
+            Change::Removal { directory, name } => (path_of(directory, name)?, true),
+        };
+        let deleted = if is_deleted { if_found(id_at(&self.root.join(&path)))? } else { None };
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let pending = Pending { number, what: path.clone(), ended: None };
+        notes.names.entry(folder).or_default().push(pending);
+        Ok(Note::Name { path, deleted })
+    }
+
+    /// The promise of a file's content.
+    fn content(&self, notes: &mut Notes, of: FileId, begun: u64) -> io::Result<Option<Promise>> {
+        let Some(pending) = notes.contents.get_mut(&of) else { return Ok(None) };
+        let covered = take_covered(pending, begun);
+        let Some((_, path)) = covered.last() else { return Ok(None) };
+        let Some(length) = if_found(fs::metadata(self.root.join(path)))?.map(|data| data.len()) else {
+            return Ok(None);
+        };
+        let is_open = |block: &u64| pending.iter().any(|change| change.what.0.contains(block));
+        let inside = |range: &Range<u64>| range.start..range.end.min(length.div_ceil(BLOCK));
+        let blocks = covered.iter().flat_map(|(range, _)| inside(range)).filter(|block| !is_open(block));
+        let blocks = self.read(of, path, &blocks.collect())?;
+        Ok(Some(Promise::Content { of, path: path.clone(), blocks }))
+    }
+
+    /// The promises of the names in a directory.
+    fn names(&self, notes: &mut Notes, folder: &Path, begun: u64) -> io::Result<Vec<Promise>> {
+        let Some(pending) = notes.names.get_mut(folder) else { return Ok(Vec::new()) };
+        let covered: BTreeSet<PathBuf> = take_covered(pending, begun).into_iter().collect();
+        let open: BTreeSet<&PathBuf> = pending.iter().map(|change| &change.what).collect();
+        let mut promises = Vec::new();
+        for path in covered.into_iter().filter(|path| !open.contains(path)) {
+            let of = if_found(id_at(&self.root.join(&path)))?;
+            promises.extend(of.map(|of| Promise::Name { path, of }));
+        }
+        Ok(promises)
+    }
+
+    fn promise(&self, notes: &mut Notes, what: &Synced<'_>, begun: u64) -> io::Result<Note> {
+        let (files, folders): (Vec<FileId>, Vec<PathBuf>) = match what {
+            Synced::One(of) => (vec![id_of(*of)?], vec![self.below(*of)?]),
+            Synced::Filesystem => {
+                (notes.contents.keys().copied().collect(), notes.names.keys().cloned().collect())
+            }
+        };
+        let mut promises = Vec::new();
+        for of in files {
+            promises.extend(self.content(notes, of, begun)?);
+        }
+        for folder in folders {
+            promises.extend(self.names(notes, &folder, begun)?);
+        }
+        Ok(Note::Synced(promises))
+    }
 }
 
 impl SyncObserver for PromiseLog {
-    fn syncs(&self, of: BorrowedFd<'_>) {
-        if !self.0.has_several_writers || !self.0.is_recording.load(Ordering::Relaxed) {
-            return;
+    fn begins(&self, change: &Change<'_>) -> u64 {
+        self.0.mark(|notes, event| self.0.begin_change(notes, change, event))
+    }
+
+    fn ended(&self, change: u64) {
+        if change != 0 {
+            self.0.lock().end(change);
         }
-        // An error shows again after the sync, where it is kept.
-        let full = path_of(of).ok().filter(|path| path.is_file());
-        let seen = full.and_then(|path| Some((id_at(&path).ok()?, fs::read(&path).ok()?)));
-        BEFORE.set(seen.map(|(of, data)| (of, data.chunks(BLOCK).map(hash).collect())));
     }
 
-    fn synced(&self, of: BorrowedFd<'_>) {
-        self.0.mark(|notes| self.0.see(notes, &self.0.below(of, None)?));
+    fn syncs(&self) -> u64 {
+        self.0.lock().tick()
     }
 
-    fn filesystem_synced(&self, _: BorrowedFd<'_>) {
-        self.0.mark(|notes| match self.0.has_several_writers {
-            // The content may have been written since.
-            true => self.0.see_names(notes, Path::new("")).map(drop),
-            false => self.0.see_all(notes, Path::new("")),
-        });
-    }
-
-    fn truncates(&self, file: BorrowedFd<'_>) {
-        self.0.mark(|notes| {
-            notes.all.push(Note::Truncated { of: id_of(file, c"", AtFlags::EMPTY_PATH)? });
-            Ok(())
-        });
-    }
-
-    fn removes(&self, directory: BorrowedFd<'_>, name: &CStr) {
-        self.0.mark(|notes| {
-            notes.all.push(Note::Removed { path: self.0.below(directory, Some(name))? });
-            Ok(())
-        });
+    fn synced(&self, what: &Synced<'_>, begun: u64) {
+        self.0.mark(|notes, _| self.0.promise(notes, what, begun));
     }
 }
 
 impl Notes {
-    /// Notes a view of a file, and compares the one before it.
-    fn see(&mut self, content: Content, data: &[u8]) {
-        let number = self.all.len();
-        if let Some(before) = self.latest.insert(content.of, number)
-            && let Some(Note::Content(before)) = self.all.get_mut(before)
-        {
-            before.see_later(data);
-        }
-        self.all.push(Note::Content(content));
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
     }
 
-    /// Numbers of the notes that were marked before a cut.
-    fn before<'a>(&self, recorded: &'a Recorded, at: usize) -> impl Iterator<Item = usize> + use<'a> {
-        let marked = recorded.promises.iter().filter(move |(position, _)| *position < at);
-        marked.filter_map(|(_, number)| usize::try_from(*number).ok())
+    fn end(&mut self, change: u64) {
+        let now = self.tick();
+        let _ = self.contents.values_mut().any(|pending| end_in(pending, change, now))
+            || self.names.values_mut().any(|pending| end_in(pending, change, now));
     }
 
-    fn promises_before(&self, recorded: &Recorded, at: usize) -> u64 {
-        let notes = self.before(recorded, at).filter_map(|number| self.all.get(number));
-        notes.filter(|note| matches!(note, Note::Content(_) | Note::Names { .. })).count() as u64
-    }
-
-    fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Vec<String> {
-        let (mut names, mut contents) =
-            (BTreeMap::<PathBuf, FileId>::new(), HashMap::<FileId, &Content>::new());
-        // The last synced file of each path, as long as it has the path.
-        let mut current = HashMap::<&Path, FileId>::new();
-        for number in (0..self.earlier).chain(self.before(recorded, at)) {
-            match self.all.get(number) {
-                Some(Note::Content(content)) => {
-                    current.insert(&content.path, content.of);
-                    contents.insert(content.of, content);
-                }
-                Some(Note::Names { folder, names: present }) => {
-                    names.retain(|path, _| path.parent() != Some(folder));
-                    names.extend(present.iter().map(|(name, of)| (folder.join(name), *of)));
-                }
-                Some(Note::Removed { path }) => {
-                    names.remove(path);
-                    current.remove(path.as_path());
-                }
-                Some(Note::Truncated { of }) => drop(contents.remove(of)),
-                None => {}
-            }
-        }
-        let named = names.iter().map(|(path, of)| (path, contents.remove(of)));
-        let mut of_names: Vec<(&PathBuf, Option<&Content>)> = named.collect();
-        // A sync of a file does not promise its name: without the name there is nothing to check.
-        let is_current = |content: &&&Content| current.get(content.path.as_path()) == Some(&content.of);
-        let unnamed = contents.values().filter(is_current).map(|content| (&content.path, Some(*content)));
-        of_names.extend(unnamed.filter(|(path, _)| root.join(path).is_file()));
-        let broken = of_names.into_iter().filter_map(|(path, content)| {
-            problem(&root.join(path), content).map(|problem| format!("{} {problem}", path.display()))
-        });
-        broken.collect()
+    /// The notes that were marked before a cut.
+    fn before(&self, recorded: &Recorded, at: usize) -> &[Note] {
+        let marked = recorded.promises.partition_point(|(position, _)| *position < at);
+        &self.all[..marked.min(self.all.len())]
     }
 }
 
-/// The broken promise of a name and its content, if it is broken.
-fn problem(path: &Path, content: Option<&Content>) -> Option<String> {
-    let Some(content) = content else {
-        let missing = fs::symlink_metadata(path).is_err();
-        return missing.then(|| "is missing, and its directory was synced".into());
-    };
-    match fs::read(path) {
-        Ok(data) => content.damage(&data),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("is missing, and was synced".into()),
-        Err(error) => Some(format!("cannot be read: {error}")),
+impl Promised {
+    fn apply(&mut self, note: &Note) {
+        match note {
+            Note::Synced(promises) => promises.iter().for_each(|promise| self.add(promise)),
+            Note::Content { of, blocks } => {
+                if let Some(content) = self.contents.get_mut(of) {
+                    content.retain(|block, _| !blocks.contains(block));
+                }
+            }
+            Note::Name { path, deleted } => {
+                self.names.remove(path);
+                self.unnamed.remove(path);
+                if let Some(of) = deleted {
+                    self.contents.remove(of);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, promise: &Promise) {
+        match promise {
+            Promise::Content { of, path, blocks } => {
+                self.contents.entry(*of).or_default().extend(blocks);
+                if self.names.get(path) != Some(of) {
+                    self.unnamed.insert(path.clone(), *of);
+                }
+            }
+            Promise::Name { path, of } => {
+                self.unnamed.remove(path);
+                self.names.insert(path.clone(), *of);
+            }
+        }
+    }
+
+    /// Compares the filesystem at `root` with it.
+    fn judge(&self, root: &Path) -> Judgement {
+        let mut judgement = Judgement::default();
+        for (path, of) in &self.names {
+            judgement.checked += 1;
+            let problem = match id_at(&root.join(path)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Some("is missing".into()),
+                Err(error) => Some(format!("cannot be looked up: {error}")),
+                Ok(found) if found.inode != of.inode => Some("is another file than the promised one".into()),
+                Ok(_) => self.content_problem(&mut judgement, *of, &root.join(path)),
+            };
+            judgement.broken.extend(problem.map(|problem| format!("{} {problem}", path.display())));
+        }
+        for (path, of) in &self.unnamed {
+            let full = root.join(path);
+            if id_at(&full).is_ok_and(|found| found.inode == of.inode) {
+                let problem = self.content_problem(&mut judgement, *of, &full);
+                judgement.broken.extend(problem.map(|problem| format!("{} {problem}", path.display())));
+            } else {
+                judgement.missing += 1;
+            }
+        }
+        judgement
+    }
+
+    /// The first difference from the promised content of a file.
+    fn content_problem(&self, judgement: &mut Judgement, of: FileId, path: &Path) -> Option<String> {
+        let content = self.contents.get(&of).filter(|content| !content.is_empty())?;
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => return Some(format!("cannot be opened: {error}")),
+        };
+        for (block, promised) in content {
+            judgement.checked += 1;
+            let offset = block * BLOCK;
+            // A later write beyond its end makes the last block longer, with zeroes.
+            match read_block(&file, *block, promised.length) {
+                Err(error) => return Some(format!("cannot be read at byte {offset}: {error}")),
+                Ok(found) if found.length < promised.length => {
+                    return Some(format!(
+                        "ends at byte {}, and {} bytes were synced",
+                        offset + found.length as u64,
+                        offset + promised.length as u64
+                    ));
+                }
+                Ok(found) if found != *promised => {
+                    return Some(format!("differs from its synced content at byte {offset}"));
+                }
+                Ok(_) => {}
+            }
+        }
+        None
     }
 }

@@ -3,12 +3,12 @@
 
 use super::{
     Run,
-    promises::{Control, PromiseLog},
+    promises::{Control, Judgement, PromiseLog},
     say,
 };
 use fstrial_device::cuts::{CutImage, Order, Recorded};
 use fstrial_model::{
-    arm::CheckedArm,
+    arm::{Arm, CheckedArm},
     job::{CutFiles, DeviceBinding, FailureKind, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
@@ -42,8 +42,7 @@ impl Run<'_> {
         let Some((_, files)) = self.cut_task() else { return Ok(()) };
         let root = ready_arm.directory().map_err(|e| self.failed(&e))?;
         let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
-        let promises =
-            PromiseLog::new(control, root.to_owned(), self.job.task.as_ref().map_or(1, |task| task.threads));
+        let promises = PromiseLog::new(control, root.to_owned());
         fstrial_engine::observe_syncs(Box::new(promises.clone()));
         self.promises = Some(promises);
         Ok(())
@@ -79,14 +78,28 @@ impl Run<'_> {
         for cut in positions(&task, recorded) {
             self.enter(Stage::Check, EACH);
             let Cut { at, uncovered, seed } = cut;
-            let made: CutImage = log
-                .control()
-                .ask(Order::Cut { at, uncovered, seed })
-                .map_err(|error| self.no_recording(&error))?;
-            let promises = log.promises_before(recorded, at);
-            let outcome = self.recover(&image, point, &|root| log.check(recorded, at, root))?;
-            let (at, pending) = (at as u64, made.uncovered as u64);
-            receipt.cuts.push(CutResult { at, uncovered, seed, pending, promises, outcome });
+            let image_of = |run: &Self| -> Result<CutImage, RunFailure> {
+                let made = log.control().ask(Order::Cut { at, uncovered, seed });
+                made.map_err(|error| run.no_recording(&error))
+            };
+            let made = image_of(self)?;
+            let judge = |root: &Path| log.check(recorded, at, root);
+            let (mut outcome, mut judgement) = self.recover(&image, point, &judge)?;
+            if matches!(outcome, CutOutcome::Unmountable { .. }) {
+                // Again: this host, and not the image, may have been the reason.
+                image_of(self)?;
+                (outcome, judgement) = self.recover(&image, point, &judge)?;
+            }
+            receipt.cuts.push(CutResult {
+                at: at as u64,
+                uncovered,
+                seed,
+                pending: made.uncovered as u64,
+                promises: log.promises_before(recorded, at),
+                checked: judgement.checked,
+                missing: judgement.missing,
+                outcome,
+            });
         }
         self.watch.provoke(self.stage, false);
         say(&WorkerMessage::Receipt { receipt });
@@ -102,9 +115,9 @@ impl Run<'_> {
         &mut self,
         image: &Path,
         point: &Path,
-        broken: &dyn Fn(&Path) -> Vec<String>,
-    ) -> Result<CutOutcome, RunFailure> {
-        let plain = self.arm.with_queue(|_| false);
+        judge: &dyn Fn(&Path) -> Judgement,
+    ) -> Result<(CutOutcome, Judgement), RunFailure> {
+        let plain = Arm { discard: None, ..self.arm.with_queue(|_| false) };
         let arm = plain.checked().expect("a part of a checked arm");
         let size = self.placed.device.size().unwrap_or_default();
         let binding = DeviceBinding::Loop { file: image.to_owned(), size, direct_io: true, discards: false };
@@ -112,7 +125,7 @@ impl Run<'_> {
         let mut attached = attached.map_err(|e| self.failed(&e))?;
         self.watch.own(self.stage, attached.device_names());
         self.watch.provoke(self.stage, true);
-        let outcome = self.outcome(&mut attached, arm, point, broken);
+        let outcome = self.outcome(&mut attached, arm, point, judge);
         let detached = attached.detach().map_err(|e| self.failed(&e));
         let outcome = outcome?;
         detached?;
@@ -124,8 +137,8 @@ impl Run<'_> {
         attached: &mut AttachedDevices,
         arm: CheckedArm<'_>,
         point: &Path,
-        broken: &dyn Fn(&Path) -> Vec<String>,
-    ) -> Result<CutOutcome, RunFailure> {
+        judge: &dyn Fn(&Path) -> Judgement,
+    ) -> Result<(CutOutcome, Judgement), RunFailure> {
         let is_damage = |error: &StackError| {
             matches!(
                 error,
@@ -139,19 +152,22 @@ impl Run<'_> {
         if let Err(error) = recovered.and_then(|()| attached.mount_again(arm, point)) {
             let why = error.to_string();
             return if is_damage(&error) {
-                Ok(CutOutcome::Unmountable { why })
+                Ok((CutOutcome::Unmountable { why }, Judgement::default()))
             } else {
                 Err(self.failed(&error))
             };
         }
-        let broken = broken(point);
+        let judgement = judge(point);
         attached.unmount_again(point).map_err(|e| self.failed(&e))?;
-        if let Some(first) = broken.first() {
-            return Ok(CutOutcome::Lost { broken: broken.len() as u64, first: first.clone() });
+        if let Some(first) = judgement.broken.first() {
+            let (broken, first) = (judgement.broken.len() as u64, first.clone());
+            return Ok((CutOutcome::Lost { broken, first }, judgement));
         }
         match attached.check(&arm) {
-            Ok(()) => Ok(CutOutcome::Kept),
-            Err(error) if is_damage(&error) => Ok(CutOutcome::Damaged { why: error.to_string() }),
+            Ok(()) => Ok((CutOutcome::Kept, judgement)),
+            Err(error) if is_damage(&error) => {
+                Ok((CutOutcome::Damaged { why: error.to_string() }, judgement))
+            }
             Err(error) => Err(self.failed(&error)),
         }
     }

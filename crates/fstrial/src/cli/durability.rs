@@ -7,11 +7,12 @@ use super::{
 };
 use clap::Args;
 use fstrial_model::{
+    ability::Ability,
     arm::Arm,
     device::DeviceKind,
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
-    workload::{Entry, Pattern, Workload},
+    workload::{Entry, Pattern, Phase, Workload},
 };
 use fstrial_report::{
     json_lines,
@@ -44,8 +45,8 @@ const MAX_FILES: Bytes = Bytes::mib(64);
 #[command(after_long_help = "\
 Examples:
   fstrial durability ext4 xfs btrfs ext4:barrier=0
-  fstrial durability ext4 ext4:data=journal --workload innodb-flush --runs 40
-  fstrial durability ext4 ext4:barrier=0 --device raid10-bbwc      a cache kept by a battery")]
+  fstrial durability ext4 ext4:data=journal --workload varmail --threads 4 --runs 40
+  fstrial durability ext4 ext4:barrier=0 --device raid10-bbwc      a cache with a battery")]
 pub(crate) struct DurabilityArgs {
     /// Configurations, such as ext4 or nb=ext4:barrier=0.
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
@@ -59,7 +60,7 @@ pub(crate) struct DurabilityArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
 
-    /// Device model, see `fstrial device list`; a cache that is not volatile survives the cuts.
+    /// Device model, see `fstrial device list`; without a volatile cache every complete write survives.
     #[arg(short, long, value_name = "MODEL", default_value = "sata-ssd", add = super::complete::devices())]
     device: String,
 
@@ -75,7 +76,7 @@ pub(crate) struct DurabilityArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     cuts: u32,
 
-    /// Seed of the order, the loads and the cuts [default: drawn].
+    /// Seed of the order and of the choices of loads and cuts [default: drawn].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -109,11 +110,10 @@ impl DurabilityArgs {
                 "choose one of `fstrial device list`",
             ));
         }
-        refuse_unsuited(&self.arms)?;
         let entry = workloads::entry_of(&self.workload)?;
-        // An error in it is shown with the trial.
         let resolved = entry.resolve(1);
-        resolved.iter().try_for_each(|workload| refuse_program(&self.workload, workload))?;
+        // An error in it is shown with the trial.
+        resolved.iter().try_for_each(refuse_workload)?;
         let file_size = resolved.ok().and_then(|workload| file_size(&workload)).or(entry.file_size);
         let workload = Entry {
             threads: Some(vec![self.threads]),
@@ -126,6 +126,7 @@ impl DurabilityArgs {
         let (arms, workloads) = (self.arms.clone(), vec![workload]);
         let trial = Trial { trial: settings, device, arms, workloads, ..Trial::default() };
         let mut trial = set::over(trial, &self.lines)?;
+        trial.arms.iter().try_for_each(refuse_arm)?;
         // No key of a file.
         trial.trial.is_for_receipts = true;
         Ok(trial)
@@ -148,7 +149,7 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let seed = trial.trial.seed.unwrap_or_else(conduct::draw_seed);
     let mut plan = Plan::new(settled, seed)?;
-    plan.workloads.iter().try_for_each(refuse_large)?;
+    plan.workloads.iter().try_for_each(|workload| refuse_workload(workload).and(refuse_large(workload)))?;
     plan.contrasts.clear();
     conduct::require_root()?;
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
@@ -190,27 +191,38 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     })
 }
 
-/// Refuses arms that lose no power here.
-fn refuse_unsuited(arms: &[Arm]) -> Result<(), ExpectedError> {
-    for arm in arms {
-        let (what, hint) = match (&arm.place, arm.row()) {
-            (Some(_), _) => ("is at another place, whose device cannot be cut yet", "use arms on this host"),
-            (None, None) => ("has no filesystem that could recover", "leave it out"),
-            (None, Some(_)) => continue,
-        };
-        return Err(ExpectedError::usage(format!("`{}` {what}", arm.name), hint));
-    }
-    Ok(())
+/// Refuses arms whose power is not cut, or that cannot be judged after it.
+fn refuse_arm(arm: &Arm) -> Result<(), ExpectedError> {
+    let has_more_devices = arm.layer.is_some() || arm.log.is_some() || arm.profile.is_some();
+    let (what, hint) = match (&arm.place, arm.row()) {
+        (Some(_), _) => ("is at another place, whose device cannot be cut yet", "use arms on this host"),
+        (None, None) => ("has no filesystem that could recover", "leave it out"),
+        _ if has_more_devices => (
+            "is on more than its one device, and only that is recorded",
+            "leave out its layer, log or profile",
+        ),
+        (None, Some(row)) if !matches!(row.abilities.repair, Ability::Program(..)) => (
+            "has no repair program that fstrial knows, so an image that does not mount could not be judged",
+            "compare ext2, ext3, ext4, xfs or btrfs",
+        ),
+        (None, Some(_)) => return Ok(()),
+    };
+    Err(ExpectedError::usage(format!("`{}` {what}", arm.name), hint))
 }
 
 /// Refuses a workload whose promises are not known.
-fn refuse_program(name: &str, workload: &Workload) -> Result<(), ExpectedError> {
-    if !workload.phases().is_empty() {
-        return Ok(());
-    }
+fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
+    let is_store = |phase: &Phase| phase.groups.iter().any(|group| matches!(group.pattern, Pattern::Ycsb(_)));
+    let what = match workload.phases() {
+        [] => "is a program or an operation: its promises are not known",
+        [phase] if is_store(phase) => "uses a key-value store, whose promises are not known",
+        [phase] if phase.find_rate.is_some() => "searches for a rate, in many loads",
+        [_] => return Ok(()),
+        _ => "has several phases, and the first alone would be recorded",
+    };
     Err(ExpectedError::usage(
-        format!("`{name}` is a program or an operation: its promises are not known"),
-        "use a built-in load, such as append-fsync, varmail or innodb-flush",
+        format!("`{}` {what}", workload.name),
+        "use a built-in load of one phase, such as append-fsync, varmail or fs-mark",
     ))
 }
 
