@@ -104,6 +104,9 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     pub fsck: bool,
+    /// Runs of each arm under each load that syncs in which the power is cut, before the first round; default: none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub receipt: u32,
     /// Content of the filesystem when a load begins, for arms that name no state; default: empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
@@ -150,6 +153,7 @@ impl Default for Settings {
             sequential: true,
             seed: None,
             fsck: false,
+            receipt: 0,
             state: None,
             restore: Restoring::Copy,
             memory: None,

@@ -65,6 +65,7 @@ pub fn judged<T>(
         document.ended = "failed";
         document.claim = document.claim.map(claim::failed);
     }
+    document.add_receipt(stored.receipt.as_deref());
     let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
     let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);

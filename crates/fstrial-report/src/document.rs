@@ -3,6 +3,7 @@
 use super::{
     claim::{self, ClaimReport},
     numbers::counted,
+    receipt::{self, ReceiptReport},
     together::Together,
     verdict,
 };
@@ -100,6 +101,9 @@ pub struct Document {
     pub arms: Vec<ArmReport>,
     /// Unrequested differences between the arms.
     pub audit: Vec<String>,
+    /// The power cuts of each arm under each load, if the trial has a receipt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<ReceiptReport>,
     /// Every workload with its cells and verdicts.
     pub workloads: Vec<WorkloadReport>,
     /// Failures of cells.
@@ -282,6 +286,26 @@ impl CellReport {
 }
 
 impl Document {
+    /// Adds the power cuts of its arms, as stored, without those of each run.
+    pub(crate) fn add_receipt(&mut self, json: Option<&str>) {
+        let Some(json) = json else { return };
+        match serde_json::from_str::<ReceiptReport>(json) {
+            Ok(mut report) => {
+                report.arms.iter_mut().for_each(|arm| arm.each.clear());
+                self.receipt = Some(report);
+            }
+            Err(error) => self.warnings.push(format!("the receipt of power cuts cannot be read: {error}")),
+        }
+    }
+
+    /// Arms that lost data in power cuts, each with a sentence on that.
+    pub(crate) fn losses(&self) -> Vec<(&str, String)> {
+        let arms = self.receipt.iter().flat_map(|report| self.arms.iter().map(move |arm| (report, arm)));
+        let lossy = arms
+            .filter_map(|(report, arm)| Some((arm.name.as_str(), receipt::loss(&report.arms, &arm.name)?)));
+        lossy.collect()
+    }
+
     /// The machines on which arms were built: the host where fstrial was started, if it is one, and the places.
     pub fn machines(&self) -> impl Iterator<Item = &Environment> {
         let is_here = self.arms.iter().any(|arm| arm.place.is_none());
@@ -404,6 +428,7 @@ pub fn document(
         ended_by: None,
         arms: arms.collect(),
         audit: finished.audit.clone(),
+        receipt: None,
         workloads,
         failures: finished.all.failures().iter().cloned().chain(finished.all.never_measured()).collect(),
         warnings: Vec::new(),

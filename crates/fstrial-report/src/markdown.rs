@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{Document, WorkloadReport},
-    numbers, plain, plain_lines, summary, table,
+    numbers, plain, plain_lines, receipt, summary, table,
 };
 use fstrial_model::trial::Compare;
 use std::fmt::Write;
@@ -20,6 +20,9 @@ pub fn render(document: &Document) -> String {
     lines(&mut out, None, &summary::lines(document));
     for (workload, notes) in table::with_notes(document) {
         section(&mut out, document, workload, notes);
+    }
+    if let Some(report) = &document.receipt {
+        lines(&mut out, Some(&receipt::title(report)), &receipt::lines(&report.arms, true));
     }
     lines(&mut out, Some("Failed"), &document.failures);
     lines(&mut out, Some("Warnings"), &document.warnings);

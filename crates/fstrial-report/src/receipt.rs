@@ -12,14 +12,14 @@ use fstrial_run::{
     plan::{Plan, threads_in_words},
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fmt::Write, io::IsTerminal};
 
 /// Version of the JSON of a receipt.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The receipts of all arms of a trial.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReceiptReport {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -38,7 +38,7 @@ pub struct ReceiptReport {
 }
 
 /// The receipt of an arm.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArmReceipt {
     /// Name of the arm.
     pub arm: String,
@@ -53,12 +53,13 @@ pub struct ArmReceipt {
     pub failure: Option<String>,
     /// The first loss or damage; null if there was none.
     pub first_problem: Option<Problem>,
-    /// Every run with its cuts.
+    /// Every run with its cuts; not in the document of a trial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<RunReceipt>,
 }
 
 /// A cut after which something was wrong.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Problem {
     /// Number of the run, from 1.
     pub run: usize,
@@ -101,8 +102,8 @@ pub fn text(report: &ReceiptReport) -> String {
     let mut out = heading(report);
     out += &table(report);
     out.push('\n');
-    for arm in &report.arms {
-        let _ = writeln!(out, "{}: {}", plain(&arm.arm), sentence(arm));
+    for line in lines(&report.arms, true) {
+        let _ = writeln!(out, "{line}");
     }
     if report.protected {
         let model = plain(&report.device);
@@ -121,11 +122,14 @@ pub fn text(report: &ReceiptReport) -> String {
 }
 
 fn heading(report: &ReceiptReport) -> String {
-    let Some(first) = report.arms.first() else { return String::new() };
+    let mut loads: Vec<String> = Vec::new();
+    for arm in &report.arms {
+        let load = format!("{} at {}", plain(&arm.workload), threads_in_words(arm.threads));
+        loads.extend(Some(load).filter(|load| !loads.contains(load)));
+    }
     format!(
-        "Power cuts under {} at {} on {}: {} of {} for each arm\n\n",
-        plain(&first.workload),
-        threads_in_words(first.threads),
+        "Power cuts under {} on {}: {} of {} for each arm\n\n",
+        loads.join(", "),
         plain(&report.device),
         counted(report.runs as usize, "run"),
         counted(report.cuts as usize, "cut")
@@ -150,6 +154,33 @@ fn table(report: &ReceiptReport) -> String {
     table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
 }
 
+/// Title of the sentences in the answer of a trial.
+pub fn title(report: &ReceiptReport) -> String {
+    format!("After power cuts of a modelled {}", plain(&report.device))
+}
+
+/// A sentence for each arm; with its workload if there are several, and in full with the first problem.
+pub fn lines(arms: &[ArmReceipt], is_full: bool) -> Vec<String> {
+    let is_one = arms.windows(2).all(|two| two[0].workload == two[1].workload);
+    let name = |arm: &ArmReceipt| match is_one {
+        true => plain(&arm.arm),
+        false => format!("{} under {}", plain(&arm.arm), plain(&arm.workload)),
+    };
+    let first = |arm: &ArmReceipt| {
+        let problem = arm.first_problem.as_ref().filter(|_| is_full);
+        problem.map_or_else(String::new, |problem| format!(". {}", first_problem(problem)))
+    };
+    arms.iter().map(|arm| format!("{}: {}{}", name(arm), sentence(arm), first(arm))).collect()
+}
+
+/// The loss of an arm under any workload, for every sentence on its speed; none without one.
+pub fn loss(arms: &[ArmReceipt], name: &str) -> Option<String> {
+    let lossy = arms.iter().filter(|arm| arm.arm == name && arm.totals.lossy_runs > 0);
+    let worst = lossy.max_by_key(|arm| arm.totals.lossy_runs)?;
+    let Totals { lossy_runs, runs, .. } = worst.totals;
+    Some(format!("{} loses acknowledged writes in {lossy_runs} of {runs} runs with power cuts", plain(name)))
+}
+
 /// The result of an arm in a sentence.
 pub fn sentence(arm: &ArmReceipt) -> String {
     let mut parts = vec![losses(&arm.totals)];
@@ -169,11 +200,7 @@ pub fn sentence(arm: &ArmReceipt) -> String {
     if arm.failure.is_some() && arm.totals.runs == 0 {
         parts.remove(0);
     }
-    let mut sentence = parts.join("; ");
-    if let Some(problem) = &arm.first_problem {
-        let _ = write!(sentence, ". {}", first_problem(problem));
-    }
-    sentence
+    parts.join("; ")
 }
 
 fn losses(totals: &Totals) -> String {
@@ -216,7 +243,10 @@ fn first_problem(problem: &Problem) -> String {
         CutOutcome::Kept => String::new(),
         CutOutcome::Lost { broken: 1, first } => plain(first),
         CutOutcome::Lost { broken, first } => format!("{} and {} more", plain(first), broken - 1),
-        CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => plain(why),
+        CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => {
+            let advice = why.split("dmesg(1)").next().unwrap_or(why);
+            plain(&advice.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
     };
     let fate = match cut.uncovered {
         Uncovered::Lost => "were lost",

@@ -26,6 +26,7 @@ pub enum Remarked {
 /// The remarks, gravest first.
 pub(super) fn remarks(document: &Document, remarked: Remarked) -> Vec<String> {
     let mut all = document.failures.clone();
+    all.extend(document.losses().into_iter().map(|(_, loss)| loss));
     all.extend(unequal(document));
     all.extend(cannot(document));
     all.extend(blind_controls(document));

@@ -4,7 +4,7 @@
 use super::{
     USUAL_COLUMNS, claim,
     document::Document,
-    plain, plain_lines,
+    plain, plain_lines, receipt,
     remarks::{controls_in_short, remarks},
     served,
     stdout::folded,
@@ -41,6 +41,12 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         out += &fold(&format!("{before}{LOUD}!{LOUD:#} {}\n", plain_lines(line, 2)));
     }
     let is_whole = remarked == Remarked::InFull;
+    if let Some(report) = &document.receipt {
+        let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}", receipt::title(report));
+        for line in receipt::lines(&report.arms, is_whole) {
+            out += &fold(&format!("  {line}\n"));
+        }
+    }
     let lines = summary::in_short(document, if is_whole { usize::MAX } else { summary::MAX_OPEN });
     let heading = if lines.is_empty() { String::new() } else { format!("{HEADING}In short{HEADING:#}\n") };
     let _ = write!(out, "\n{heading}");

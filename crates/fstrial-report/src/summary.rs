@@ -111,6 +111,10 @@ pub type Ratio = (f64, Option<(f64, f64)>);
 
 /// The bottom line, then one line for each workload and level, and the limits of the verdicts.
 pub fn lines(document: &Document) -> Vec<String> {
+    with_losses(document, lines_on_speed(document))
+}
+
+fn lines_on_speed(document: &Document) -> Vec<String> {
     let rankings = rankings(document);
     let all = rankings.iter().map(Ranking::line).chain(requested(document));
     // A claim includes the last one.
@@ -125,6 +129,26 @@ fn requested(document: &Document) -> Vec<String> {
         state.holds_open && state.metric != Metric::Throughput && state.verdict.is_decided()
     };
     in_full(document, |workload| workload.verdicts.iter().filter(is_shown).collect())
+}
+
+/// Adds to every sentence on speed that names an arm that the arm loses data, so that neither is quoted without the other.
+fn with_losses(document: &Document, lines: Vec<String>) -> Vec<String> {
+    let is_of_a_name = |char: char| char.is_alphanumeric() || "_-:=,./".contains(char);
+    let names = |line: &str, name: &str| {
+        line.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + name.len()..]);
+            // A comma or a colon may end a clause.
+            let rest =
+                after.strip_prefix([',', ':', '.']).filter(|rest| rest.is_empty() || rest.starts_with(' '));
+            !before.ends_with(is_of_a_name) && !rest.unwrap_or(after).starts_with(is_of_a_name)
+        })
+    };
+    let add = |line: String| {
+        let losses =
+            document.losses().into_iter().filter(|(name, _)| names(&line, name)).map(|(_, loss)| loss);
+        std::iter::once(line.clone()).chain(losses).collect::<Vec<_>>().join("; ")
+    };
+    lines.into_iter().map(add).collect()
 }
 
 /// Verdicts in full, each with the workload that it is of.
@@ -158,6 +182,10 @@ pub fn headline(document: &Document) -> Option<String> {
 /// The short answer, next to a table with the rest: the bottom line, or the winner; open questions, and rates that keep
 /// a promise. Of the open ones at most this many lines.
 pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
+    with_losses(document, in_short_on_speed(document, most_open))
+}
+
+fn in_short_on_speed(document: &Document, most_open: usize) -> Vec<String> {
     let rankings = rankings(document);
     let mut further = leads_in_words(document);
     further.extend(told_along(document));

@@ -16,7 +16,7 @@ use fstrial_model::{
     workload::Data,
 };
 use fstrial_stats::share;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Error probability of the interval of a receipt.
 pub const ALPHA: f64 = 0.05;
@@ -51,7 +51,7 @@ pub struct CellReceipt {
 }
 
 /// Totals over the runs of a cell.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Runs with promises that were cut at least once.
     pub runs: u32,

@@ -100,6 +100,9 @@ pub struct StoredTrial {
     pub arms: Vec<StoredArm>,
     /// Its sessions, oldest first; never empty.
     pub sessions: Vec<StoredSession>,
+    /// Its power cuts, as JSON, if it has a receipt.
+    #[serde(default)]
+    pub receipt: Option<String>,
 }
 
 /// An arm of a stored trial.
@@ -243,6 +246,17 @@ impl Store {
         })
     }
 
+    /// Stores the power cuts of a trial, as JSON.
+    ///
+    /// # Errors
+    /// There is no such trial; it has a receipt; SQLite refused.
+    pub fn keep_receipt(&mut self, trial: TrialId, json: &str) -> Result<(), StoreError> {
+        self.write("keep the receipt of a trial", |transaction| {
+            last_session(transaction, trial)?;
+            insert_receipt(transaction, trial, json)
+        })
+    }
+
     /// Stores an ended trial's answers to its contrasts, as computed by a version of fstrial, replacing earlier ones.
     ///
     /// # Errors
@@ -265,9 +279,7 @@ impl Store {
     pub fn kept_answers(&self, trial: TrialId, version: &str) -> Result<Option<String>, StoreError> {
         self.read("read the answers of a trial", |connection| {
             // A store from before they were kept has no such table.
-            let has_table =
-                connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'answers'")?.exists([])?;
-            if !has_table {
+            if !has_table(connection, "answers")? {
                 return Ok(None);
             }
             let mut kept = connection
@@ -370,8 +382,21 @@ pub(crate) fn stored_trial(connection: &Connection, trial: TrialId) -> Result<St
         summaries(connection, "WHERE trial.id = ?1", [trial.0])?.pop().ok_or(Fault::NoSuchTrial(trial))?;
     let toml = connection.query_row("SELECT toml FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))?;
     let arms = arms(connection, trial)?;
-    let sessions = sessions(connection, trial)?;
-    Ok(StoredTrial { summary, toml, arms, sessions })
+    let (sessions, receipt) = (sessions(connection, trial)?, receipt(connection, trial)?);
+    Ok(StoredTrial { summary, toml, arms, sessions, receipt })
+}
+
+/// A store from before has no such table.
+fn receipt(connection: &Connection, trial: TrialId) -> Result<Option<String>, Fault> {
+    if !has_table(connection, "receipt")? {
+        return Ok(None);
+    }
+    let mut kept = connection.prepare_cached("SELECT json FROM receipt WHERE trial = ?1")?;
+    Ok(kept.query_row([trial.0], |row| row.get(0)).optional()?)
+}
+
+fn has_table(connection: &Connection, name: &str) -> Result<bool, Fault> {
+    Ok(connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([name])?)
 }
 
 fn assert_session(session: &NewSession<'_>) {
@@ -393,6 +418,11 @@ pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String])
         _ if tags.is_empty() => Ok(()),
         _ => Err(Fault::TooManyTags(trial)),
     }
+}
+
+pub(crate) fn insert_receipt(connection: &Connection, trial: TrialId, json: &str) -> Result<(), Fault> {
+    connection.execute("INSERT INTO receipt (trial, json) VALUES (?1, ?2)", params![trial.0, json])?;
+    Ok(())
 }
 
 fn begin_session(

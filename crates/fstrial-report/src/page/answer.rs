@@ -167,6 +167,7 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
                 @for reason in &unequal {
                     li.loud { span.badge.unequal { "unequal durability" } " " (reason) }
                 }
+                @for (_, loss) in &document.losses() { li.loud { span.badge.unequal { "loses data" } " " (loss) } }
                 @for failure in &document.failures { li.loud { span.badge.unequal { "failed" } " " (failure) } }
                 @for warning in &document.warnings { li { (warning) } }
                 @for line in open_questions(document) { li { (line) } }

@@ -5,7 +5,7 @@ use super::{CHOICES, TrialPage, answer, chart, claims, data::TrialData, head, li
 use crate::{
     again::JudgedTrial,
     document::{self, Document, WorkloadReport},
-    summary, table, verdict,
+    receipt, summary, table, verdict,
 };
 use fstrial_model::{facts::Fact, metric::Metric};
 use fstrial_run::contrast::ContrastState;
@@ -277,6 +277,10 @@ fn arms(shown: &Shown) -> Markup {
                     dt { (arm.name) }
                     dd { code { (arm.configuration) } }
                 }
+            }
+            @if let Some(report) = &document.receipt {
+                h4 { (receipt::title(report)) }
+                (list(&receipt::lines(&report.arms, true)))
             }
             h4 id=(shown.anchor("audit")) { "Other differences" }
             @if document.arms.iter().any(|arm| arm.facts.is_none()) {

@@ -5,7 +5,7 @@ use super::{
     conduct::{self, ConductArgs},
     fit,
     lacking::Set,
-    out_file,
+    out_file, receipts,
     scheduler::Where,
     workloads::{self, Named},
 };
@@ -75,6 +75,7 @@ Examples:
   fstrial compare ext4@old ext4@new --as-arm old --device disk --erase /dev/disk/by-id/nvme-…      two kernels, by booting
   fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed
   fstrial compare dir:/mnt/lustre dir:/mnt/nfs --clients 16 --on slurm      by 16 clients
+  fstrial compare ext4 xfs nb=ext4:barrier=0 -w append-fsync --receipt      speed, and the writes lost in power cuts
   fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
   fstrial compare ext4 xfs --save - --dry-run > trial.toml";
 
@@ -160,6 +161,11 @@ pub(crate) struct CompareArgs {
     /// loaded:3 (the workload's data) [default: fresh].
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
+
+    /// Cut the power in this many runs of each arm first, and report the acknowledged writes lost, see `fstrial durability`
+    /// [default: none; without a number 20].
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = receipts::RUNS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    receipt: Option<u32>,
 
     /// Random seed.
     #[arg(long, hide_short_help = true, value_parser = super::conduct::seed)]
@@ -382,6 +388,7 @@ impl CompareArgs {
                 rounds: self.rounds,
                 seed: self.seed,
                 state: self.state,
+                receipt: self.receipt.unwrap_or_default(),
                 clients: self.clients.unwrap_or(defaults.clients),
                 ..Settings::default()
             },

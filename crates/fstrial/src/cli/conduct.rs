@@ -3,7 +3,7 @@
 mod args;
 mod resume;
 
-use super::{Home, lacking, pages};
+use super::{Home, lacking, pages, receipts};
 pub(in crate::cli) use args::AfterRound;
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks, seed};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
@@ -12,6 +12,7 @@ use fstrial_report::{
     document::Document,
     json_lines::{self, JsonLines},
     page::TrialPage,
+    receipt::ReceiptReport,
     screen::{self, Remarked},
     stdout, steps, summary,
     watch::listener::Display,
@@ -209,14 +210,16 @@ pub(crate) fn measure(
     let has_next = booted.is_some_and(|booted| booted.next.is_some());
     stored.iter().filter(|_| !has_next).try_for_each(|stored| check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
+    let has_receipt = stored.as_ref().is_some_and(|stored| stored.receipt.is_some());
     let state_folder = state_folder(&plan, home)?;
+    interrupt.end_at_once(false);
+    let receipts = if has_receipt { None } else { receipts::of(&plan, interrupt, &ledger)? };
     let progress = match args.watch {
         true => Display::watched(&plan, interrupt),
         false => Display::plain(plan.trial.trial.budget, args.is_quiet() || args.json),
     };
     let mut shown = Output { progress, json: args.json, after_round: args.after_round.as_ref() };
-    interrupt.end_at_once(false);
-    let conducting = Conducting { plan: &plan, args, clock: &clock };
+    let conducting = Conducting { plan: &plan, args, clock: &clock, receipts };
     let session = Session {
         plan: &plan,
         booted,
@@ -259,6 +262,8 @@ struct Conducting<'a> {
     plan: &'a Plan,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
+    /// Its power cuts, before the first session.
+    receipts: Option<ReceiptReport>,
 }
 
 impl<'a> Conducting<'a> {
@@ -273,6 +278,9 @@ impl<'a> Conducting<'a> {
     ) -> Result<TrialEnd, ExpectedError> {
         let id = self.open_trial(store, resumed, places, &earlier)?;
         store.warn(id, &self.args.notes)?;
+        if let Some(receipts) = &self.receipts {
+            store.keep_receipt(id, &serde_json::to_string(receipts).expect("a receipt is plain data"))?;
+        }
         shown.progress.begin(id.0, &earlier);
         if let Some(booted) = session.booted {
             shown.hear(&Event::Noted { lines: &booted.notes(self.plan) })?;

@@ -23,6 +23,7 @@ mod noise;
 mod on;
 mod out_file;
 mod pages;
+mod receipts;
 pub(crate) mod report;
 pub(crate) mod results;
 mod resume;

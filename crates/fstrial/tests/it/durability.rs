@@ -130,3 +130,43 @@ fn unsuited_work_is_refused() {
         assert!(ended.stderr.contains(text), "{words}: {}", ended.stderr);
     }
 }
+
+/// The receipt is a part of the answer: of its text, its document and its page, and of a copy in another store.
+#[test]
+fn comparison_has_a_receipt() {
+    if !support::is_root_with_loop_devices("comparison_has_a_receipt") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = "compare ext4 nb=ext4:barrier=0 -w append-fsync --threads 1 --duration 100ms --set workload.warmup=0ms \
+                 --device sata-ssd --set device.size=256MiB --rounds 2 --receipt=1";
+    let document = lab.run(&format!("{words} --json")).document();
+    let lossy = |document: &Value| -> Vec<(String, u64)> {
+        let arms = document["receipt"]["arms"].as_array().unwrap_or_else(|| panic!("{document}"));
+        let pair = |arm: &Value| (arm["arm"].as_str().unwrap().into(), arm["lossy_runs"].as_u64().unwrap());
+        arms.iter().map(pair).collect()
+    };
+    let expected = [("ext4".to_owned(), 0), ("nb".to_owned(), 1)];
+    assert_eq!(lossy(&document), expected);
+    let text = lab.run("report 1 --format text").stdout;
+    assert!(text.contains("! nb loses acknowledged writes in 1 of 1 runs with power cuts"), "{text}");
+    assert!(text.contains("ext4: lost no acknowledged write in 1 run with 20 cuts"), "{text}");
+    // No sentence on its speed without its loss.
+    let speed: Vec<&str> =
+        text.lines().filter(|line| line.contains("nb / ext4") && line.contains('×')).collect();
+    assert!(speed.iter().all(|line| line.contains("nb loses acknowledged writes")), "{speed:?}");
+    let page = std::fs::read_to_string(lab.home().join("reports/trial-1.html")).unwrap();
+    assert!(page.contains("After power cuts of a modelled sata-ssd"));
+    let elsewhere = format!("--home {}", lab.root().join("elsewhere").display());
+    assert_eq!(lab.run(&format!("results import home/results.db {elsewhere}")).code(), 0);
+    let again = lab.run(&format!("report 1 --format json {elsewhere}")).json().pop().unwrap();
+    assert_eq!(lossy(&again), expected);
+    // Refused before anything runs.
+    for (arms, text) in
+        [("dir:/tmp dir:/var/tmp", "no filesystem"), ("ext4 xfs -w sequential-read", "nothing is promised")]
+    {
+        let ended = lab.run(&format!("compare {arms} --receipt"));
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.stderr.contains(text), "{ended:?}");
+    }
+}

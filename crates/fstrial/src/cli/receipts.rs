@@ -1,0 +1,203 @@
+//! Runs with power cuts, for `fstrial durability` and for trials with a receipt.
+
+use fstrial_model::{
+    ability::Ability,
+    arm::Arm,
+    device::{Device, DeviceKind, ModelChoice},
+    filesystem::{FILESYSTEMS, Filesystem},
+    trial::{Settings, Trial},
+    units::{Bytes, Nanos},
+    workload::{Durability as When, Entry, Pattern, Phase, Workload},
+};
+use fstrial_report::receipt::{Progress, ReceiptReport};
+use fstrial_run::{
+    clock::MachineClock,
+    durability::{self, CutPlan},
+    environment,
+    error::ExpectedError,
+    event::{Event, Listener},
+    interrupt::Interrupt,
+    plan::Plan,
+    session::{Session, SessionEnd},
+};
+use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
+
+/// Size of the files of a load on files, at least four requests for each.
+const FILE_SIZE: Bytes = Bytes::mib(1);
+/// Runs of each arm, unless another number is requested; as text for clap.
+pub(super) const RUNS: &str = "20";
+/// Cuts in each run.
+pub(super) const CUTS: u32 = 20;
+/// Time of the load in each run.
+pub(super) const LOAD: Nanos = Nanos::millis(500);
+/// A device with a volatile cache.
+pub(super) const MODEL: &str = "sata-ssd";
+/// More than this would be read back too slowly.
+const MAX_FILES: Bytes = Bytes::mib(64);
+
+/// Events of places are not shown: nothing here takes long to prepare.
+struct Silent;
+
+impl Listener for Silent {
+    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+}
+
+pub(super) fn trial_of(arms: Vec<Arm>, device: Device, workloads: Vec<Entry>) -> Trial {
+    let settings = Settings { control: false, is_for_receipts: true, ..Settings::default() };
+    Trial { trial: settings, device, arms, workloads, ..Trial::default() }
+}
+
+/// A workload without its warm-up, on files that are read back soon.
+pub(super) fn shortened(entry: Entry) -> Result<Entry, ExpectedError> {
+    let resolved = entry.resolve(1);
+    // An error in it is shown with the trial.
+    resolved.iter().try_for_each(refuse_workload)?;
+    let file_size = resolved.ok().and_then(|workload| file_size(&workload)).or(entry.file_size);
+    Ok(Entry { warmup: Some(Nanos(0)), file_size, ..entry })
+}
+
+/// The receipts of a trial that requests some: of all its arms under each load that syncs, at its highest number of threads.
+/// On its own device if that is modelled.
+pub(super) fn of(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    ledger: &Ledger,
+) -> Result<Option<ReceiptReport>, ExpectedError> {
+    let runs = plan.trial.trial.receipt;
+    if runs == 0 {
+        return Ok(None);
+    }
+    let device = match plan.trial.device.modelled() {
+        Some(_) => plan.trial.device.clone(),
+        None => Device { model: Some(ModelChoice::Named(MODEL.into())), ..Device::of(DeviceKind::Model) },
+    };
+    let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none()).cloned().collect();
+    let syncs = |workload: &Workload| {
+        workload.durability().iter().any(|(_, when)| !matches!(when, When::ReadsOnly | When::None))
+    };
+    let mut entries = Vec::new();
+    for (index, (entry, workload)) in plan.trial.workloads.iter().zip(&plan.workloads).enumerate() {
+        let levels = plan.cells.iter().filter(|cell| cell.workload == index).map(|cell| cell.threads);
+        if workload.program().is_some() || syncs(workload) {
+            let entry = Entry { threads: levels.max().map(|most| vec![most]), ..entry.clone() };
+            entries.push(shortened(Entry { duration: Some(LOAD), ..entry })?);
+        }
+    }
+    if entries.is_empty() {
+        return Err(ExpectedError::usage(
+            "no workload of the trial syncs, so nothing is promised and no receipt is possible",
+            "add one that does, such as append-fsync, or leave the receipt out",
+        ));
+    }
+    let trial = trial_of(arms, device, entries);
+    let (report, is_interrupted) = measured(&trial, plan.seed, (runs, CUTS), interrupt, ledger)?;
+    if is_interrupted { Err(StackError::Interrupted.into()) } else { Ok(Some(report)) }
+}
+
+/// Runs and cuts the cells of a trial; true if it was interrupted.
+pub(super) fn measured(
+    trial: &Trial,
+    seed: u64,
+    (runs, cuts): (u32, u32),
+    interrupt: &Interrupt,
+    ledger: &Ledger,
+) -> Result<(ReceiptReport, bool), ExpectedError> {
+    trial.arms.iter().try_for_each(refuse_arm)?;
+    let mut plan = Plan::new(trial.settled(environment::cpus())?, seed)?;
+    plan.workloads.iter().try_for_each(|workload| refuse_workload(workload).and(refuse_large(workload)))?;
+    plan.contrasts.clear();
+    let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
+    let cuts = CutPlan { runs, cuts, protected };
+    let progress = Progress::new();
+    let session = Session {
+        plan: &plan,
+        booted: None,
+        reaches: &[],
+        clock: &MachineClock::start(),
+        interrupt,
+        ledger,
+        permission: &Permission::default(),
+        state_folder: ledger.folder(),
+        precondition: None,
+        longest: None,
+    };
+    let SessionEnd { done, left } = session.at_its_places(&mut Silent, |places, _| {
+        let place = places.first_mut().expect("the plan has a place");
+        durability::run(&plan, place.as_mut(), cuts, &mut |done, all| progress.set(done, all))
+    });
+    progress.clear();
+    let (cells, is_interrupted) = done?;
+    left.into_iter().next().map_or(Ok(()), Err)?;
+    Ok((ReceiptReport::of(&plan, cuts, &cells), is_interrupted))
+}
+
+/// The size of all files of a workload that makes requests of files: they are read back at every sync.
+fn file_size(workload: &Workload) -> Option<Bytes> {
+    let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+    let sizes = groups.map(|group| match &group.pattern {
+        Pattern::Io(io) => Some(u64::from(io.files).saturating_mul(io.block_size.0).saturating_mul(4)),
+        _ => None,
+    });
+    let least = sizes.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    Some(Bytes(least).max(FILE_SIZE))
+}
+
+fn has_repair(row: &Filesystem) -> bool {
+    matches!(row.abilities.repair, Ability::Program(..))
+}
+
+/// Refuses arms whose power is not cut, or that cannot be judged after it.
+pub(super) fn refuse_arm(arm: &Arm) -> Result<(), ExpectedError> {
+    let all = FILESYSTEMS.iter().filter(|row| has_repair(row)).map(|row| row.name);
+    let repairable = format!("compare {}", all.collect::<Vec<_>>().join(", "));
+    let has_more_devices = arm.layer.is_some() || arm.log.is_some() || arm.profile.is_some();
+    let (what, hint) = match (&arm.place, arm.row()) {
+        (Some(_), _) => ("is at another place, whose device cannot be cut yet", "use arms on this host"),
+        (None, None) => ("has no filesystem that could recover", "leave it out"),
+        _ if has_more_devices => (
+            "is on more than its one device, and only that is recorded",
+            "leave out its layer, log or profile",
+        ),
+        (None, Some(row)) if !has_repair(row) => (
+            "has no repair program that fstrial knows, so an image that does not mount could not be judged",
+            repairable.as_str(),
+        ),
+        (None, Some(_)) => return Ok(()),
+    };
+    Err(ExpectedError::usage(format!("`{}` {what}", arm.name), hint))
+}
+
+/// Refuses a workload whose promises are not known.
+fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
+    let is_store = |phase: &Phase| phase.groups.iter().any(|group| matches!(group.pattern, Pattern::Ycsb(_)));
+    let what = match workload.phases() {
+        [] => "is a program or an operation: its promises are not known",
+        [phase] if is_store(phase) => "uses a key-value store, whose promises are not known",
+        [phase] if phase.find_rate.is_some() => "searches for a rate, in many loads",
+        [_] => return Ok(()),
+        _ => "has several phases, and the first alone would be recorded",
+    };
+    Err(ExpectedError::usage(
+        format!("`{}` {what}", workload.name),
+        "use a built-in load of one phase, such as append-fsync, varmail or fs-mark",
+    ))
+}
+
+/// Refuses files that would be read back too slowly.
+fn refuse_large(workload: &Workload) -> Result<(), ExpectedError> {
+    let size = workload.most_space_needed();
+    if size <= MAX_FILES {
+        return Ok(());
+    }
+    Err(ExpectedError::usage(
+        format!(
+            "`{}` has {} of files, which are read back at every sync; at most {} is practical",
+            workload.name,
+            size.human(),
+            MAX_FILES.human()
+        ),
+        "make them fewer or smaller with --set workload.…, see `fstrial workloads show`",
+    ))
+}
