@@ -69,6 +69,8 @@ pub struct Recorded {
     pub promises: Vec<(usize, u64)>,
     /// Position of each beginning of a flush.
     pub flushes: Vec<usize>,
+    /// In ascending order: the numbers of entries after which there are uncovered writes.
+    pub at_stake: Vec<usize>,
 }
 
 /// An image, as a cut left it.
@@ -124,6 +126,33 @@ struct Cursor {
     uncovered: BTreeMap<u64, (usize, Option<usize>)>,
     /// Flushes under way, with the positions of their beginnings.
     flushes: HashMap<u64, usize>,
+}
+
+impl Cursor {
+    /// Takes the next entry; the positions of the writes that are covered with it.
+    fn step(&mut self, entry: &Entry, protected: bool) -> Vec<usize> {
+        let position = self.at;
+        self.at += 1;
+        match *entry {
+            Entry::Write { id, .. } => drop(self.uncovered.insert(id, (position, None))),
+            Entry::Flush { id } => drop(self.flushes.insert(id, position)),
+            Entry::Promise { .. } => {}
+            Entry::Complete { id } => {
+                if let Some(begun) = self.flushes.remove(&id) {
+                    let is_covered = |at: &Option<usize>| at.is_some_and(|at| at < begun);
+                    let covered = self.uncovered.extract_if(.., |_, (_, completed)| is_covered(completed));
+                    return covered.map(|(_, (position, _))| position).collect();
+                }
+                if protected {
+                    return self.uncovered.remove(&id).map(|(position, _)| position).into_iter().collect();
+                }
+                if let Some((_, completed)) = self.uncovered.get_mut(&id) {
+                    *completed = Some(position);
+                }
+            }
+        }
+        Vec::new()
+    }
 }
 
 impl Cuts {
@@ -292,7 +321,12 @@ impl Recording {
 
     fn summary(&self) -> Recorded {
         let mut summary = Recorded { entries: self.log.len(), is_full: self.is_full, ..Recorded::default() };
+        let mut cursor = Cursor::default();
         for (position, entry) in self.log.iter().enumerate() {
+            cursor.step(entry, self.protected);
+            if !cursor.uncovered.is_empty() {
+                summary.at_stake.push(position + 1);
+            }
             match entry {
                 Entry::Write { .. } => summary.writes += 1,
                 Entry::Flush { .. } => summary.flushes.push(position),
@@ -322,12 +356,13 @@ impl Recording {
     /// Puts the random part of an uncovered write into the image; true if anything was kept of it.
     fn keep(&mut self, position: usize, outcome: Uncovered, random: &mut ChaCha8Rng) -> io::Result<bool> {
         let Entry::Write { offset, change, .. } = &self.log[position] else { return Ok(false) };
-        let (offset, change) = (*offset, change.clone());
-        let unit = match outcome {
-            Uncovered::Lost => return Ok(false),
-            Uncovered::Half => change.length(),
-            Uncovered::Torn => SECTOR as u64,
+        let unit = match (outcome, change) {
+            (Uncovered::Lost, _) => return Ok(false),
+            (Uncovered::Half, _) => change.length(),
+            (Uncovered::Torn, Change::Data(_)) => SECTOR as u64,
+            (Uncovered::Torn, Change::Zeroes(_)) => BLOCK as u64,
         };
+        let (offset, change) = (*offset, change.clone());
         let mut any = false;
         let mut from = 0;
         while from < change.length() {
@@ -346,32 +381,17 @@ impl Recording {
 
     /// Advances the covered contents to a position of the log.
     fn advance(&mut self, to: usize) -> io::Result<()> {
-        for position in self.cursor.at..to {
-            match self.log[position] {
-                Entry::Write { id, .. } => drop(self.cursor.uncovered.insert(id, (position, None))),
-                Entry::Flush { id } => drop(self.cursor.flushes.insert(id, position)),
-                Entry::Promise { .. } => {}
-                Entry::Complete { id } => {
-                    if let Some(begun) = self.cursor.flushes.remove(&id) {
-                        self.cover(|_, completed| completed.is_some_and(|at| at < begun))?;
-                    } else if let Some((_, completed)) = self.cursor.uncovered.get_mut(&id) {
-                        *completed = Some(position);
-                        if self.protected {
-                            self.cover(|of, _| of == id)?;
-                        }
-                    }
-                }
-            }
+        while self.cursor.at < to {
+            let covered = self.cursor.step(&self.log[self.cursor.at], self.protected);
+            self.cover(&covered)?;
         }
-        self.cursor.at = to;
         Ok(())
     }
 
-    /// Moves uncovered writes into the covered contents, in their order.
-    fn cover(&mut self, is_covered: impl Fn(u64, Option<usize>) -> bool) -> io::Result<()> {
-        let chosen = self.cursor.uncovered.extract_if(.., |id, (_, completed)| is_covered(*id, *completed));
-        for (_, (position, _)) in chosen {
-            let Entry::Write { offset, change, .. } = &self.log[position] else { continue };
+    /// Writes at these positions are covered, in their order.
+    fn cover(&mut self, positions: &[usize]) -> io::Result<()> {
+        for position in positions {
+            let Entry::Write { offset, change, .. } = &self.log[*position] else { continue };
             match change {
                 Change::Data(data) => self.covered.write(*offset, data)?,
                 Change::Zeroes(length) => self.covered.discard(*offset, *length)?,

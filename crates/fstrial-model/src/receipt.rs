@@ -61,9 +61,9 @@ pub struct CutResult {
     pub pending: u64,
     /// Promises made before the cut.
     pub promises: u64,
-    /// Promised names and blocks that were compared.
+    /// Promised names and sectors that were compared.
     pub checked: u64,
-    /// Synced files that were missing, and whose directory was never synced: POSIX does not promise their names.
+    /// Synced files that were missing, and whose names were not promised: on a filesystem without a journal.
     pub missing: u64,
     /// State of the filesystem after recovery.
     pub outcome: CutOutcome,

@@ -33,6 +33,9 @@ pub struct ReceiptReport {
     pub runs: u32,
     /// Cuts in each run.
     pub cuts: u32,
+    /// It was interrupted before all runs were made.
+    #[serde(default)]
+    pub interrupted: bool,
     /// In the order of the arms.
     pub arms: Vec<ArmReceipt>,
 }
@@ -70,7 +73,7 @@ pub struct Problem {
 
 impl ReceiptReport {
     /// The report of a plan whose cells have these receipts.
-    pub fn of(plan: &Plan, cuts: CutPlan, cells: &[CellReceipt]) -> Self {
+    pub fn of(plan: &Plan, cuts: CutPlan, (cells, interrupted): (&[CellReceipt], bool)) -> Self {
         let device = match &plan.trial.device.model {
             Some(ModelChoice::Named(name)) => name.clone(),
             Some(ModelChoice::Written(model)) => model.name.clone(),
@@ -92,6 +95,7 @@ impl ReceiptReport {
             seed: plan.seed,
             runs: cuts.runs,
             cuts: cuts.cuts,
+            interrupted,
             arms: plan.cells.iter().zip(cells).map(arm).collect(),
         }
     }
@@ -115,7 +119,7 @@ pub fn text(report: &ReceiptReport) -> String {
     }
     let _ = writeln!(
         out,
-        "\nseed {} (with --seed the order and the choices of loads and cuts are the same; timing is not)",
+        "\nseed {} (--seed repeats the order of the runs and all random choices; cuts move with the timing of the load)",
         report.seed
     );
     out
@@ -128,25 +132,41 @@ fn heading(report: &ReceiptReport) -> String {
         loads.extend(Some(load).filter(|load| !loads.contains(load)));
     }
     format!(
-        "Power cuts under {} on {}: {} of {} for each arm\n\n",
+        "Power cuts under {} on {}: {} of {} for each arm{}\n\n",
         loads.join(", "),
         plain(&report.device),
         counted(report.runs as usize, "run"),
-        counted(report.cuts as usize, "cut")
+        counted(report.cuts as usize, "cut"),
+        if report.interrupted { ", INTERRUPTED" } else { "" }
     )
 }
 
 fn table(report: &ReceiptReport) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header(["arm", "lossy runs", "cuts", "lost", "unmountable", "damaged", "promises", "flushes"]);
+    table.set_header([
+        "arm",
+        "lossy runs",
+        "cuts",
+        "at stake",
+        "lost",
+        "unmountable",
+        "damaged",
+        "promises",
+        "flushes",
+    ]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for arm in &report.arms {
         let totals = &arm.totals;
-        let counts = [totals.cuts, totals.lost, totals.unmountable, totals.damaged];
-        let mut row = vec![plain(&arm.arm), format!("{} of {}", totals.lossy_runs, totals.runs)];
+        let counts = [totals.cuts, totals.at_stake, totals.lost, totals.unmountable, totals.damaged];
+        let lossy = match (&arm.failure, totals.runs) {
+            (Some(_), 0) => "failed".into(),
+            (None, 0) => "not run".into(),
+            (_, runs) => format!("{} of {runs}", totals.lossy_runs),
+        };
+        let mut row = vec![plain(&arm.arm), lossy];
         row.extend(counts.map(|count| count.to_string()));
         row.extend([totals.promises, totals.flushes].map(|count| count.to_string()));
         table.add_row(row);
@@ -177,21 +197,36 @@ pub fn lines(arms: &[ArmReceipt], is_full: bool) -> Vec<String> {
 pub fn loss(arms: &[ArmReceipt], name: &str) -> Option<String> {
     let lossy = arms.iter().filter(|arm| arm.arm == name && arm.totals.lossy_runs > 0);
     let worst = lossy.max_by_key(|arm| arm.totals.lossy_runs)?;
-    let Totals { lossy_runs, runs, .. } = worst.totals;
-    Some(format!("{} loses acknowledged writes in {lossy_runs} of {runs} runs with power cuts", plain(name)))
+    let Totals { lossy_runs, runs, torn_only, .. } = worst.totals;
+    let only = if torn_only { ", only where writes were torn into sectors" } else { "" };
+    Some(format!(
+        "{} loses acknowledged writes in {lossy_runs} of {runs} runs with power cuts{only}",
+        plain(name)
+    ))
 }
 
 /// The result of an arm in a sentence.
 pub fn sentence(arm: &ArmReceipt) -> String {
     let mut parts = vec![losses(&arm.totals)];
-    let Totals { damaged, missing, cuts, .. } = arm.totals;
+    let Totals { damaged, missing, cuts, full, .. } = arm.totals;
+    if arm.totals.torn_only {
+        parts.push(
+            "only where writes were torn into sectors of 512 bytes; a drive with physical sectors of 4 KiB writes such a \
+             block whole"
+                .into(),
+        );
+    }
     if damaged > 0 {
         parts.push(format!("the check found damage after {damaged} of {cuts} cuts"));
     }
     if missing > 0 {
         parts.push(format!(
-            "synced files were missing after {missing} of {cuts} cuts, but their directories were not synced"
+            "synced files were missing after {missing} of {cuts} cuts; without a journal a sync of a new file does not \
+             promise its name"
         ));
+    }
+    if full > 0 {
+        parts.push(format!("cuts are within the first 256 MiB of {}", counted(full as usize, "recording")));
     }
     if let Some(failure) = &arm.failure {
         parts.push(format!("its runs failed: {}", plain(failure)));
@@ -205,19 +240,23 @@ pub fn sentence(arm: &ArmReceipt) -> String {
 
 fn losses(totals: &Totals) -> String {
     if totals.runs == 0 {
-        return "nothing was promised: the workload syncs nothing".into();
+        return "it was not run".into();
     }
+    if totals.promises == 0 && totals.lossy_runs == 0 {
+        return "nothing was promised: no sync returned (writes through O_SYNC are not observed)".into();
+    }
+    let what = if totals.missing > 0 { "promise that could be checked" } else { "acknowledged write" };
     let (low, high) = totals.interval;
     let (low, high) = (percent(low, f64::floor), percent(high, f64::ceil));
     let level = 100.0 * (1.0 - ALPHA);
     match totals.lossy_runs {
         0 => format!(
-            "lost no acknowledged write in {} with {} cuts; at most {high} of runs lose one ({level:.0} % confidence)",
+            "lost no {what} in {} with {}; at most {high} of such runs lose one ({level:.0} % confidence)",
             counted(totals.runs as usize, "run"),
-            totals.cuts
+            counted(totals.cuts as usize, "cut")
         ),
         lossy if lossy == totals.runs => format!(
-            "loses acknowledged writes in {lossy} of {} runs; at least {low} of runs lose some ({level:.0} % confidence)",
+            "loses acknowledged writes in {lossy} of {} runs; at least {low} of such runs lose some ({level:.0} % confidence)",
             totals.runs
         ),
         lossy => format!(
@@ -242,7 +281,9 @@ fn first_problem(problem: &Problem) -> String {
     let what = match &cut.outcome {
         CutOutcome::Kept => String::new(),
         CutOutcome::Lost { broken: 1, first } => plain(first),
-        CutOutcome::Lost { broken, first } => format!("{} and {} more", plain(first), broken - 1),
+        CutOutcome::Lost { broken, first } => {
+            format!("{} ({} more)", plain(first), counted(*broken as usize - 1, "broken promise"))
+        }
         CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => {
             let advice = why.split("dmesg(1)").next().unwrap_or(why);
             plain(&advice.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -250,13 +291,22 @@ fn first_problem(problem: &Problem) -> String {
     };
     let fate = match cut.uncovered {
         Uncovered::Lost => "were lost",
-        Uncovered::Half => "were kept or lost at random",
-        Uncovered::Torn => "were torn",
+        Uncovered::Half => "were lost at random",
+        Uncovered::Torn => "were torn at random",
     };
     format!(
-        "First in run {}, after {} promises, where {} uncovered writes {fate}: {what}",
-        problem.run, cut.promises, cut.pending
+        "First in run {}, after {} promises, when {} {fate}: {what}",
+        problem.run,
+        cut.promises,
+        unflushed(cut.pending)
     )
+}
+
+fn unflushed(writes: u64) -> String {
+    match writes {
+        1 => "1 write that was not yet flushed".into(),
+        writes => format!("{writes} writes that were not yet flushed"),
+    }
 }
 
 /// Progress of the runs, on a terminal.
@@ -271,7 +321,7 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs{msg}");
         Self(ProgressBar::new(0).with_style(style.expect("the template is valid")))
     }
 
@@ -279,6 +329,14 @@ impl Progress {
     pub fn set(&self, done: usize, all: usize) {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);
+        // The first runs take as long as others.
+        if done > 0 {
+            let left = self.0.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
+            self.0.set_message(format!(
+                ", {} left",
+                indicatif::HumanDuration(std::time::Duration::from_secs_f64(left))
+            ));
+        }
     }
 
     /// Removes it.

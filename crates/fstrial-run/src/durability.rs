@@ -12,7 +12,8 @@ use crate::{
 use fstrial_model::{
     device_model::DeviceModel,
     job::{FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
-    receipt::{CutOutcome, CutResult, CutTask, RunReceipt},
+    measurement::Stage,
+    receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     workload::Data,
 };
 use fstrial_stats::share;
@@ -53,7 +54,7 @@ pub struct CellReceipt {
 /// Totals over the runs of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Runs with promises that were cut at least once.
+    /// Runs that were cut at least once.
     pub runs: u32,
     /// Runs in which acknowledged data were lost at least once.
     pub lossy_runs: u32,
@@ -65,10 +66,16 @@ pub struct Totals {
     pub lost: u64,
     /// Cuts after which the filesystem could not be mounted.
     pub unmountable: u64,
+    /// True if losses occurred only where writes were torn into sectors.
+    pub torn_only: bool,
     /// Cuts after which every promise was kept, but the check found damage.
     pub damaged: u64,
-    /// Cuts after which a synced file was missing, and its directory was never synced.
+    /// Cuts after which a synced file was missing whose name was not promised.
     pub missing: u64,
+    /// Cuts at which some writes were not covered by a flush; at others nothing can be lost.
+    pub at_stake: u64,
+    /// Runs whose recording reached its limit.
+    pub full: u32,
     /// Promises of all runs.
     pub promises: u64,
     /// Writes of all runs.
@@ -84,8 +91,7 @@ impl CellReceipt {
         let count = |is_it: fn(&CutOutcome) -> bool| all().filter(|cut| is_it(&cut.outcome)).count() as u64;
         let number = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
         let is_lossy = |run: &&RunReceipt| run.cuts.iter().any(|cut| cut.outcome.is_loss());
-        let counts = |run: &&RunReceipt| is_lossy(run) || run.promises > 0 && !run.cuts.is_empty();
-        let runs = number(self.runs.iter().filter(counts).count());
+        let runs = number(self.runs.iter().filter(|run| !run.cuts.is_empty()).count());
         let lossy_runs = number(self.runs.iter().filter(is_lossy).count());
         Totals {
             runs,
@@ -94,7 +100,11 @@ impl CellReceipt {
             cuts: all().count() as u64,
             lost: count(|outcome| matches!(outcome, CutOutcome::Lost { .. })),
             unmountable: count(|outcome| matches!(outcome, CutOutcome::Unmountable { .. })),
+            torn_only: all().all(|cut| !cut.outcome.is_loss() || cut.uncovered == Uncovered::Torn)
+                && lossy_runs > 0,
             damaged: count(|outcome| matches!(outcome, CutOutcome::Damaged { .. })),
+            at_stake: all().filter(|cut| cut.pending > 0).count() as u64,
+            full: number(self.runs.iter().filter(|run| run.is_full).count()),
             missing: all().filter(|cut| cut.missing > 0).count() as u64,
             promises: self.runs.iter().map(|run| run.promises).sum(),
             writes: self.runs.iter().map(|run| run.writes).sum(),
@@ -153,6 +163,12 @@ enum Ended {
     Interrupted,
 }
 
+fn no_receipt() -> Ended {
+    let what = "the worker made no receipt".into();
+    let hint = Some("please report it".into());
+    Ended::Failed(RunFailure { kind: FailureKind::Lost, stage: Stage::Check, what, hint })
+}
+
 fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (usize, u32)) -> Ended {
     let arm = &plan.trial.arms[plan.cells[cell].arm];
     let mut task = plan.task(cell, round, place.data());
@@ -181,7 +197,7 @@ fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (u
         });
         match outcome {
             JobOutcome::Interrupted => return Ended::Interrupted,
-            JobOutcome::Measured(_) => return Ended::Receipt(receipt.unwrap_or_default()),
+            JobOutcome::Measured(_) => return receipt.map_or_else(no_receipt, Ended::Receipt),
             JobOutcome::Failed(failure) if failure.kind == FailureKind::Lost && tries < RETRIES => tries += 1,
             JobOutcome::Failed(failure) => return Ended::Failed(failure),
         }

@@ -1,16 +1,16 @@
 //! The promises of a load: what each acknowledged sync covers, and whether an image still has it.
 //!
-//! A sync promises the changes that were over before it began, unless a later change to the same block or name has begun
+//! A sync promises the changes that were over before it began, unless a later change to the same bytes or name has begun
 //! since. It is marked in the log of the device as soon as it has returned, before the thread continues, and the promised
-//! blocks are read back before any other change can begin. A change is marked before it is made, and ends earlier promises
-//! of its blocks and names, so that a cut after the mark proves nothing about them.
+//! sectors are read back before any other change can begin. A change is marked before it is made, and ends earlier promises
+//! of its bytes and names, so that a cut after the mark proves nothing about them.
 //!
 //! A name is promised by a sync of its directory, or because it existed before the recording began.
 
 use fstrial_device::cuts::{Order, Recorded};
 use fstrial_engine::{Change, SyncObserver, Synced};
 use rustix::{
-    fs::{AtFlags, CWD, Statx, StatxFlags, statx, syncfs},
+    fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, statx, syncfs},
     io::Errno,
 };
 use serde::de::DeserializeOwned;
@@ -22,8 +22,11 @@ use std::{
     io,
     ops::Range,
     os::{
-        fd::{AsRawFd, BorrowedFd},
-        unix::{ffi::OsStrExt, fs::FileExt},
+        fd::{AsFd, AsRawFd, BorrowedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt, OpenOptionsExt},
+        },
     },
     path::{Path, PathBuf},
     sync::{
@@ -32,8 +35,10 @@ use std::{
     },
 };
 
-/// Unit in which contents are compared.
-const BLOCK: u64 = 4096;
+/// Unit in which contents are compared: the one that a write is torn into.
+const SECTOR: u64 = 512;
+/// Bytes of a file that are read at a time; whole sectors.
+const CHUNK: u64 = 1 << 20;
 /// Bytes of an answer that are read at a time.
 const ANSWER: usize = 64 << 10;
 
@@ -74,30 +79,35 @@ struct FileId {
     born: (i64, u32),
 }
 
-/// A promised block of a file. The last one of a file may be shorter than others.
+/// A promised sector of a file: its beginning, as far as it was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Block {
-    length: usize,
+struct Sector {
+    length: u64,
     hash: u64,
 }
+
+/// Promised sectors by their numbers.
+type Content = BTreeMap<u64, Sector>;
 
 /// An entry of the log of promises; its number is its index.
 #[derive(Debug)]
 enum Note {
     /// A sync was acknowledged.
     Synced(Vec<Promise>),
-    /// These blocks of a file were about to change.
-    Content { of: FileId, blocks: Range<u64> },
+    /// These bytes of a file were about to change.
+    Content { of: FileId, bytes: Range<u64> },
     /// This name was about to change, and this file to be deleted with it.
     Name { path: PathBuf, deleted: Option<FileId> },
 }
 
 #[derive(Debug, Clone)]
 enum Promise {
-    /// Blocks of a file, and its path below the mount point.
-    Content { of: FileId, path: PathBuf, blocks: BTreeMap<u64, Block> },
+    /// Sectors of a file, and its path below the mount point if that is not changing.
+    Content { of: FileId, path: Option<PathBuf>, content: Content },
     /// A name, and the file that has it.
     Name { path: PathBuf, of: FileId },
+    /// A name that no file has.
+    Absent { path: PathBuf },
 }
 
 /// A change that no sync has covered.
@@ -109,8 +119,18 @@ struct Pending<T> {
     ended: Option<u64>,
 }
 
-/// Blocks of a file, and its path at the time.
-type Blocks = (Range<u64>, PathBuf);
+/// The subject of a change.
+#[derive(Debug, Clone)]
+enum Subject {
+    File(FileId),
+    Folder(PathBuf),
+}
+
+/// A path, and true if its file was deleted or replaced.
+type Name = (PathBuf, bool);
+
+/// Bytes of a file, and its path at the time.
+type Bytes = (Range<u64>, PathBuf);
 
 /// The promises of a load.
 #[derive(Debug, Clone)]
@@ -134,9 +154,13 @@ struct Notes {
     /// Orders beginnings and ends of changes and syncs.
     clock: u64,
     /// By file.
-    contents: HashMap<FileId, Vec<Pending<Blocks>>>,
+    contents: HashMap<FileId, Vec<Pending<Bytes>>>,
+    /// The promised length of each file.
+    lengths: HashMap<FileId, u64>,
     /// By directory: the paths of its names.
-    names: BTreeMap<PathBuf, Vec<Pending<PathBuf>>>,
+    names: BTreeMap<PathBuf, Vec<Pending<Name>>>,
+    /// Changes whose calls have not returned.
+    open: HashMap<u64, Subject>,
     /// The first error, after which nothing is noted any more.
     error: Option<io::Error>,
 }
@@ -144,8 +168,10 @@ struct Notes {
 /// Everything that is promised at a moment.
 #[derive(Debug, Clone, Default)]
 struct Promised {
-    contents: HashMap<FileId, BTreeMap<u64, Block>>,
+    contents: HashMap<FileId, Content>,
     names: BTreeMap<PathBuf, FileId>,
+    /// Names that were deleted, or whose files were moved away.
+    absent: BTreeSet<PathBuf>,
     /// Paths of synced files whose names are not promised.
     unnamed: BTreeMap<PathBuf, FileId>,
 }
@@ -155,9 +181,9 @@ struct Promised {
 pub(super) struct Judgement {
     /// The broken promises, as text for the user.
     pub(super) broken: Vec<String>,
-    /// Promised names and blocks that were looked at.
+    /// Promised names and sectors that were compared.
     pub(super) checked: u64,
-    /// Synced files that are missing, and whose directory was not synced: their names were not promised.
+    /// Synced files that are missing, and whose names were not promised.
     pub(super) missing: u64,
 }
 
@@ -176,24 +202,33 @@ fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     Ok(statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?.into())
 }
 
-/// The blocks that a range of bytes touches.
-fn blocks_of(bytes: &Range<u64>) -> Range<u64> {
-    bytes.start / BLOCK..bytes.end.div_ceil(BLOCK)
+/// The promised sectors of `bytes` of a file, up to its promised length.
+fn read_sectors(file: &File, bytes: Range<u64>, length: u64, content: &mut Content) -> io::Result<()> {
+    let (mut at, end) = (bytes.start / SECTOR * SECTOR, bytes.end.min(length));
+    let mut data = vec![0; usize::try_from(CHUNK.min(end.saturating_sub(at))).unwrap_or(0)];
+    while at < end {
+        let read = file.read_at(&mut data, at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let known = &data[..read.min(usize::try_from(length - at).unwrap_or(read))];
+        for (number, sector) in (at / SECTOR..).zip(known.chunks(SECTOR as usize)) {
+            content.insert(number, Sector { length: sector.len() as u64, hash: hash(sector) });
+        }
+        at += read as u64;
+    }
+    Ok(())
 }
 
-/// Reads at most `most` bytes of a block.
-fn read_block(file: &File, block: u64, most: usize) -> io::Result<Block> {
-    let mut data = vec![0; most];
-    let mut length = 0;
-    loop {
-        let read = file.read_at(&mut data[length..], block * BLOCK + length as u64)?;
-        length += read;
-        if read == 0 {
-            let mut hasher = DefaultHasher::new();
-            hasher.write(&data[..length]);
-            return Ok(Block { length, hash: hasher.finish() });
-        }
-    }
+fn hash(data: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(data);
+    hasher.finish()
+}
+
+/// Opens a file to read it without a change of its access time, which would need another transaction.
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(OFlags::NOATIME.bits().cast_signed()).open(path)
 }
 
 /// None if it does not exist.
@@ -210,10 +245,12 @@ fn take_covered<T>(pending: &mut Vec<Pending<T>>, begun: u64) -> Vec<T> {
     covered.map(|change| change.what).collect()
 }
 
-/// Ends a change, if it is here: they are in the order of their numbers.
-fn end_in<T>(pending: &mut [Pending<T>], number: u64, now: u64) -> bool {
-    let place = pending.binary_search_by_key(&number, |change| change.number);
-    place.is_ok_and(|place| pending[place].ended.replace(now).is_none())
+/// Ends a change: they are in the order of their numbers.
+fn end_in<T>(pending: Option<&mut Vec<Pending<T>>>, number: u64, now: u64) {
+    let Some(pending) = pending else { return };
+    if let Ok(place) = pending.binary_search_by_key(&number, |change| change.number) {
+        pending[place].ended = Some(now);
+    }
 }
 
 impl PromiseLog {
@@ -231,7 +268,7 @@ impl PromiseLog {
     pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
         syncfs(File::open(&self.0.root)?)?;
         let mut notes = self.0.lock();
-        self.0.see_all(&mut notes.earlier, Path::new(""))?;
+        self.0.see_all(&mut notes, Path::new(""))?;
         self.0.control.order(Order::Begin { limit, protected })?;
         self.0.is_recording.store(true, Ordering::Relaxed);
         Ok(())
@@ -255,10 +292,20 @@ impl PromiseLog {
     }
 
     /// Checks the promises that were made before a cut on the filesystem at `root`.
-    pub(super) fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Judgement {
+    ///
+    /// With `keeps_names` a sync of a new file promises its name, and a sync of a directory promises new files in it. That
+    /// is so where the creation is one transaction of a journal or log.
+    pub(super) fn check(&self, recorded: &Recorded, at: usize, root: &Path, keeps_names: bool) -> Judgement {
         let notes = self.0.lock();
         let mut promised = notes.earlier.clone();
         notes.before(recorded, at).iter().for_each(|note| promised.apply(note));
+        if keeps_names {
+            let unnamed = std::mem::take(&mut promised.unnamed);
+            promised.names.extend(unnamed);
+        } else {
+            let (earlier, contents) = (&notes.earlier.names, &promised.contents);
+            promised.names.retain(|path, of| earlier.get(path) == Some(of) || contents.contains_key(of));
+        }
         promised.judge(root)
     }
 }
@@ -291,29 +338,21 @@ impl Inner {
         event
     }
 
-    /// Blocks of a file as they are, if it still has this path.
-    fn read(&self, of: FileId, path: &Path, blocks: &BTreeSet<u64>) -> io::Result<BTreeMap<u64, Block>> {
-        let full = self.root.join(path);
-        if if_found(id_at(&full))? != Some(of) {
-            return Ok(BTreeMap::new());
-        }
-        let file = File::open(full)?;
-        blocks.iter().map(|block| Ok((*block, read_block(&file, *block, BLOCK as usize)?))).collect()
-    }
-
     /// Everything below a folder is promised.
-    fn see_all(&self, promised: &mut Promised, folder: &Path) -> io::Result<()> {
+    fn see_all(&self, notes: &mut Notes, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(self.root.join(folder))? {
             let entry = entry?;
             let (path, of, kind) =
                 (folder.join(entry.file_name()), id_at(&entry.path())?, entry.file_type()?);
             if kind.is_dir() {
-                self.see_all(promised, &path)?;
+                self.see_all(notes, &path)?;
             } else if kind.is_file() {
-                let blocks = (0..entry.metadata()?.len().div_ceil(BLOCK)).collect();
-                promised.contents.insert(of, self.read(of, &path, &blocks)?);
+                let length = entry.metadata()?.len();
+                let content = notes.earlier.contents.entry(of).or_default();
+                read_sectors(&open(&entry.path())?, 0..length, length, content)?;
+                notes.lengths.insert(of, length);
             }
-            promised.names.insert(path, of);
+            notes.earlier.names.insert(path, of);
         }
         Ok(())
     }
@@ -331,65 +370,128 @@ impl Inner {
         };
         let (path, is_deleted) = match change {
             Change::Content { file, range } => {
-                let of = id_of(*file)?;
-                let (blocks, path) = (blocks_of(range), self.below(*file)?);
-                let pending = Pending { number, what: (blocks.clone(), path), ended: None };
+                let (of, path) = (id_of(*file)?, self.below(*file)?);
+                if range.end == u64::MAX {
+                    // The file may be cut off there.
+                    notes.lengths.entry(of).and_modify(|length| *length = range.start.min(*length));
+                }
+                let pending = Pending { number, what: (range.clone(), path), ended: None };
                 notes.contents.entry(of).or_default().push(pending);
-                return Ok(Note::Content { of, blocks });
+                notes.open.insert(number, Subject::File(of));
+                return Ok(Note::Content { of, bytes: range.clone() });
             }
             Change::Name { directory, name } => (path_of(directory, name)?, false),
             Change::Removal { directory, name } => (path_of(directory, name)?, true),
         };
         let deleted = if is_deleted { if_found(id_at(&self.root.join(&path)))? } else { None };
+        if let Some(of) = deleted {
+            // Its inode may be used again.
+            notes.contents.remove(&of);
+            notes.lengths.remove(&of);
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let pending = Pending { number, what: path.clone(), ended: None };
+        let pending = Pending { number, what: (path.clone(), is_deleted), ended: None };
+        notes.open.insert(number, Subject::Folder(folder.clone()));
         notes.names.entry(folder).or_default().push(pending);
         Ok(Note::Name { path, deleted })
     }
 
-    /// The promise of a file's content.
-    fn content(&self, notes: &mut Notes, of: FileId, begun: u64) -> io::Result<Option<Promise>> {
+    /// The promise of a file's content, read through `file`.
+    fn content(
+        &self,
+        notes: &mut Notes,
+        file: &File,
+        path: PathBuf,
+        begun: u64,
+    ) -> io::Result<Option<Promise>> {
+        let of = id_of(file.as_fd())?;
         let Some(pending) = notes.contents.get_mut(&of) else { return Ok(None) };
         let covered = take_covered(pending, begun);
-        let Some((_, path)) = covered.last() else { return Ok(None) };
-        let Some(length) = if_found(fs::metadata(self.root.join(path)))?.map(|data| data.len()) else {
+        if covered.is_empty() {
             return Ok(None);
-        };
-        let is_open = |block: &u64| pending.iter().any(|change| change.what.0.contains(block));
-        let inside = |range: &Range<u64>| range.start..range.end.min(length.div_ceil(BLOCK));
-        let blocks = covered.iter().flat_map(|(range, _)| inside(range)).filter(|block| !is_open(block));
-        let blocks = self.read(of, path, &blocks.collect())?;
-        Ok(Some(Promise::Content { of, path: path.clone(), blocks }))
+        }
+        let ends = covered.iter().map(|(bytes, _)| bytes.end).filter(|end| *end < u64::MAX);
+        let present = file.metadata()?.len();
+        let length = notes.lengths.entry(of).or_default();
+        *length = ends.fold(*length, u64::max).min(present);
+        let mut content = Content::new();
+        for (bytes, _) in &covered {
+            read_sectors(file, bytes.clone(), *length, &mut content)?;
+        }
+        pending.iter().for_each(|change| end_promises(&mut content, &change.what.0));
+        if pending.is_empty() {
+            notes.contents.remove(&of);
+        }
+        // A sync of a new file promises its name; of a file that took another's place it may not.
+        let is_new =
+            |change: &Pending<Name>| !change.what.1 && change.ended.is_some_and(|ended| ended < begun);
+        let mut changes = notes.names.values().flatten().filter(|change| change.what.0 == path);
+        let has_name = file.metadata()?.nlink() > 0 && changes.all(is_new);
+        Ok(Some(Promise::Content { of, path: has_name.then_some(path), content }))
     }
 
     /// The promises of the names in a directory.
     fn names(&self, notes: &mut Notes, folder: &Path, begun: u64) -> io::Result<Vec<Promise>> {
         let Some(pending) = notes.names.get_mut(folder) else { return Ok(Vec::new()) };
-        let covered: BTreeSet<PathBuf> = take_covered(pending, begun).into_iter().collect();
-        let open: BTreeSet<&PathBuf> = pending.iter().map(|change| &change.what).collect();
+        let covered: BTreeSet<PathBuf> =
+            take_covered(pending, begun).into_iter().map(|(path, _)| path).collect();
+        let open: BTreeSet<&PathBuf> = pending.iter().map(|change| &change.what.0).collect();
         let mut promises = Vec::new();
         for path in covered.into_iter().filter(|path| !open.contains(path)) {
-            let of = if_found(id_at(&self.root.join(&path)))?;
-            promises.extend(of.map(|of| Promise::Name { path, of }));
+            promises.push(match if_found(id_at(&self.root.join(&path)))? {
+                Some(of) => Promise::Name { path, of },
+                None => Promise::Absent { path },
+            });
+        }
+        if pending.is_empty() {
+            notes.names.remove(folder);
         }
         Ok(promises)
     }
 
     fn promise(&self, notes: &mut Notes, what: &Synced<'_>, begun: u64) -> io::Result<Note> {
-        let (files, folders): (Vec<FileId>, Vec<PathBuf>) = match what {
-            Synced::One(of) => (vec![id_of(*of)?], vec![self.below(*of)?]),
-            Synced::Filesystem => {
-                (notes.contents.keys().copied().collect(), notes.names.keys().cloned().collect())
-            }
-        };
         let mut promises = Vec::new();
-        for of in files {
-            promises.extend(self.content(notes, of, begun)?);
-        }
-        for folder in folders {
-            promises.extend(self.names(notes, &folder, begun)?);
+        match what {
+            Synced::One(of) => {
+                let path = self.below(*of)?;
+                let file = open(Path::new(&format!("/proc/self/fd/{}", of.as_raw_fd())))?;
+                if file.metadata()?.is_dir() {
+                    promises.extend(self.names(notes, &path, begun)?);
+                } else {
+                    promises.extend(self.content(notes, &file, path, begun)?);
+                }
+            }
+            Synced::Filesystem => {
+                let paths =
+                    |changes: &Vec<Pending<Bytes>>| changes.last().map(|change| change.what.1.clone());
+                let files: Vec<_> =
+                    notes.contents.iter().filter_map(|(of, changes)| Some((*of, paths(changes)?))).collect();
+                for (of, path) in files {
+                    let file = if_found(open(&self.root.join(&path)))?;
+                    // It may have been renamed, and another have its path.
+                    if let Some(file) = file
+                        && id_of(file.as_fd())? == of
+                    {
+                        promises.extend(self.content(notes, &file, path, begun)?);
+                    }
+                }
+                let folders: Vec<PathBuf> = notes.names.keys().cloned().collect();
+                for folder in folders {
+                    promises.extend(self.names(notes, &folder, begun)?);
+                }
+            }
         }
         Ok(Note::Synced(promises))
+    }
+}
+
+/// Removes the sectors of which a change touches a promised byte.
+fn end_promises(content: &mut Content, bytes: &Range<u64>) {
+    let sectors = bytes.start / SECTOR..bytes.end.div_ceil(SECTOR);
+    let is_touched = |(number, sector): &(&u64, &Sector)| *number * SECTOR + sector.length > bytes.start;
+    let touched: Vec<u64> = content.range(sectors).filter(is_touched).map(|(number, _)| *number).collect();
+    for number in touched {
+        content.remove(&number);
     }
 }
 
@@ -421,8 +523,11 @@ impl Notes {
 
     fn end(&mut self, change: u64) {
         let now = self.tick();
-        let _ = self.contents.values_mut().any(|pending| end_in(pending, change, now))
-            || self.names.values_mut().any(|pending| end_in(pending, change, now));
+        match self.open.remove(&change) {
+            Some(Subject::File(of)) => end_in(self.contents.get_mut(&of), change, now),
+            Some(Subject::Folder(folder)) => end_in(self.names.get_mut(&folder), change, now),
+            None => {}
+        }
     }
 
     /// The notes that were marked before a cut.
@@ -436,14 +541,15 @@ impl Promised {
     fn apply(&mut self, note: &Note) {
         match note {
             Note::Synced(promises) => promises.iter().for_each(|promise| self.add(promise)),
-            Note::Content { of, blocks } => {
+            Note::Content { of, bytes } => {
                 if let Some(content) = self.contents.get_mut(of) {
-                    content.retain(|block, _| !blocks.contains(block));
+                    end_promises(content, bytes);
                 }
             }
             Note::Name { path, deleted } => {
                 self.names.remove(path);
                 self.unnamed.remove(path);
+                self.absent.remove(path);
                 if let Some(of) = deleted {
                     self.contents.remove(of);
                 }
@@ -453,12 +559,13 @@ impl Promised {
 
     fn add(&mut self, promise: &Promise) {
         match promise {
-            Promise::Content { of, path, blocks } => {
-                self.contents.entry(*of).or_default().extend(blocks);
-                if self.names.get(path) != Some(of) {
+            Promise::Content { of, path, content } => {
+                self.contents.entry(*of).or_default().extend(content);
+                if let Some(path) = path.as_ref().filter(|path| self.names.get(*path) != Some(of)) {
                     self.unnamed.insert(path.clone(), *of);
                 }
             }
+            Promise::Absent { path } => drop(self.absent.insert(path.clone())),
             Promise::Name { path, of } => {
                 self.unnamed.remove(path);
                 self.names.insert(path.clone(), *of);
@@ -479,6 +586,15 @@ impl Promised {
             };
             judgement.broken.extend(problem.map(|problem| format!("{} {problem}", path.display())));
         }
+        for path in &self.absent {
+            judgement.checked += 1;
+            if id_at(&root.join(path)).is_ok() {
+                judgement.broken.push(format!(
+                    "{} is there again, and its directory was synced without it",
+                    path.display()
+                ));
+            }
+        }
         for (path, of) in &self.unnamed {
             let full = root.join(path);
             if id_at(&full).is_ok_and(|found| found.inode == of.inode) {
@@ -494,27 +610,23 @@ impl Promised {
     /// The first difference from the promised content of a file.
     fn content_problem(&self, judgement: &mut Judgement, of: FileId, path: &Path) -> Option<String> {
         let content = self.contents.get(&of).filter(|content| !content.is_empty())?;
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) => return Some(format!("cannot be opened: {error}")),
+        let data = match fs::read(path) {
+            Ok(data) => data,
+            Err(error) => return Some(format!("cannot be read: {error}")),
         };
-        for (block, promised) in content {
+        for (number, sector) in content {
             judgement.checked += 1;
-            let offset = block * BLOCK;
-            // A later write beyond its end makes the last block longer, with zeroes.
-            match read_block(&file, *block, promised.length) {
-                Err(error) => return Some(format!("cannot be read at byte {offset}: {error}")),
-                Ok(found) if found.length < promised.length => {
-                    return Some(format!(
-                        "ends at byte {}, and {} bytes were synced",
-                        offset + found.length as u64,
-                        offset + promised.length as u64
-                    ));
+            let from = number * SECTOR;
+            let range = usize::try_from(from).ok()?..usize::try_from(from + sector.length).ok()?;
+            match data.get(range) {
+                None => {
+                    let synced = from + sector.length;
+                    return Some(format!("is {} bytes long, and at least {synced} were synced", data.len()));
                 }
-                Ok(found) if found != *promised => {
-                    return Some(format!("differs from its synced content at byte {offset}"));
+                Some(part) if hash(part) != sector.hash => {
+                    return Some(format!("differs from its synced content at byte {from}"));
                 }
-                Ok(_) => {}
+                Some(_) => {}
             }
         }
         None

@@ -74,6 +74,7 @@ impl Run<'_> {
             is_full: recorded.is_full,
             cuts: Vec::new(),
         };
+        let keeps_names = !self.is_repaired_first;
         self.watch.provoke(self.stage, true);
         for cut in positions(&task, recorded) {
             self.enter(Stage::Check, EACH);
@@ -83,9 +84,9 @@ impl Run<'_> {
                 made.map_err(|error| run.no_recording(&error))
             };
             let made = image_of(self)?;
-            let judge = |root: &Path| log.check(recorded, at, root);
+            let judge = |root: &Path| log.check(recorded, at, root, keeps_names);
             let (mut outcome, mut judgement) = self.recover(&image, point, &judge)?;
-            if matches!(outcome, CutOutcome::Unmountable { .. }) {
+            if matches!(outcome, CutOutcome::Unmountable { .. } | CutOutcome::Damaged { .. }) {
                 // Again: this host, and not the image, may have been the reason.
                 image_of(self)?;
                 (outcome, judgement) = self.recover(&image, point, &judge)?;
@@ -189,13 +190,18 @@ fn positions(task: &CutTask, recorded: &Recorded) -> Vec<Cut> {
         |limit: usize| usize::try_from(random.next_u64() % limit.max(1) as u64).expect("it is below");
     let mut cuts: Vec<Cut> = Vec::new();
     for number in 0..task.cuts as usize {
-        let anywhere = below(recorded.entries) + 1;
+        let anywhere = match recorded.at_stake.as_slice() {
+            [] => below(recorded.entries) + 1,
+            at_stake => at_stake[below(at_stake.len())],
+        };
         let at = match recorded.flushes.as_slice() {
             [] => anywhere,
             _ if number % 2 == 0 => anywhere,
             flushes => flushes[below(flushes.len())] + 1 + below(AROUND_FLUSH),
         };
-        let (at, seed) = (at.min(recorded.entries), below(usize::MAX) as u64);
+        // Without an uncovered write nothing can be lost.
+        let at = if recorded.at_stake.binary_search(&at).is_ok() { at } else { anywhere };
+        let (at, seed) = (at, below(u32::MAX as usize) as u64);
         cuts.push(Cut { at, uncovered: Uncovered::ALL[number / 2 % Uncovered::ALL.len()], seed });
     }
     cuts.sort_by_key(|cut| cut.at);

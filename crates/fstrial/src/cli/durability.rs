@@ -15,7 +15,8 @@ use fstrial_run::{error::ExpectedError, exit_code};
 /// Cut the power of a modelled device at many points of a load and report the acknowledged writes that each arm loses.
 ///
 /// A promise is a sync that has returned. After each cut the filesystem recovers by its own means (mount with log replay; a
-/// repair where it has no journal), every promise made before the cut is checked, contents included, and a full check follows.
+/// repair where it has no journal), every promise that no later change has ended is checked, contents included, and a full check
+/// follows.
 /// Writes that no completed flush covers are lost, kept, or torn into sectors. The unit is the run: cuts of one run share their
 /// writes. Arms are written as for `fstrial compare`.
 #[derive(Debug, Args)]
@@ -71,13 +72,16 @@ pub(crate) struct DurabilityArgs {
 
 impl DurabilityArgs {
     fn trial(&self) -> Result<Trial, ExpectedError> {
-        let device = device_of(&self.device, None)?;
-        if device.kind != DeviceKind::Model {
-            return Err(ExpectedError::usage(
-                format!("`{}` cannot lose its power: only a modelled device can", self.device),
+        let device = device_of(&self.device, None).ok().filter(|device| device.kind == DeviceKind::Model);
+        let device = device.ok_or_else(|| {
+            ExpectedError::usage(
+                format!(
+                    "`{}` does not name a device model, and only a modelled device can lose its power here",
+                    self.device
+                ),
                 "choose one of `fstrial device list`",
-            ));
-        }
+            )
+        })?;
         let entry = workloads::entry_of(&self.workload)?;
         let entry = Entry { threads: Some(vec![self.threads]), duration: Some(self.duration), ..entry };
         let mut trial = set::over(trial_of(self.arms.clone(), device, vec![shortened(entry)?]), &self.lines)?;

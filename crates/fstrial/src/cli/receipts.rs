@@ -74,9 +74,6 @@ pub(super) fn of(
         None => Device { model: Some(ModelChoice::Named(MODEL.into())), ..Device::of(DeviceKind::Model) },
     };
     let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none()).cloned().collect();
-    let syncs = |workload: &Workload| {
-        workload.durability().iter().any(|(_, when)| !matches!(when, When::ReadsOnly | When::None))
-    };
     let mut entries = Vec::new();
     for (index, (entry, workload)) in plan.trial.workloads.iter().zip(&plan.workloads).enumerate() {
         let levels = plan.cells.iter().filter(|cell| cell.workload == index).map(|cell| cell.threads);
@@ -130,7 +127,7 @@ pub(super) fn measured(
     progress.clear();
     let (cells, is_interrupted) = done?;
     left.into_iter().next().map_or(Ok(()), Err)?;
-    Ok((ReceiptReport::of(&plan, cuts, &cells), is_interrupted))
+    Ok((ReceiptReport::of(&plan, cuts, (&cells, is_interrupted)), is_interrupted))
 }
 
 /// The size of all files of a workload that makes requests of files: they are read back at every sync.
@@ -169,6 +166,10 @@ pub(super) fn refuse_arm(arm: &Arm) -> Result<(), ExpectedError> {
     Err(ExpectedError::usage(format!("`{}` {what}", arm.name), hint))
 }
 
+fn syncs(workload: &Workload) -> bool {
+    workload.durability().iter().any(|(_, when)| !matches!(when, When::ReadsOnly | When::None))
+}
+
 /// Refuses a workload whose promises are not known.
 fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
     let is_store = |phase: &Phase| phase.groups.iter().any(|group| matches!(group.pattern, Pattern::Ycsb(_)));
@@ -176,12 +177,13 @@ fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
         [] => "is a program or an operation: its promises are not known",
         [phase] if is_store(phase) => "uses a key-value store, whose promises are not known",
         [phase] if phase.find_rate.is_some() => "searches for a rate, in many loads",
+        [_] if !syncs(workload) => "syncs nothing, so it promises nothing",
         [_] => return Ok(()),
         _ => "has several phases, and the first alone would be recorded",
     };
     Err(ExpectedError::usage(
         format!("`{}` {what}", workload.name),
-        "use a built-in load of one phase, such as append-fsync, varmail or fs-mark",
+        "use a built-in load of one phase, such as append-fsync, varmail or create-files",
     ))
 }
 
@@ -191,13 +193,23 @@ fn refuse_large(workload: &Workload) -> Result<(), ExpectedError> {
     if size <= MAX_FILES {
         return Ok(());
     }
+    let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+    let mut key = groups.map(|group| match group.pattern {
+        Pattern::Log(_) => "log.file_size",
+        Pattern::Flush(_) => "flush.file_size",
+        _ => "file_size",
+    });
+    let key = key.next().unwrap_or("file_size");
     Err(ExpectedError::usage(
         format!(
-            "`{}` has {} of files, which are read back at every sync; at most {} is practical",
+            "`{}` has {} of files, which are read for every cut; at most {} is practical",
             workload.name,
             size.human(),
             MAX_FILES.human()
         ),
-        "make them fewer or smaller with --set workload.…, see `fstrial workloads show`",
+        format!(
+            "make them smaller with --set workload.{key}=…, see `fstrial workloads show {}`",
+            workload.name
+        ),
     ))
 }

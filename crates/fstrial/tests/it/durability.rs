@@ -78,9 +78,12 @@ steps = [
     lab.write("loose.toml", flow);
     let words = "ext4 xfs btrfs nb=ext4:barrier=0 --runs 2 --cuts 10 --threads 2 --workload loose.toml";
     let receipt = receipt(&lab, words);
-    for name in ["ext4", "xfs", "btrfs"] {
+    for name in ["ext4", "xfs"] {
         assert_eq!(arm(&receipt, name)["lossy_runs"], 0, "{name}: {}", arm(&receipt, name)["first_problem"]);
     }
+    // A commit of btrfs rewrites its superblock of 4 KiB in place, and a torn one fails its checksum.
+    let btrfs = arm(&receipt, "btrfs");
+    assert!(btrfs["lost"] == 0 && (btrfs["lossy_runs"] == 0 || btrfs["torn_only"] == true), "{btrfs}");
     assert_eq!(arm(&receipt, "nb")["lossy_runs"], 2, "{receipt}");
 }
 
@@ -104,9 +107,7 @@ fn concurrent_loads_lose_nothing_by_default() {
         for name in arms {
             assert_eq!(arm(&receipt, name)["lossy_runs"], 0, "{workload}: {receipt}");
         }
-        // Without a sync of its directory a new file promises no name, so few of its promises can break.
-        let least = u64::from(workload != "create-files");
-        assert!(arm(&receipt, "nb")["lossy_runs"].as_u64().unwrap() >= least, "{workload}: {receipt}");
+        assert_eq!(arm(&receipt, "nb")["lossy_runs"], 1, "{workload}: {receipt}");
     }
 }
 
@@ -117,13 +118,16 @@ fn unsuited_work_is_refused() {
         ("raw", "has no filesystem"),
         ("ext4 --device image", "only a modelled device"),
         ("ext4 --workload postgresql-tpcb", "its promises are not known"),
-        ("ext4 --workload sysbench-rndwr --set workload.file_size=1GiB", "read back"),
+        ("ext4 --workload sysbench-rndwr --set workload.file_size=1GiB", "workload.file_size="),
         ("ext4 --workload postgresql", "not a single"),
         ("ext4@6.1", "at another place"),
         ("ext4:crypt", "more than its one device"),
         ("ext4 --workload mdtest", "several phases"),
         ("ext4 --workload ycsb-a", "key-value store"),
         ("vfat", "no repair program"),
+        ("ext4 --workload random-write", "syncs nothing"),
+        ("ext4 --device disk", "only a modelled device"),
+        ("ext4 --workload wal-group-commit", "workload.log.file_size="),
     ] {
         let ended = lab.run(&format!("durability {words}"));
         assert_eq!(ended.code(), 2, "{words}: {ended:?}");
