@@ -79,6 +79,9 @@ pub struct CutFiles {
     pub control: PathBuf,
     /// The contents after the last cut.
     pub image: PathBuf,
+    /// An open, empty file for the image of the first cut with a loss or damage, as the cut left it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<PathBuf>,
 }
 
 impl Setup {

@@ -56,9 +56,21 @@ pub struct ArmReceipt {
     pub failure: Option<String>,
     /// The first loss or damage; null if there was none.
     pub first_problem: Option<Problem>,
+    /// The image of that cut, if it was kept, and the command that mounts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     /// Every run with its cuts; not in the document of a trial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<RunReceipt>,
+}
+
+/// The image of a cut, as the cut left it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kept {
+    /// Path of its file.
+    pub image: String,
+    /// The command that recovers it as the run did, and shows it.
+    pub command: String,
 }
 
 /// A cut after which something was wrong.
@@ -86,6 +98,7 @@ impl ReceiptReport {
             totals: receipt.totals(),
             failure: receipt.failure.as_ref().map(ToString::to_string),
             first_problem: receipt.first_problem().map(|(run, cut)| Problem { run, cut: cut.clone() }),
+            kept: None,
             each: receipt.runs.clone(),
         };
         Self {
@@ -108,6 +121,9 @@ pub fn text(report: &ReceiptReport) -> String {
     out.push('\n');
     for line in lines(&report.arms, true) {
         let _ = writeln!(out, "{line}");
+    }
+    for kept in report.arms.iter().filter_map(|arm| arm.kept.as_ref()) {
+        let _ = writeln!(out, "\nThe image of the first loss is kept; to see it: {}", plain(&kept.command));
     }
     if report.protected {
         let model = plain(&report.device);

@@ -18,6 +18,7 @@ use fstrial_model::{
 };
 use fstrial_stats::share;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Error probability of the interval of a receipt.
 pub const ALPHA: f64 = 0.05;
@@ -120,8 +121,9 @@ impl CellReceipt {
     }
 }
 
-/// Runs every cell of a plan at its place, in random order; one entry for each cell. `done` hears the number of runs done
-/// and of all. Ends early if it is interrupted.
+/// Runs every cell of a plan at its place, in random order; one entry for each cell. `images` are open, empty files for the
+/// first bad image of each cell, if it is to be kept. `done` hears the number of runs done and of all. Ends early if it is
+/// interrupted.
 ///
 /// # Errors
 /// This host lacks what an arm needs.
@@ -129,6 +131,7 @@ pub fn run(
     plan: &Plan,
     place: &mut dyn Place,
     cuts: CutPlan,
+    images: &[PathBuf],
     done: &mut dyn FnMut(usize, usize),
 ) -> Result<(Vec<CellReceipt>, bool), ExpectedError> {
     let mut cells = vec![CellReceipt::default(); plan.cells.len()];
@@ -142,6 +145,8 @@ pub fn run(
             if cells[cell].failure.is_some() {
                 continue;
             }
+            let is_first = cells[cell].first_problem().is_none();
+            place.keep_image_in(images.get(cell).filter(|_| is_first).cloned());
             match run_cell(plan, place, cuts, (cell, round)) {
                 Ended::Receipt(receipt) => cells[cell].runs.push(receipt),
                 Ended::Failed(failure) if failure.kind == FailureKind::HostLacks => {

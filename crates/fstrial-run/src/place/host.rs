@@ -16,6 +16,7 @@ use fstrial_model::{
     workload::Data,
 };
 use fstrial_stack::{StackError, ledger::Ledger};
+use std::path::PathBuf;
 
 /// This host, with the devices of a trial.
 pub struct Host {
@@ -25,6 +26,8 @@ pub struct Host {
     ledger: Ledger,
     interrupt: Interrupt,
     environment: Environment,
+    /// See [`Place::keep_image_in`].
+    kept: Option<PathBuf>,
 }
 
 impl Host {
@@ -58,6 +61,7 @@ impl Host {
             ledger: opening.ledger.clone(),
             interrupt: opening.interrupt.clone(),
             environment,
+            kept: None,
         })
     }
 
@@ -67,6 +71,7 @@ impl Host {
             return Ok(None);
         }
         let files = self.devices.main.cut_files();
+        let files = files.map(|files| CutFiles { kept: self.kept.clone(), ..files });
         files.map(Some).ok_or_else(|| StackError::Unable {
             what: "only a modelled device loses its power".into(),
             hint: "use --device with a model, see `fstrial device list`".into(),
@@ -95,6 +100,10 @@ fn loop_cost_ns() -> u64 {
 impl Place for Host {
     fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    fn keep_image_in(&mut self, file: Option<PathBuf>) {
+        self.kept = file;
     }
 
     fn data(&self) -> Data {

@@ -29,7 +29,7 @@ use host::Host;
 use reach::Reach;
 use remote::Remote;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The end of a run at a place.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub trait Place {
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome;
     /// The runs that follow are of another round.
     fn begin_round(&mut self) {}
+    /// An open, empty file for the image of the first cut with a loss or damage in the runs that follow, by its path.
+    fn keep_image_in(&mut self, _: Option<PathBuf>) {}
     /// Time that went into making it ready and that the trial's budget does not pay for.
     fn unbudgeted(&self) -> Nanos {
         Nanos(0)

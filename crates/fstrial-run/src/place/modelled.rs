@@ -307,8 +307,11 @@ impl Serving {
         match serving.hear(START_DEADLINE)? {
             Reply::Ready { descriptor, cuts } => {
                 let path_of = |descriptor| PathBuf::from(format!("/proc/{id}/fd/{descriptor}"));
-                serving.cuts = cuts
-                    .map(|(control, image)| CutFiles { control: path_of(control), image: path_of(image) });
+                serving.cuts = cuts.map(|(control, image)| CutFiles {
+                    control: path_of(control),
+                    image: path_of(image),
+                    kept: None,
+                });
                 let path = path_of(descriptor);
                 let file = File::options().read(true).write(true).open(&path);
                 Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))

@@ -11,6 +11,7 @@ use clap::Args;
 use fstrial_model::{arm::Arm, device::DeviceKind, trial::Trial, units::Nanos, workload::Entry};
 use fstrial_report::{json_lines, receipt};
 use fstrial_run::{error::ExpectedError, exit_code};
+use std::path::PathBuf;
 
 /// Cut the power of a modelled device at many points of a load and report the acknowledged writes that each arm loses.
 ///
@@ -62,6 +63,10 @@ pub(crate) struct DurabilityArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     lines: Vec<set::SetFlag>,
 
+    /// Keep the image of the first loss of each arm in this folder, as the cut left it.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -100,7 +105,8 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
     let seed = trial.trial.seed.unwrap_or_else(conduct::draw_seed);
-    let (report, is_interrupted) = measured(&trial, seed, (args.runs, args.cuts), &interrupt, &ledger)?;
+    let (report, is_interrupted) =
+        measured(&trial, seed, (args.runs, args.cuts), args.keep.as_deref(), &interrupt, &ledger)?;
     if args.json {
         json_lines::print(&report);
     } else {

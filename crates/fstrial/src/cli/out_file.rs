@@ -149,6 +149,11 @@ impl OutFile {
         Ok(Self { folder, path: path.to_owned(), name, part, made: OnceCell::new(), force })
     }
 
+    /// Its path, as the user named it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// An error about the file.
     pub(crate) fn failed(&self) -> impl Fn(io::Error) -> ExpectedError + use<> {
         failed(&self.path)

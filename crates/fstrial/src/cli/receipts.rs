@@ -1,5 +1,6 @@
 //! Runs with power cuts, for `fstrial durability` and for trials with a receipt.
 
+use super::out_file::{self, OutFile};
 use fstrial_model::{
     ability::Ability,
     arm::Arm,
@@ -9,7 +10,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Durability as When, Entry, Pattern, Phase, Workload},
 };
-use fstrial_report::receipt::{Progress, ReceiptReport};
+use fstrial_report::receipt::{Kept, Progress, ReceiptReport};
 use fstrial_run::{
     clock::MachineClock,
     durability::{self, CutPlan},
@@ -21,6 +22,11 @@ use fstrial_run::{
     session::{Session, SessionEnd},
 };
 use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
+use std::{
+    fs::File,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
 
 /// Size of the files of a load on files, at least four requests for each.
 const FILE_SIZE: Bytes = Bytes::mib(1);
@@ -89,7 +95,7 @@ pub(super) fn of(
         ));
     }
     let trial = trial_of(arms, device, entries);
-    let (report, is_interrupted) = measured(&trial, plan.seed, (runs, CUTS), interrupt, ledger)?;
+    let (report, is_interrupted) = measured(&trial, plan.seed, (runs, CUTS), None, interrupt, ledger)?;
     if is_interrupted { Err(StackError::Interrupted.into()) } else { Ok(Some(report)) }
 }
 
@@ -98,6 +104,7 @@ pub(super) fn measured(
     trial: &Trial,
     seed: u64,
     (runs, cuts): (u32, u32),
+    keep: Option<&Path>,
     interrupt: &Interrupt,
     ledger: &Ledger,
 ) -> Result<(ReceiptReport, bool), ExpectedError> {
@@ -107,6 +114,8 @@ pub(super) fn measured(
     plan.contrasts.clear();
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
     let cuts = CutPlan { runs, cuts, protected };
+    let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(&plan, folder))?;
+    let images: Vec<PathBuf> = kept.iter().map(|(_, file)| path_of(file)).collect();
     let progress = Progress::new();
     let session = Session {
         plan: &plan,
@@ -122,12 +131,43 @@ pub(super) fn measured(
     };
     let SessionEnd { done, left } = session.at_its_places(&mut Silent, |places, _| {
         let place = places.first_mut().expect("the plan has a place");
-        durability::run(&plan, place.as_mut(), cuts, &mut |done, all| progress.set(done, all))
+        durability::run(&plan, place.as_mut(), cuts, &images, &mut |done, all| progress.set(done, all))
     });
     progress.clear();
     let (cells, is_interrupted) = done?;
     left.into_iter().next().map_or(Ok(()), Err)?;
-    Ok((ReceiptReport::of(&plan, cuts, (&cells, is_interrupted)), is_interrupted))
+    let mut report = ReceiptReport::of(&plan, cuts, (&cells, is_interrupted));
+    for (index, (file, _)) in kept.drain(..).enumerate() {
+        let arm = &mut report.arms[index];
+        if arm.first_problem.is_some() {
+            let image = file.path().display().to_string();
+            file.finish()?;
+            let options: Vec<&str> = std::iter::once("loop")
+                .chain(plan.trial.arms[plan.cells[index].arm].mount.iter().map(String::as_str))
+                .collect();
+            let command = format!("sudo mount -o {} {image} /mnt", options.join(","));
+            arm.kept = Some(Kept { image, command });
+        }
+    }
+    Ok((report, is_interrupted))
+}
+
+/// A nameless file for the first bad image of each cell; those that stay empty go.
+fn image_files(plan: &Plan, folder: &Path) -> Result<Vec<(OutFile, File)>, ExpectedError> {
+    out_file::Folder::make(folder)?;
+    let file = |cell: usize| {
+        let name: String =
+            plan.arm_name(cell).chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let file = OutFile::new(&folder.join(format!("{name}-{}.img", plan.seed)), false)?;
+        let open = file.create()?;
+        Ok((file, open))
+    };
+    (0..plan.cells.len()).map(file).collect()
+}
+
+/// As a worker opens it.
+fn path_of(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
 /// The size of all files of a workload that makes requests of files: they are read back at every sync.

@@ -1,7 +1,12 @@
 //! Power cuts on real filesystems: defaults keep their promises, arms without barriers do not.
 
-use crate::support::{self, Lab};
+use crate::support::{self, Lab, PATIENCE};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::{
+    os::unix::fs::{FileExt, MetadataExt},
+    time::Duration,
+};
 
 fn receipt(lab: &Lab, words: &str) -> Value {
     let ended = lab.run(&format!("durability {words} --seed 11 --json"));
@@ -19,7 +24,7 @@ fn defaults_keep_promises_and_missing_barriers_break_them() {
         return;
     }
     let lab = Lab::new();
-    let receipt = receipt(&lab, "ext4 xfs btrfs nb=ext4:barrier=0 --runs 2 --cuts 12");
+    let receipt = receipt(&lab, "ext4 xfs btrfs nb=ext4:barrier=0 --runs 2 --cuts 12 --keep kept");
     for name in ["ext4", "xfs", "btrfs"] {
         let arm = arm(&receipt, name);
         let counts = ["lossy_runs", "lost", "unmountable", "damaged"].map(|key| arm[key].as_u64().unwrap());
@@ -31,6 +36,17 @@ fn defaults_keep_promises_and_missing_barriers_break_them() {
     let without = arm(&receipt, "nb");
     assert_eq!(without["lossy_runs"], 2, "a checker that finds nothing here finds nothing: {without}");
     assert!(without["lost"].as_u64().unwrap() + without["unmountable"].as_u64().unwrap() > 12);
+    // Its image alone is kept: a filesystem whose journal was not replayed.
+    let kept: Vec<_> =
+        std::fs::read_dir(lab.root().join("kept")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [image] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(without["kept"]["image"], "kept/nb-11.img");
+    assert_eq!(without["kept"]["command"], "sudo mount -o loop,barrier=0 kept/nb-11.img /mnt");
+    let metadata = std::fs::metadata(image).unwrap();
+    assert!(metadata.len() > 64 << 20 && metadata.blocks() * 512 < metadata.len() / 2, "{metadata:?}");
+    let mut magic = [0; 2];
+    std::fs::File::open(image).unwrap().read_exact_at(&mut magic, 1024 + 56).unwrap();
+    assert_eq!(magic, [0x53, 0xef]);
 }
 
 #[test]
@@ -172,5 +188,33 @@ fn comparison_has_a_receipt() {
         let ended = lab.run(&format!("compare {arms} --receipt"));
         assert_eq!(ended.code(), 2, "{ended:?}");
         assert!(ended.stderr.contains(text), "{ended:?}");
+    }
+}
+
+#[test]
+fn killed_and_interrupted_cuts_leave_nothing() {
+    if !support::is_root_with_loop_devices("killed_and_interrupted_cuts_leave_nothing") {
+        return;
+    }
+    let lab = Lab::new();
+    for (signal, wait) in [(Signal::INT, 2500), (Signal::KILL, 1500), (Signal::KILL, 3500)] {
+        let running = lab.start("durability ext4 nb=ext4:barrier=0 --keep kept --json");
+        // Into a load, or the cuts after it.
+        support::pause(Duration::from_millis(wait));
+        running.signal(signal);
+        let ended = running.end(PATIENCE);
+        if signal == Signal::KILL {
+            assert!(ended.is_killed());
+            lab.clean();
+        } else {
+            assert_eq!(ended.code(), 130, "{ended:?}");
+            let receipt = ended.json().pop().unwrap();
+            assert_eq!(receipt["interrupted"], true, "{receipt}");
+        }
+        lab.assert_nothing_left("after cuts");
+        // Of a killed command no image stays.
+        let images = std::fs::read_dir(lab.root().join("kept")).unwrap().count();
+        assert!(images <= usize::from(signal == Signal::INT), "{signal:?}: {images}");
+        std::fs::remove_dir_all(lab.root().join("kept")).unwrap();
     }
 }
