@@ -217,16 +217,13 @@ impl Cuts {
     /// `EINVAL`: not an order, or one that does not apply now; no memory.
     pub fn order(&self, server: &Server, line: &[u8]) -> io::Result<()> {
         let order = serde_json::from_slice(line).map_err(|_| Errno::INVAL)?;
-        let mut is_recording = self.is_recording.write().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.lock();
-        if let Order::Begin { limit, protected } = order {
-            // Completions of requests that an earlier recording knows must not be those of this one's.
-            let first_id = state.take().map_or(1, |earlier| earlier.next_id);
-            let covered = server.copy().map_err(|_| Errno::NOMEM)?;
-            *state = Some(Recording::new(covered, limit, protected, first_id));
-            *is_recording = true;
-            return Ok(());
+        match order {
+            Order::Begin { limit, protected } => return self.begin(server, limit, protected),
+            Order::End => *self.is_recording.write().unwrap_or_else(PoisonError::into_inner) = false,
+            // They do not wait for the requests under way.
+            Order::Promise { .. } | Order::Cut { .. } => {}
         }
+        let mut state = self.lock();
         let recording = state.as_mut().ok_or(Errno::INVAL)?;
         match order {
             Order::Begin { .. } => {}
@@ -236,7 +233,6 @@ impl Cuts {
                 }
             }
             Order::End => {
-                *is_recording = false;
                 recording.answer = serde_json::to_vec(&recording.summary())?;
             }
             Order::Cut { at, uncovered, seed } => {
@@ -244,6 +240,17 @@ impl Cuts {
                 recording.answer = serde_json::to_vec(&image)?;
             }
         }
+        Ok(())
+    }
+
+    fn begin(&self, server: &Server, limit: u64, protected: bool) -> io::Result<()> {
+        let mut is_recording = self.is_recording.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        // Completions of requests that an earlier recording knows must not be those of this one's.
+        let first_id = state.take().map_or(1, |earlier| earlier.next_id);
+        let covered = server.copy().map_err(|_| Errno::NOMEM)?;
+        *state = Some(Recording::new(covered, limit, protected, first_id));
+        *is_recording = true;
         Ok(())
     }
 
@@ -442,15 +449,11 @@ impl Recording {
         if !self.covered.holds(offset, length) {
             return Err(Errno::NOSPC.into());
         }
-        let (mut at, end) = (offset, offset + length);
-        while at < end {
-            let next = (at / BLOCK as u64 + 1) * BLOCK as u64;
-            if at.is_multiple_of(BLOCK as u64) && next <= end {
-                self.image.insert(at / BLOCK as u64, None);
-            } else {
-                self.write(at, &[0; BLOCK][..(next.min(end) - at) as usize])?;
+        for (block, range, _) in pieces(offset, usize::try_from(length).map_err(|_| Errno::NOSPC)?) {
+            match range.len() {
+                BLOCK => drop(self.image.insert(block, None)),
+                part => self.write(offset + range.start as u64, &[0; BLOCK][..part])?,
             }
-            at = next;
         }
         Ok(())
     }

@@ -222,7 +222,7 @@ pub fn loss(arms: &[ArmReceipt], name: &str) -> Option<String> {
 }
 
 /// The result of an arm in a sentence.
-pub fn sentence(arm: &ArmReceipt) -> String {
+fn sentence(arm: &ArmReceipt) -> String {
     let mut parts = vec![losses(&arm.totals)];
     let Totals { damaged, missing, cuts, full, .. } = arm.totals;
     if arm.totals.torn_only {

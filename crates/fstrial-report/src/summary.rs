@@ -143,10 +143,10 @@ fn with_losses(document: &Document, lines: Vec<String>) -> Vec<String> {
             !before.ends_with(is_of_a_name) && !rest.unwrap_or(after).starts_with(is_of_a_name)
         })
     };
+    let losses = document.losses();
     let add = |line: String| {
-        let losses =
-            document.losses().into_iter().filter(|(name, _)| names(&line, name)).map(|(_, loss)| loss);
-        std::iter::once(line.clone()).chain(losses).collect::<Vec<_>>().join("; ")
+        let of_it = losses.iter().filter(|(name, _)| names(&line, name)).map(|(_, loss)| loss.as_str());
+        std::iter::once(line.as_str()).chain(of_it).collect::<Vec<_>>().join("; ")
     };
     lines.into_iter().map(add).collect()
 }

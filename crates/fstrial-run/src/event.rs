@@ -159,6 +159,15 @@ pub trait Listener {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError>;
 }
 
+/// Ignores every event.
+pub struct Silent;
+
+impl Listener for Silent {
+    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+}
+
 /// Several listeners as one; the first to fail ends the trial.
 pub struct Listeners<'a>(pub Vec<&'a mut dyn Listener>);
 

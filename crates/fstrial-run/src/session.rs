@@ -3,10 +3,10 @@
 
 use super::{
     boots::Booted,
-    clock::Clock,
+    clock::{Clock, MachineClock},
     coordinator::{Context, Coordinator, Finished},
     environment,
-    event::{Event, Listener},
+    event::{Event, Listener, Silent},
     interrupt::Interrupt,
     place::{self, Opening, Place, reach::Reach},
     plan::Plan,
@@ -49,6 +49,34 @@ pub struct SessionEnd<T> {
     pub done: Result<T, ExpectedError>,
     /// Why places could not be given up.
     pub left: Vec<ExpectedError>,
+}
+
+/// Does something at the devices of a plan of this host, without a listener or a disk that may be erased, and gives them up.
+///
+/// # Errors
+/// A device cannot be made or given up, or that of `body`.
+pub fn unwatched<'p, T>(
+    plan: &'p Plan,
+    interrupt: &Interrupt,
+    ledger: &Ledger,
+    body: impl FnOnce(&Session<'_, 'p>, &mut [Box<dyn Place>], &mut Silent) -> Result<T, ExpectedError>,
+) -> Result<T, ExpectedError> {
+    let session = Session {
+        plan,
+        booted: None,
+        reaches: &[],
+        clock: &MachineClock::start(),
+        interrupt,
+        ledger,
+        permission: &Permission::default(),
+        state_folder: ledger.folder(),
+        precondition: None,
+        longest: None,
+    };
+    let SessionEnd { done, left } =
+        session.at_its_places(&mut Silent, |places, silent| body(&session, places, silent));
+    let done = done?;
+    left.into_iter().next().map_or(Ok(done), Err)
 }
 
 impl<'p> Session<'_, 'p> {

@@ -249,7 +249,7 @@ impl Store {
     /// Stores the power cuts of a trial, as JSON.
     ///
     /// # Errors
-    /// There is no such trial; it has a receipt; SQLite refused.
+    /// The trial does not exist or has a receipt already; SQLite refused.
     pub fn keep_receipt(&mut self, trial: TrialId, json: &str) -> Result<(), StoreError> {
         self.write("keep the receipt of a trial", |transaction| {
             last_session(transaction, trial)?;

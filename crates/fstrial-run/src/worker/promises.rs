@@ -100,7 +100,7 @@ enum Note {
     Name { path: PathBuf, deleted: Option<FileId> },
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Promise {
     /// Sectors of a file, and its path below the mount point if that is not changing.
     Content { of: FileId, path: Option<PathBuf>, content: Content },
@@ -120,7 +120,7 @@ struct Pending<T> {
 }
 
 /// The subject of a change.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Subject {
     File(FileId),
     Folder(PathBuf),
@@ -425,7 +425,8 @@ impl Inner {
         // A sync of a new file promises its name; of a file that took another's place it may not.
         let is_new =
             |change: &Pending<Name>| !change.what.1 && change.ended.is_some_and(|ended| ended < begun);
-        let mut changes = notes.names.values().flatten().filter(|change| change.what.0 == path);
+        let in_its_folder = path.parent().and_then(|folder| notes.names.get(folder));
+        let mut changes = in_its_folder.into_iter().flatten().filter(|change| change.what.0 == path);
         let has_name = file.metadata()?.nlink() > 0 && changes.all(is_new);
         Ok(Some(Promise::Content { of, path: has_name.then_some(path), content }))
     }
@@ -576,13 +577,20 @@ impl Promised {
     /// Compares the filesystem at `root` with it.
     fn judge(&self, root: &Path) -> Judgement {
         let mut judgement = Judgement::default();
-        for (path, of) in &self.names {
-            judgement.checked += 1;
+        let named = self.names.iter().map(|name| (name, true));
+        for ((path, of), is_promised) in named.chain(self.unnamed.iter().map(|name| (name, false))) {
+            judgement.checked += u64::from(is_promised);
             let problem = match id_at(&root.join(path)) {
+                Ok(found) if found.inode == of.inode => {
+                    self.content_problem(&mut judgement, *of, &root.join(path))
+                }
+                _ if !is_promised => {
+                    judgement.missing += 1;
+                    None
+                }
+                Ok(_) => Some("is another file than the promised one".into()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Some("is missing".into()),
                 Err(error) => Some(format!("cannot be looked up: {error}")),
-                Ok(found) if found.inode != of.inode => Some("is another file than the promised one".into()),
-                Ok(_) => self.content_problem(&mut judgement, *of, &root.join(path)),
             };
             judgement.broken.extend(problem.map(|problem| format!("{} {problem}", path.display())));
         }
@@ -593,15 +601,6 @@ impl Promised {
                     "{} is there again, and its directory was synced without it",
                     path.display()
                 ));
-            }
-        }
-        for (path, of) in &self.unnamed {
-            let full = root.join(path);
-            if id_at(&full).is_ok_and(|found| found.inode == of.inode) {
-                let problem = self.content_problem(&mut judgement, *of, &full);
-                judgement.broken.extend(problem.map(|problem| format!("{} {problem}", path.display())));
-            } else {
-                judgement.missing += 1;
             }
         }
         judgement

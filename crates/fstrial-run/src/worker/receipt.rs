@@ -15,19 +15,17 @@ use fstrial_model::{
     units::Nanos,
 };
 use fstrial_stack::{
-    StackError,
+    StackError, base,
     stack::{AttachedDevices, ReadyArm},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{io, path::Path};
 
 /// Bytes of write data that a recording holds; a load may write more, but cuts are within this much.
 const LOG_LIMIT: u64 = 256 << 20;
 /// Time for the recovery and the check of one image.
 const EACH: Nanos = Nanos::secs(600);
-/// Bytes of an image that are copied at a time.
-const COPIED: usize = 64 << 10;
 /// Half of the cuts are at most this many log entries after the beginning of a flush.
 const AROUND_FLUSH: usize = 4;
 
@@ -95,7 +93,7 @@ impl Run<'_> {
             }
             if let Some(kept) = kept.take_if(|_| outcome != CutOutcome::Kept) {
                 image_of(self)?;
-                copy_sparse(&image, &kept).map_err(|error| self.not_kept(&error))?;
+                base::save(&image, &kept, &mut |_, _| {}).map_err(|error| self.not_kept(&error))?;
             }
             receipt.cuts.push(CutResult {
                 at: at as u64,
@@ -179,7 +177,7 @@ impl Run<'_> {
         }
     }
 
-    fn not_kept(&self, error: &io::Error) -> RunFailure {
+    fn not_kept(&self, error: &StackError) -> RunFailure {
         RunFailure {
             kind: FailureKind::HostLacks,
             stage: self.stage,
@@ -196,22 +194,6 @@ impl Run<'_> {
             hint: Some("see whether this host is short of memory".into()),
         }
     }
-}
-
-/// Copies an image; blocks of zeroes become holes.
-fn copy_sparse(image: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (File::open(image)?, File::options().write(true).open(to)?);
-    let size = from.metadata()?.len();
-    let mut block = vec![0; COPIED];
-    let mut at = 0;
-    while at < size {
-        let read = from.read_at(&mut block, at)?;
-        if block[..read].iter().any(|byte| *byte != 0) {
-            to.write_all_at(&block[..read], at)?;
-        }
-        at += read as u64;
-    }
-    to.set_len(size)
 }
 
 /// Positions in ascending order: half of them anywhere, half just after the beginnings of flushes.

@@ -4,7 +4,7 @@ use super::{
     Home,
     compare::{arm, device_of, set},
     conduct,
-    receipts::{CUTS, LOAD, MODEL, RUNS, measured, refuse_arm, shortened, trial_of},
+    receipts::{CUTS, LOAD, MODEL, RUNS, measured, plan_of, shortened, trial_of},
     workloads,
 };
 use clap::Args;
@@ -89,24 +89,18 @@ impl DurabilityArgs {
         })?;
         let entry = workloads::entry_of(&self.workload)?;
         let entry = Entry { threads: Some(vec![self.threads]), duration: Some(self.duration), ..entry };
-        let mut trial = set::over(trial_of(self.arms.clone(), device, vec![shortened(entry)?]), &self.lines)?;
-        // No key of a file.
-        trial.trial.is_for_receipts = true;
-        trial.trial.seed = self.seed;
-        Ok(trial)
+        set::over(trial_of(self.arms.clone(), device, vec![shortened(entry)?]), &self.lines)
     }
 }
 
 pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
-    let trial = args.trial()?;
-    trial.arms.iter().try_for_each(refuse_arm)?;
+    let plan = plan_of(args.trial()?, args.seed.unwrap_or_else(conduct::draw_seed))?;
     conduct::require_root()?;
     let interrupt = conduct::interrupt()?;
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
-    let seed = trial.trial.seed.unwrap_or_else(conduct::draw_seed);
     let (report, is_interrupted) =
-        measured(&trial, seed, (args.runs, args.cuts), args.keep.as_deref(), &interrupt, &ledger)?;
+        measured(&plan, (args.runs, args.cuts), args.keep.as_deref(), &interrupt, &ledger)?;
     if args.json {
         json_lines::print(&report);
     } else {

@@ -8,19 +8,10 @@ use fstrial_model::{
     workload::Entry,
 };
 use fstrial_run::{
-    clock::MachineClock,
-    environment,
-    error::ExpectedError,
-    event::{Event, Listener},
-    interrupt::Interrupt,
-    panels::ALPHA,
-    place::Place,
-    plan::Plan,
-    round::Earlier,
-    sample::Sample,
-    session::{Session, SessionEnd},
+    environment, error::ExpectedError, interrupt::Interrupt, panels::ALPHA, plan::Plan, round::Earlier,
+    sample::Sample, session,
 };
-use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
+use fstrial_stack::{StackError, ledger::Ledger};
 use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -61,14 +52,6 @@ pub(crate) struct Detectable {
     pub(crate) rounds: usize,
     /// Time of that many rounds of two arms, in seconds, with runs as short as these.
     pub(crate) seconds: f64,
-}
-
-struct Silent;
-
-impl Listener for Silent {
-    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
-        Ok(())
-    }
 }
 
 /// The model of the device that is next to the real one.
@@ -118,24 +101,9 @@ fn compare_with_itself(
         ..Trial::default()
     };
     let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
-    let session = Session {
-        booted: None,
-        plan: &plan,
-        reaches: &[],
-        clock: &MachineClock::start(),
-        interrupt,
-        ledger,
-        permission: &Permission::default(),
-        state_folder: ledger.folder(),
-        precondition: None,
-        longest: None,
-    };
-    let rounds = |places: &mut [Box<dyn Place>], silent: &mut Silent| {
+    let finished = session::unwatched(&plan, interrupt, ledger, |session, places, silent| {
         session.rounds(places, Earlier::default(), silent)
-    };
-    let SessionEnd { done, left } = session.at_its_places(&mut Silent, rounds);
-    let finished = done?;
-    left.into_iter().next().map_or(Ok(()), Err)?;
+    })?;
     if interrupt.is_raised() {
         return Err(StackError::Interrupted.into());
     }

@@ -6,25 +6,23 @@ use fstrial_model::{
     arm::Arm,
     device::{Device, DeviceKind, ModelChoice},
     filesystem::{FILESYSTEMS, Filesystem},
-    trial::{Settings, Trial},
+    trial::Trial,
     units::{Bytes, Nanos},
     workload::{Durability as When, Entry, Pattern, Phase, Workload},
 };
 use fstrial_report::receipt::{Kept, Progress, ReceiptReport};
 use fstrial_run::{
-    clock::MachineClock,
     durability::{self, CutPlan},
     environment,
     error::ExpectedError,
-    event::{Event, Listener},
     interrupt::Interrupt,
     plan::Plan,
-    session::{Session, SessionEnd},
+    session,
 };
-use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
+use fstrial_stack::{StackError, host, ledger::Ledger};
 use std::{
     fs::File,
-    os::fd::AsRawFd,
+    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -41,18 +39,8 @@ pub(super) const MODEL: &str = "sata-ssd";
 /// More than this would be read back too slowly.
 const MAX_FILES: Bytes = Bytes::mib(64);
 
-/// Events of places are not shown: nothing here takes long to prepare.
-struct Silent;
-
-impl Listener for Silent {
-    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
-        Ok(())
-    }
-}
-
 pub(super) fn trial_of(arms: Vec<Arm>, device: Device, workloads: Vec<Entry>) -> Trial {
-    let settings = Settings { control: false, is_for_receipts: true, ..Settings::default() };
-    Trial { trial: settings, device, arms, workloads, ..Trial::default() }
+    Trial { device, arms, workloads, ..Trial::default() }
 }
 
 /// A workload without its warm-up, on files that are read back soon.
@@ -94,49 +82,42 @@ pub(super) fn of(
             "add one that does, such as append-fsync, or leave the receipt out",
         ));
     }
-    let trial = trial_of(arms, device, entries);
-    let (report, is_interrupted) = measured(&trial, plan.seed, (runs, CUTS), None, interrupt, ledger)?;
+    let plan = plan_of(trial_of(arms, device, entries), plan.seed)?;
+    let (report, is_interrupted) = measured(&plan, (runs, CUTS), None, interrupt, ledger)?;
     if is_interrupted { Err(StackError::Interrupted.into()) } else { Ok(Some(report)) }
 }
 
-/// Runs and cuts the cells of a trial; true if it was interrupted.
+/// The plan of a trial for receipts, in which nothing is compared.
+pub(super) fn plan_of(mut trial: Trial, seed: u64) -> Result<Plan, ExpectedError> {
+    // No key of a trial file.
+    trial.trial.is_for_receipts = true;
+    trial.arms.iter().try_for_each(refuse_arm)?;
+    let mut plan = Plan::new(trial.settled(environment::cpus())?, seed)?;
+    plan.workloads.iter().try_for_each(|workload| refuse_workload(workload).and(refuse_large(workload)))?;
+    plan.contrasts.clear();
+    Ok(plan)
+}
+
+/// Runs and cuts the cells of a plan; true if it was interrupted.
 pub(super) fn measured(
-    trial: &Trial,
-    seed: u64,
+    plan: &Plan,
     (runs, cuts): (u32, u32),
     keep: Option<&Path>,
     interrupt: &Interrupt,
     ledger: &Ledger,
 ) -> Result<(ReceiptReport, bool), ExpectedError> {
-    trial.arms.iter().try_for_each(refuse_arm)?;
-    let mut plan = Plan::new(trial.settled(environment::cpus())?, seed)?;
-    plan.workloads.iter().try_for_each(|workload| refuse_workload(workload).and(refuse_large(workload)))?;
-    plan.contrasts.clear();
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
     let cuts = CutPlan { runs, cuts, protected };
-    let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(&plan, folder))?;
-    let images: Vec<PathBuf> = kept.iter().map(|(_, file)| path_of(file)).collect();
+    let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(plan, folder))?;
+    let images: Vec<PathBuf> = kept.iter().map(|(_, file)| host::path_of_descriptor(file.as_fd())).collect();
     let progress = Progress::new();
-    let session = Session {
-        plan: &plan,
-        booted: None,
-        reaches: &[],
-        clock: &MachineClock::start(),
-        interrupt,
-        ledger,
-        permission: &Permission::default(),
-        state_folder: ledger.folder(),
-        precondition: None,
-        longest: None,
-    };
-    let SessionEnd { done, left } = session.at_its_places(&mut Silent, |places, _| {
+    let done = session::unwatched(plan, interrupt, ledger, |_, places, _| {
         let place = places.first_mut().expect("the plan has a place");
-        durability::run(&plan, place.as_mut(), cuts, &images, &mut |done, all| progress.set(done, all))
+        durability::run(plan, place.as_mut(), cuts, &images, &mut |done, all| progress.set(done, all))
     });
     progress.clear();
     let (cells, is_interrupted) = done?;
-    left.into_iter().next().map_or(Ok(()), Err)?;
-    let mut report = ReceiptReport::of(&plan, cuts, (&cells, is_interrupted));
+    let mut report = ReceiptReport::of(plan, cuts, (&cells, is_interrupted));
     for (index, (file, _)) in kept.drain(..).enumerate() {
         let arm = &mut report.arms[index];
         if arm.first_problem.is_some() {
@@ -165,11 +146,6 @@ fn image_files(plan: &Plan, folder: &Path) -> Result<Vec<(OutFile, File)>, Expec
     (0..plan.cells.len()).map(file).collect()
 }
 
-/// As a worker opens it.
-fn path_of(file: &File) -> PathBuf {
-    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
-}
-
 /// The size of all files of a workload that makes requests of files: they are read back at every sync.
 fn file_size(workload: &Workload) -> Option<Bytes> {
     let groups = workload.phases().iter().flat_map(|phase| &phase.groups);
@@ -186,7 +162,7 @@ fn has_repair(row: &Filesystem) -> bool {
 }
 
 /// Refuses arms whose power is not cut, or that cannot be judged after it.
-pub(super) fn refuse_arm(arm: &Arm) -> Result<(), ExpectedError> {
+fn refuse_arm(arm: &Arm) -> Result<(), ExpectedError> {
     let all = FILESYSTEMS.iter().filter(|row| has_repair(row)).map(|row| row.name);
     let repairable = format!("compare {}", all.collect::<Vec<_>>().join(", "));
     let has_more_devices = arm.layer.is_some() || arm.log.is_some() || arm.profile.is_some();
