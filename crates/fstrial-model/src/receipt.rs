@@ -3,6 +3,7 @@
 //! A promise is an acknowledged sync: after it the synced data must survive. A run makes promises under load, then the
 //! power of its device is cut at many points of its log, and every image is recovered and checked.
 
+use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Outcome of the writes that no completed flush covers.
@@ -36,7 +37,7 @@ pub struct CutTask {
 /// Promises of a run and its cuts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReceipt {
-    /// Syncs that were acknowledged during the load.
+    /// Syncs, or commits of a server, that were acknowledged during the load.
     pub promises: u64,
     /// Writes in the log of the device.
     pub writes: u64,
@@ -61,7 +62,7 @@ pub struct CutResult {
     pub pending: u64,
     /// Promises made before the cut.
     pub promises: u64,
-    /// Promised names and sectors that were compared.
+    /// Promised names and sectors, or commits of a server, that were compared.
     pub checked: u64,
     /// Synced files that were missing, and whose names were not promised: on a filesystem without a journal.
     pub missing: u64,
@@ -81,8 +82,11 @@ pub enum CutOutcome {
         broken: u64,
         /// The first of them, as text for the user.
         first: String,
+        /// Time from the acknowledgement of the oldest lost commit of a server to that of the last before the cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oldest: Option<Nanos>,
     },
-    /// It could not be mounted.
+    /// It could not be mounted, or the server did not start on it.
     Unmountable {
         /// The reason, as text for the user.
         why: String,
@@ -95,6 +99,11 @@ pub enum CutOutcome {
 }
 
 impl CutOutcome {
+    /// Age of the oldest lost commit of a server at the last one before the cut.
+    pub fn oldest(&self) -> Option<Nanos> {
+        if let Self::Lost { oldest, .. } = self { *oldest } else { None }
+    }
+
     /// True if acknowledged data cannot be read any more.
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Unmountable { .. })

@@ -8,7 +8,7 @@ use fstrial_model::{
 };
 use fstrial_run::{
     durability::{ALPHA, CellReceipt, CutPlan, Totals},
-    numbers::counted,
+    numbers::{counted, nanos},
     plan::{Plan, threads_in_words},
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -232,6 +232,10 @@ fn sentence(arm: &ArmReceipt) -> String {
                 .into(),
         );
     }
+    if let Some(oldest) = arm.totals.oldest {
+        let age = nanos(oldest.0 as f64);
+        parts.push(format!("the oldest lost commit was acknowledged {age} before the last one"));
+    }
     if damaged > 0 {
         parts.push(format!("the check found damage after {damaged} of {cuts} cuts"));
     }
@@ -296,9 +300,9 @@ fn first_problem(problem: &Problem) -> String {
     let cut = &problem.cut;
     let what = match &cut.outcome {
         CutOutcome::Kept => String::new(),
-        CutOutcome::Lost { broken: 1, first } => plain(first),
-        CutOutcome::Lost { broken, first } => {
-            format!("{} ({} more)", plain(first), counted(*broken as usize - 1, "broken promise"))
+        CutOutcome::Lost { broken: 1, first, .. } => plain(first),
+        CutOutcome::Lost { broken, first, .. } => {
+            format!("{}, and {}", plain(first), counted(broken - 1, "more broken promise"))
         }
         CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => {
             let advice = why.split("dmesg(1)").next().unwrap_or(why);
@@ -306,23 +310,16 @@ fn first_problem(problem: &Problem) -> String {
         }
     };
     let fate = match cut.uncovered {
-        Uncovered::Lost => "were lost",
-        Uncovered::Half => "were lost at random",
-        Uncovered::Torn => "were torn at random",
+        Uncovered::Lost => "lost",
+        Uncovered::Half => "lost at random",
+        Uncovered::Torn => "torn at random",
     };
-    format!(
-        "First in run {}, after {} promises, when {} {fate}: {what}",
-        problem.run,
-        cut.promises,
-        unflushed(cut.pending)
-    )
-}
-
-fn unflushed(writes: u64) -> String {
-    match writes {
-        1 => "1 write that was not yet flushed".into(),
-        writes => format!("{writes} writes that were not yet flushed"),
-    }
+    let pending = match cut.pending {
+        0 => "with every write to the device flushed".into(),
+        1 => format!("when the 1 write not yet flushed was {fate}"),
+        writes => format!("when the {writes} writes not yet flushed were {fate}"),
+    };
+    format!("First in run {}, after {}, {pending}: {what}", problem.run, counted(cut.promises, "promise"))
 }
 
 /// Progress of the runs, on a terminal.

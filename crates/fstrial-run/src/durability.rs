@@ -14,6 +14,7 @@ use fstrial_model::{
     job::{FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
+    units::Nanos,
     workload::Data,
 };
 use fstrial_stats::share;
@@ -67,6 +68,9 @@ pub struct Totals {
     pub lost: u64,
     /// Cuts after which the filesystem could not be mounted.
     pub unmountable: u64,
+    /// Greatest time from the acknowledgement of a lost commit of a server to that of the last before its cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Nanos>,
     /// True if losses occurred only where writes were torn into sectors.
     pub torn_only: bool,
     /// Cuts after which every promise was kept, but the check found damage.
@@ -101,6 +105,7 @@ impl CellReceipt {
             cuts: all().count() as u64,
             lost: count(|outcome| matches!(outcome, CutOutcome::Lost { .. })),
             unmountable: count(|outcome| matches!(outcome, CutOutcome::Unmountable { .. })),
+            oldest: all().filter_map(|cut| cut.outcome.oldest()).max(),
             torn_only: all().all(|cut| !cut.outcome.is_loss() || cut.uncovered == Uncovered::Torn)
                 && lossy_runs > 0,
             damaged: count(|outcome| matches!(outcome, CutOutcome::Damaged { .. })),

@@ -9,6 +9,7 @@
 //! Every command runs confined on the arm ([`fstrial_stack::confined`]). Any error is a failed run with the last lines
 //! of output; nothing is guessed and no requested number is left out.
 
+pub mod commits;
 mod server;
 
 use self::server::Running;
@@ -261,11 +262,17 @@ impl<'a> Run<'a> {
 
     /// Has the server load its data, and stops it: the measurement begins with cold caches everywhere.
     fn load(&mut self, stage: Stage) -> Result<(), RunFailure> {
-        let Some(server) = self.program.server.as_ref().filter(|server| !server.load.is_empty()) else {
+        let server = self.program.server.as_ref();
+        server.map_or(Ok(()), |server| self.load_by(&server.load, stage))
+    }
+
+    /// Starts the server for these commands, and stops it; nothing without any.
+    fn load_by(&mut self, commands: &[Vec<String>], stage: Stage) -> Result<(), RunFailure> {
+        if commands.is_empty() {
             return Ok(());
-        };
+        }
         self.start_server(stage)?;
-        self.all(&server.load, stage)?;
+        self.all(commands, stage)?;
         self.stop_server(stage)
     }
 

@@ -2,6 +2,7 @@
 //! and answers with messages and one measurement. It knows nothing about rounds, statistics or the store.
 
 mod clients;
+mod commits;
 mod helper;
 mod promises;
 mod receipt;
@@ -41,7 +42,7 @@ use fstrial_stack::{
     memory::LimitedGroup,
     stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
-use promises::PromiseLog;
+use receipt::Promises;
 use std::{
     collections::BTreeSet,
     io::{BufRead, Read, Write},
@@ -204,7 +205,7 @@ struct Run<'a> {
     /// The group that the load and the layout of its files are in, where their memory is limited.
     limited: Option<LimitedGroup>,
     /// The promises of the load, if the power of its device is cut.
-    promises: Option<PromiseLog>,
+    promises: Option<Promises>,
     /// The filesystem has no journal: after a crash it is repaired before it is mounted.
     is_repaired_first: bool,
     watch: Watch,
@@ -331,8 +332,8 @@ impl<'a> Run<'a> {
         let taken_down = self.take_down(ready_arm, loaded.is_ok(), made.as_ref(), &mut commands);
         let loaded = loaded?;
         taken_down?;
-        if let (Some(recorded), Ok(point)) = (recorded?, point) {
-            self.cut(&recorded, &point)?;
+        if let (Some((recorded, promises)), Ok(point)) = (recorded?.zip(self.promises.take()), point) {
+            self.cut(&recorded, &promises, &point)?;
         }
         self.leave();
         let stages = std::mem::take(&mut self.stages);
@@ -400,8 +401,12 @@ impl<'a> Run<'a> {
 
     /// Runs the phases of a task, one after the other.
     fn task(&mut self, task: &Task, ready_arm: &mut ReadyArm) -> Result<Vec<PhaseResult>, RunFailure> {
+        self.is_repaired_first = !ready_arm.facts().durability.crash_consistent;
         if let Some(program) = &task.program {
-            return self.program(program, task.threads, ready_arm);
+            return match task.cuts {
+                Some(_) => self.record_commits(program, task.threads, ready_arm).map(|()| Vec::new()),
+                None => self.program(program, task.threads, ready_arm),
+            };
         }
         if let Some(operation) = &task.operation {
             let (arm, ledger) = (self.arm, self.ledger.clone());
@@ -411,7 +416,6 @@ impl<'a> Run<'a> {
         if task.clients > 1 {
             return self.by_clients(task, ready_arm);
         }
-        self.is_repaired_first = !ready_arm.facts().durability.crash_consistent;
         self.observe(ready_arm)?;
         let target = ready_arm.target().clone();
         let mut site = Site::new(match &target {

@@ -51,7 +51,7 @@ use rustix::{
 use std::{
     cell::Cell,
     ffi::{CString, c_char},
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read, Write},
     mem,
     net::UdpSocket,
     os::{
@@ -62,7 +62,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
@@ -77,6 +77,8 @@ const NOBODY: u32 = 65534;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Maximum number of bytes kept of each stream, half from its start and half from its end.
 pub const KEPT_BYTES: usize = 16 << 20;
+/// Longest line of a session.
+const LINE_BYTES: u64 = 64 << 10;
 /// Limit on concurrent processes of user `nobody` (`RLIMIT_NPROC`), as root.
 const PROCESSES: u64 = 4096;
 /// Time limit for reaping a killed program and for reading the rest of an ended one's output.
@@ -250,16 +252,38 @@ impl Room {
     /// # Panics
     /// If there is no word.
     pub fn start(&self, words: &[String]) -> Result<StartedProgram, StackError> {
+        self.start_with(words, false).map(|(program, _)| program)
+    }
+
+    /// Starts one of the commands with a pipe to its standard input, and its output as it comes.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Panics
+    /// If there is no word.
+    pub fn open(&self, words: &[String]) -> Result<Session, StackError> {
+        let (program, pipes) = self.start_with(words, true)?;
+        let (input, output) = pipes.ok_or_else(|| gone(&program.line))?;
+        Ok(Session { program, input, output: BufReader::new(output) })
+    }
+
+    fn start_with(
+        &self,
+        words: &[String],
+        is_session: bool,
+    ) -> Result<(StartedProgram, Option<(ChildStdin, ChildStdout)>), StackError> {
         let name = words.first().expect("a command has a word");
         let line = words.iter().map(|word| command::quoted(word)).collect::<Vec<_>>().join(" ");
         let (reply, replied) = mpsc::channel();
-        let request = Request { words: words.to_vec(), reply };
+        let request = Request { words: words.to_vec(), is_session, reply };
         let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
         let started = if sent { replied.recv().ok() } else { None };
         let (began, mut child) = started.ok_or_else(|| gone(name))??;
         let pid = Pid::from_child(&child);
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        Ok(StartedProgram {
+        let pipes = if is_session { child.stdin.take().zip(child.stdout.take()) } else { None };
+        let program = StartedProgram {
             line,
             began,
             pid,
@@ -269,7 +293,8 @@ impl Room {
             handle: handle.map_err(|e| StackError::io("watch", name, e))?,
             is_first: !self.has_first.replace(true),
             is_reaped: false,
-        })
+        };
+        Ok((program, pipes))
     }
 }
 
@@ -388,6 +413,39 @@ impl StartedProgram {
     }
 }
 
+/// A client that carries out the lines of its standard input, and prints lines. It is killed when this goes.
+#[derive(Debug)]
+pub struct Session {
+    program: StartedProgram,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Session {
+    /// Passes lines to it, and waits until it has printed the line `answer`. Others are ignored.
+    ///
+    /// # Errors
+    /// It has ended, or prints a line that is far too long.
+    pub fn tell(&mut self, lines: &str, answer: &str) -> io::Result<()> {
+        self.input.write_all(lines.as_bytes())?;
+        loop {
+            let mut line = String::new();
+            let read = (&mut self.output).take(LINE_BYTES).read_line(&mut line)?;
+            if line.trim() == answer {
+                return Ok(());
+            }
+            if read == 0 || read as u64 == LINE_BYTES {
+                return Err(io::Error::other("it ended, or printed a line without an end"));
+            }
+        }
+    }
+
+    /// Kills it, and returns the last lines of its errors.
+    pub fn end(self) -> String {
+        self.program.end().last_lines()
+    }
+}
+
 impl Drop for StartedProgram {
     fn drop(&mut self) {
         self.kill();
@@ -411,6 +469,8 @@ struct Installed {
 /// A command to start.
 struct Request {
     words: Vec<String>,
+    /// Its standard input is a pipe.
+    is_session: bool,
     reply: Sender<Result<(Instant, Child), StackError>>,
 }
 
@@ -439,8 +499,9 @@ impl Keeper {
         // The caller may have given up and no longer need the answers.
         let _ = shut.send(result);
         if is_shut {
-            for Request { words, reply } in requests {
-                let _ = reply.send(self.start(&words));
+            for Request { words, is_session, reply } in requests {
+                let stdin = if is_session { Stdio::piped() } else { Stdio::null() };
+                let _ = reply.send(self.start(&words, stdin));
             }
         }
         if has_cover {
@@ -451,7 +512,7 @@ impl Keeper {
         }
     }
 
-    fn start(&self, words: &[String]) -> Result<(Instant, Child), StackError> {
+    fn start(&self, words: &[String], stdin: Stdio) -> Result<(Instant, Child), StackError> {
         let (name, arguments) = words.split_first().ok_or_else(|| gone("nothing"))?;
         let file = Path::new(name).file_name();
         let known = |program: &&Installed| {
@@ -467,7 +528,7 @@ impl Keeper {
             .env_clear()
             .envs([("PATH", search_path().as_str()), ("LANG", "C"), ("LC_ALL", "C")])
             .envs([("HOME", &self.seen), ("TMPDIR", &self.seen)])
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let inputs: Vec<RawFd> = self.inputs.iter().map(|input| input.0.as_raw_fd()).collect();
@@ -734,7 +795,6 @@ pub fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
     use rustix::fs::FileType;
-    use std::io::Write;
 
     fn words(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(str::to_owned).to_vec()
@@ -893,6 +953,22 @@ mod tests {
         if host::is_root() {
             assert!(room.start(&client).is_err(), "process 1 has ended");
         }
+    }
+
+    #[test]
+    fn session_answers_line_by_line() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
+        let client = words(
+            "while read -r a b; do [ \"$a\" != bad ] || { echo no >&2; exit 1; }; echo heard; echo $b; done",
+        );
+        let room = place.enter(&[&client], &[]).unwrap();
+        let mut session = room.open(&client).unwrap();
+        for number in ["1", "2"] {
+            session.tell(&format!("add {number}\n"), number).unwrap();
+        }
+        assert!(session.tell("bad 3\n", "3").is_err());
+        assert_eq!(session.end(), "no");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable}
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
-pub use server::{Server, ServerEntry, StopSignal};
+pub use server::{Promises, Server, ServerEntry, StopSignal};
 pub use set_name::SetName;
 pub(crate) use settle::DURATIONS;
 pub use summary::Durability;

@@ -410,6 +410,10 @@ impl Program {
             keyed.extend([("start", &server.start), ("ready", &server.ready)]);
             keyed.extend(all("load", &server.load));
             keyed.extend(all("verify", &server.verify));
+            if let Some(promises) = &server.promises {
+                keyed.extend([("session", &promises.session), ("kept", &promises.kept)]);
+                keyed.extend(all("prepare", &promises.prepare));
+            }
         }
         keyed
     }

@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 /// Longest text about durability, in bytes.
 const MAX_DURABLE_BYTES: usize = 300;
+/// Most bytes of the lines that commit a number.
+const MAX_COMMIT_BYTES: usize = 2000;
+/// Stands for the number in them.
+const NUMBER: &str = "{number}";
 const EXAMPLE: &str =
     "write [server] with start = [\"redis-server\", …] and ready = [\"redis-cli\", …], in one table";
 
@@ -50,6 +54,24 @@ pub struct ServerEntry {
     /// The durability of acknowledged writes, as text; parameters are replaced in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
+    /// Commits that are looked for after power cuts; without them the server has no receipt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promises: Option<Promises>,
+}
+
+/// Commits of numbers for a receipt: made while the command runs, and looked for after each power cut.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Promises {
+    /// Commands that make room for the numbers while the server runs, after `load`.
+    #[serde(default)]
+    pub prepare: Vec<Vec<String>>,
+    /// A client that carries out each line of its standard input and then prints the result immediately.
+    pub session: Vec<String>,
+    /// The lines that commit `{number}` and then have it printed on a separate line: it is acknowledged.
+    pub commit: String,
+    /// A command that prints every number whose content is right, one on each line.
+    pub kept: Vec<String>,
 }
 
 /// Signals that servers stop at.
@@ -92,6 +114,9 @@ pub struct Server {
     pub checkpoint: Option<String>,
     /// The durability of acknowledged writes; empty if it is not declared.
     pub durable: String,
+    /// Commits for a receipt; none if they are not declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promises: Option<Promises>,
 }
 
 impl ServerEntry {
@@ -115,6 +140,7 @@ impl ServerEntry {
             verify: self.verify.clone().unwrap_or_default(),
             checkpoint: self.checkpoint.clone(),
             durable: self.durable.clone().unwrap_or_default(),
+            promises: self.promises.clone(),
         };
         server.check().map(|()| server)
     }
@@ -123,7 +149,8 @@ impl ServerEntry {
 impl Server {
     /// Commands that run while the server does, or are it.
     pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
-        [&self.start, &self.ready].into_iter().chain(&self.load).chain(&self.verify)
+        let promises = self.promises.iter().flat_map(Promises::commands);
+        [&self.start, &self.ready].into_iter().chain(&self.load).chain(&self.verify).chain(promises)
     }
 
     /// The longest that starting and stopping may take in a run.
@@ -148,6 +175,7 @@ impl Server {
                 return Err(entry_error(key, format!("{key} is out of range (1s to 1h)"), "use 1m"));
             }
         }
+        self.promises.as_ref().map_or(Ok(()), Promises::check)?;
         if let Some(pattern) = &self.checkpoint {
             let wrong = |problem, hint| entry_error("checkpoint", problem, hint);
             if compile(pattern).map_err(|(problem, hint)| wrong(problem, hint))?.is_match("") {
@@ -160,6 +188,32 @@ impl Server {
             return Err(entry_error("durable", problem, "state on one line what a commit guarantees"));
         }
         Ok(())
+    }
+}
+
+impl Promises {
+    /// Its commands.
+    pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.prepare.iter().chain([&self.session, &self.kept])
+    }
+
+    /// The input of a session that commits this number.
+    pub fn commit_of(&self, number: u64) -> String {
+        format!("{}\n", self.commit.replace(NUMBER, &number.to_string()))
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
+        check_commands("prepare", &self.prepare)?;
+        check_commands("session", std::slice::from_ref(&self.session))?;
+        check_commands("kept", std::slice::from_ref(&self.kept))?;
+        if self.commit.contains(NUMBER) && self.commit.len() <= MAX_COMMIT_BYTES {
+            return Ok(());
+        }
+        Err(entry_error(
+            "commit",
+            format!("`commit` has no {NUMBER}, or more than {MAX_COMMIT_BYTES} bytes"),
+            "write commit = \"insert into promise values ({number}); select number from promise where number = {number};\"",
+        ))
     }
 }
 
@@ -182,6 +236,19 @@ mod tests {
             ("start = ['db']\nready = ['db']\ncheckpoint = '('", 9, "does not compile", "single quotes"),
             ("start = ['db']\nready = ['db']\ncheckpoint = 'x*'", 9, "fits every line", "only the line"),
             ("start = ['db']\nready = ['db']\ndurable = '{parameter:x}'", 9, "no parameter `x`", "x ="),
+            (
+                "start = ['db']\nready = ['db']\n[server.promises]\nsession = ['db']\nkept = ['db']\ncommit = 'x'",
+                12,
+                "no {number}",
+                "commit = ",
+            ),
+            (
+                "start = ['db']\nready = ['db']\n[server.promises]\nsession = ['db', '{port}']\nkept = ['db']\n\
+                 commit = '{number}'",
+                10,
+                "no placeholder `{port}`",
+                "dir",
+            ),
         ] {
             let text = format!("{REST}[server]\n{server}\n");
             let error = Entry::parse("db.toml", &text).unwrap_err();

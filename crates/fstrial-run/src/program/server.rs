@@ -11,7 +11,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     command::CommandOutput,
-    confined::{ExitedProgram, Input, Room, StartedProgram},
+    confined::{ExitedProgram, Input, Room, Session, StartedProgram},
 };
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -34,6 +34,11 @@ impl Running {
     /// Runs a command in the server's room.
     pub(super) fn run(&self, words: &[String], deadline: Nanos) -> Result<ExitedProgram, StackError> {
         self.room.start(words)?.wait(deadline)
+    }
+
+    /// Opens a session in the server's room.
+    pub(super) fn open(&self, words: &[String]) -> Result<Session, StackError> {
+        self.room.open(words)
     }
 
     fn has_ended(&self) -> bool {

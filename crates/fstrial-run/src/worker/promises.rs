@@ -9,6 +9,7 @@
 
 use fstrial_device::cuts::{Order, Recorded};
 use fstrial_engine::{Change, SyncObserver, Synced};
+use fstrial_model::units::Nanos;
 use rustix::{
     fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, statx, syncfs},
     io::Errno,
@@ -70,6 +71,11 @@ impl Control {
             }
         }
     }
+}
+
+/// Syncs the filesystem at `root`.
+pub(super) fn make_durable(root: &Path) -> io::Result<()> {
+    Ok(syncfs(File::open(root)?)?)
 }
 
 /// A file as long as it exists: inode numbers are reused, with another time of birth.
@@ -185,6 +191,10 @@ pub(super) struct Judgement {
     pub(super) checked: u64,
     /// Synced files that are missing, and whose names were not promised.
     pub(super) missing: u64,
+    /// Age of the oldest lost commit of a server at the last one before the cut.
+    pub(super) oldest: Option<Nanos>,
+    /// The reason why the server does not start.
+    pub(super) closed: Option<String>,
 }
 
 impl From<Statx> for FileId {
@@ -266,7 +276,7 @@ impl PromiseLog {
 
     /// Begins the recording, with everything on the filesystem durable. No thread of the load may be running.
     pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
-        syncfs(File::open(&self.0.root)?)?;
+        make_durable(&self.0.root)?;
         let mut notes = self.0.lock();
         self.0.see_all(&mut notes, Path::new(""))?;
         self.0.control.order(Order::Begin { limit, protected })?;

@@ -3,6 +3,7 @@
 
 use super::{
     Run,
+    commits::Commits,
     promises::{Control, Judgement, PromiseLog},
     say,
 };
@@ -20,7 +21,7 @@ use fstrial_stack::{
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 /// Bytes of write data that a recording holds; a load may write more, but cuts are within this much.
 const LOG_LIMIT: u64 = 256 << 20;
@@ -36,6 +37,43 @@ struct Cut {
     seed: u64,
 }
 
+/// Checks the promises on a mounted image.
+type Judge<'a> = dyn Fn(&Path) -> Result<Judgement, RunFailure> + 'a;
+
+/// The promises of a load.
+#[derive(Debug)]
+pub(super) enum Promises {
+    /// Syncs of the load generator.
+    Syncs(PromiseLog),
+    /// Commits of a server.
+    Commits(Arc<Commits>),
+}
+
+impl Promises {
+    fn control(&self) -> &Control {
+        match self {
+            Self::Syncs(log) => log.control(),
+            Self::Commits(commits) => &commits.control,
+        }
+    }
+
+    /// The longest that asking for them may take.
+    fn longest(&self) -> Nanos {
+        match self {
+            Self::Syncs(_) => Nanos(0),
+            Self::Commits(commits) => commits.longest(),
+        }
+    }
+
+    /// Number of promises before a cut.
+    fn before(&self, recorded: &Recorded, at: usize) -> u64 {
+        match self {
+            Self::Syncs(log) => log.promises_before(recorded, at),
+            Self::Commits(_) => recorded.promises.partition_point(|(position, _)| *position < at) as u64,
+        }
+    }
+}
+
 impl Run<'_> {
     /// Begins to note the promises of the load, if its device is to lose its power.
     pub(super) fn observe(&mut self, ready_arm: &ReadyArm) -> Result<(), RunFailure> {
@@ -44,31 +82,42 @@ impl Run<'_> {
         let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
         let promises = PromiseLog::new(control, root.to_owned());
         fstrial_engine::observe_syncs(Box::new(promises.clone()));
-        self.promises = Some(promises);
+        self.promises = Some(Promises::Syncs(promises));
         Ok(())
     }
 
     /// The recording begins: all threads are ready.
     pub(super) fn begin_recording(&self) -> Result<(), RunFailure> {
         let Some((task, _)) = self.cut_task() else { return Ok(()) };
-        let begun = self.promises.as_ref().map_or(Ok(()), |log| log.begin(LOG_LIMIT, task.protected));
+        let begun = match &self.promises {
+            None => Ok(()),
+            Some(Promises::Syncs(log)) => log.begin(LOG_LIMIT, task.protected),
+            Some(Promises::Commits(commits)) => commits.begin(LOG_LIMIT, task.protected),
+        };
         begun.map_err(|error| self.no_recording(&error))
     }
 
     /// The recording of the load; the arm is still mounted.
     pub(super) fn end_recording(&self) -> Result<Option<Recorded>, RunFailure> {
-        let ended = self.promises.as_ref().map(PromiseLog::end).transpose();
+        let end = |promises: &Promises| match promises {
+            Promises::Syncs(log) => log.end(),
+            Promises::Commits(commits) => commits.control.ask(Order::End),
+        };
+        let ended = self.promises.as_ref().map(end).transpose();
         ended.map_err(|error| self.no_recording(&error))
     }
 
     /// Cuts the power as often as the task says, and reports the receipt. The arm is taken down.
-    pub(super) fn cut(&mut self, recorded: &Recorded, point: &Path) -> Result<(), RunFailure> {
-        let (Some((task, files)), Some(log)) = (self.cut_task(), self.promises.clone()) else {
-            return Ok(());
-        };
+    pub(super) fn cut(
+        &mut self,
+        recorded: &Recorded,
+        promises: &Promises,
+        point: &Path,
+    ) -> Result<(), RunFailure> {
+        let Some((task, files)) = self.cut_task() else { return Ok(()) };
         let (task, image, mut kept) = (*task, files.image.clone(), files.kept.clone());
         let mut receipt = RunReceipt {
-            promises: log.promises_before(recorded, usize::MAX),
+            promises: promises.before(recorded, usize::MAX),
             writes: recorded.writes as u64,
             flushes: recorded.flushes.len() as u64,
             is_full: recorded.is_full,
@@ -77,14 +126,17 @@ impl Run<'_> {
         let keeps_names = !self.is_repaired_first;
         self.watch.provoke(self.stage, true);
         for cut in positions(&task, recorded) {
-            self.enter(Stage::Check, EACH);
+            self.enter(Stage::Check, Nanos(EACH.0 + promises.longest().0));
             let Cut { at, uncovered, seed } = cut;
             let image_of = |run: &Self| -> Result<CutImage, RunFailure> {
-                let made = log.control().ask(Order::Cut { at, uncovered, seed });
+                let made = promises.control().ask(Order::Cut { at, uncovered, seed });
                 made.map_err(|error| run.no_recording(&error))
             };
             let made = image_of(self)?;
-            let judge = |root: &Path| log.check(recorded, at, root, keeps_names);
+            let judge = |root: &Path| match promises {
+                Promises::Syncs(log) => Ok(log.check(recorded, at, root, keeps_names)),
+                Promises::Commits(commits) => commits.check(recorded, at, root),
+            };
             let (mut outcome, mut judgement) = self.recover(&image, point, &judge)?;
             if matches!(outcome, CutOutcome::Unmountable { .. } | CutOutcome::Damaged { .. }) {
                 // Again: this host, and not the image, may have been the reason.
@@ -100,7 +152,7 @@ impl Run<'_> {
                 uncovered,
                 seed,
                 pending: made.uncovered as u64,
-                promises: log.promises_before(recorded, at),
+                promises: promises.before(recorded, at),
                 checked: judgement.checked,
                 missing: judgement.missing,
                 outcome,
@@ -111,7 +163,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
+    pub(super) fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
         self.job.task.as_ref()?.cuts.as_ref().zip(self.placed.setup.cuts.as_ref())
     }
 
@@ -120,7 +172,7 @@ impl Run<'_> {
         &mut self,
         image: &Path,
         point: &Path,
-        judge: &dyn Fn(&Path) -> Judgement,
+        judge: &Judge<'_>,
     ) -> Result<(CutOutcome, Judgement), RunFailure> {
         let plain = Arm { discard: None, ..self.arm.with_queue(|_| false) };
         let arm = plain.checked().expect("a part of a checked arm");
@@ -142,7 +194,7 @@ impl Run<'_> {
         attached: &mut AttachedDevices,
         arm: CheckedArm<'_>,
         point: &Path,
-        judge: &dyn Fn(&Path) -> Judgement,
+        judge: &Judge<'_>,
     ) -> Result<(CutOutcome, Judgement), RunFailure> {
         let is_damage = |error: &StackError| {
             matches!(
@@ -162,11 +214,15 @@ impl Run<'_> {
                 Err(self.failed(&error))
             };
         }
-        let judgement = judge(point);
+        let judged = judge(point);
         attached.unmount_again(point).map_err(|e| self.failed(&e))?;
+        let judgement = judged?;
+        if let Some(why) = judgement.closed.clone() {
+            return Ok((CutOutcome::Unmountable { why }, judgement));
+        }
         if let Some(first) = judgement.broken.first() {
             let (broken, first) = (judgement.broken.len() as u64, first.clone());
-            return Ok((CutOutcome::Lost { broken, first }, judgement));
+            return Ok((CutOutcome::Lost { broken, first, oldest: judgement.oldest }, judgement));
         }
         match attached.check(&arm) {
             Ok(()) => Ok((CutOutcome::Kept, judgement)),
@@ -186,7 +242,7 @@ impl Run<'_> {
         }
     }
 
-    fn no_recording(&self, error: &io::Error) -> RunFailure {
+    pub(super) fn no_recording(&self, error: &io::Error) -> RunFailure {
         RunFailure {
             kind: FailureKind::Lost,
             stage: self.stage,

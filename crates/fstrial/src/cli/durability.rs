@@ -4,7 +4,7 @@ use super::{
     Home,
     compare::{arm, device_of, set},
     conduct,
-    receipts::{CUTS, LOAD, MODEL, RUNS, measured, plan_of, shortened, trial_of},
+    receipts::{MODEL, RUNS, measured, plan_of, shortened, trial_of, usual_cuts},
     workloads,
 };
 use clap::Args;
@@ -25,7 +25,8 @@ use std::path::PathBuf;
 Examples:
   fstrial durability ext4 xfs btrfs ext4:barrier=0
   fstrial durability ext4 ext4:data=journal --workload varmail --threads 4 --runs 40
-  fstrial durability ext4 ext4:barrier=0 --device raid10-bbwc      a cache with a battery")]
+  fstrial durability ext4 ext4:barrier=0 --device raid10-bbwc      a cache with a battery
+  fstrial durability ext4 xfs --workload postgresql-tpcb           the commits of a database")]
 pub(crate) struct DurabilityArgs {
     /// Configurations, such as ext4 or nb=ext4:barrier=0.
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm, add = super::complete::arms())]
@@ -43,17 +44,17 @@ pub(crate) struct DurabilityArgs {
     #[arg(short, long, value_name = "MODEL", default_value = MODEL, add = super::complete::devices())]
     device: String,
 
-    /// Time of the load in each run.
-    #[arg(long, value_name = "TIME", default_value_t = LOAD)]
-    duration: Nanos,
+    /// Time of the load in each run [default: 500ms, of a server 2s].
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanos>,
 
     /// Runs of each arm.
     #[arg(long, value_name = "N", default_value = RUNS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
 
-    /// Power cuts in each run.
-    #[arg(long, value_name = "N", default_value_t = CUTS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    cuts: u32,
+    /// Power cuts in each run [default: 20, of a server 5].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    cuts: Option<u32>,
 
     /// Seed of the order and of the choices of loads and cuts [default: drawn].
     #[arg(long, value_name = "N")]
@@ -88,8 +89,8 @@ impl DurabilityArgs {
             )
         })?;
         let entry = workloads::entry_of(&self.workload)?;
-        let entry = Entry { threads: Some(vec![self.threads]), duration: Some(self.duration), ..entry };
-        set::over(trial_of(self.arms.clone(), device, vec![shortened(entry)?]), &self.lines)
+        let entry = shortened(Entry { threads: Some(vec![self.threads]), ..entry }, self.duration)?;
+        set::over(trial_of(self.arms.clone(), device, vec![entry]), &self.lines)
     }
 }
 
@@ -99,8 +100,13 @@ pub(crate) fn exec(args: &DurabilityArgs) -> Result<u8, ExpectedError> {
     let interrupt = conduct::interrupt()?;
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
-    let (report, is_interrupted) =
-        measured(&plan, (args.runs, args.cuts), args.keep.as_deref(), &interrupt, &ledger)?;
+    let (report, is_interrupted) = measured(
+        &plan,
+        (args.runs, args.cuts.unwrap_or(usual_cuts(&plan))),
+        args.keep.as_deref(),
+        &interrupt,
+        &ledger,
+    )?;
     if args.json {
         json_lines::print(&report);
     } else {

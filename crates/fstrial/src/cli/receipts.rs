@@ -31,9 +31,13 @@ const FILE_SIZE: Bytes = Bytes::mib(1);
 /// Runs of each arm, unless another number is requested; as text for clap.
 pub(super) const RUNS: &str = "20";
 /// Cuts in each run.
-pub(super) const CUTS: u32 = 20;
+const CUTS: u32 = 20;
+/// Cuts in each run of a server, which starts after each.
+const SERVER_CUTS: u32 = 5;
 /// Time of the load in each run.
-pub(super) const LOAD: Nanos = Nanos::millis(500);
+const LOAD: Nanos = Nanos::millis(500);
+/// The same of a server: its clients take whole seconds.
+const SERVER_LOAD: Nanos = Nanos::secs(2);
 /// A device with a volatile cache.
 pub(super) const MODEL: &str = "sata-ssd";
 /// More than this would be read back too slowly.
@@ -43,13 +47,23 @@ pub(super) fn trial_of(arms: Vec<Arm>, device: Device, workloads: Vec<Entry>) ->
     Trial { device, arms, workloads, ..Trial::default() }
 }
 
-/// A workload without its warm-up, on files that are read back soon.
-pub(super) fn shortened(entry: Entry) -> Result<Entry, ExpectedError> {
+/// A workload without its warm-up, on files that are read back soon, for `duration` or as long as is usual for receipts.
+pub(super) fn shortened(entry: Entry, duration: Option<Nanos>) -> Result<Entry, ExpectedError> {
     let resolved = entry.resolve(1);
     // An error in it is shown with the trial.
     resolved.iter().try_for_each(refuse_workload)?;
-    let file_size = resolved.ok().and_then(|workload| file_size(&workload)).or(entry.file_size);
-    Ok(Entry { warmup: Some(Nanos(0)), file_size, ..entry })
+    let workload = resolved.ok();
+    let is_program = workload.as_ref().is_some_and(|workload| workload.program().is_some());
+    let warmup = if is_program { None } else { Some(Nanos(0)) };
+    let file_size = workload.as_ref().and_then(file_size).or(entry.file_size);
+    let duration = duration.or(Some(if is_program { SERVER_LOAD } else { LOAD }));
+    Ok(Entry { warmup, file_size, duration, ..entry })
+}
+
+/// Cuts in each run of a plan, unless another number is requested.
+pub(super) fn usual_cuts(plan: &Plan) -> u32 {
+    let is_server = plan.workloads.iter().any(|workload| workload.program().is_some());
+    if is_server { SERVER_CUTS } else { CUTS }
 }
 
 /// The receipts of a trial that requests some: of all its arms under each load that syncs, at its highest number of threads.
@@ -73,7 +87,7 @@ pub(super) fn of(
         let levels = plan.cells.iter().filter(|cell| cell.workload == index).map(|cell| cell.threads);
         if workload.program().is_some() || syncs(workload) {
             let entry = Entry { threads: levels.max().map(|most| vec![most]), ..entry.clone() };
-            entries.push(shortened(Entry { duration: Some(LOAD), ..entry })?);
+            entries.push(shortened(entry, None)?);
         }
     }
     if entries.is_empty() {
@@ -83,7 +97,7 @@ pub(super) fn of(
         ));
     }
     let plan = plan_of(trial_of(arms, device, entries), plan.seed)?;
-    let (report, is_interrupted) = measured(&plan, (runs, CUTS), None, interrupt, ledger)?;
+    let (report, is_interrupted) = measured(&plan, (runs, usual_cuts(&plan)), None, interrupt, ledger)?;
     if is_interrupted { Err(StackError::Interrupted.into()) } else { Ok(Some(report)) }
 }
 
@@ -189,7 +203,12 @@ fn syncs(workload: &Workload) -> bool {
 /// Refuses a workload whose promises are not known.
 fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
     let is_store = |phase: &Phase| phase.groups.iter().any(|group| matches!(group.pattern, Pattern::Ycsb(_)));
+    let server = workload.program().and_then(|timed| timed.program.server.as_ref());
     let what = match workload.phases() {
+        [] if server.is_some_and(|server| server.promises.is_some()) => return Ok(()),
+        [] if server.is_some() => {
+            "is a server that declares no promises ([server.promises], see docs/servers.md)"
+        }
         [] => "is a program or an operation: its promises are not known",
         [phase] if is_store(phase) => "uses a key-value store, whose promises are not known",
         [phase] if phase.find_rate.is_some() => "searches for a rate, in many loads",
@@ -199,7 +218,7 @@ fn refuse_workload(workload: &Workload) -> Result<(), ExpectedError> {
     };
     Err(ExpectedError::usage(
         format!("`{}` {what}", workload.name),
-        "use a built-in load of one phase, such as append-fsync, varmail or create-files",
+        "use a load of one phase, such as append-fsync, varmail or create-files, or a server, such as postgresql-tpcb",
     ))
 }
 

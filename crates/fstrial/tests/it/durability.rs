@@ -133,7 +133,8 @@ fn unsuited_work_is_refused() {
     for (words, text) in [
         ("raw", "has no filesystem"),
         ("ext4 --device image", "only a modelled device"),
-        ("ext4 --workload postgresql-tpcb", "its promises are not known"),
+        ("ext4 --workload postgresql-select", "a server that declares no promises"),
+        ("ext4 --workload real-fio", "its promises are not known"),
         ("ext4 --workload sysbench-rndwr --set workload.file_size=1GiB", "workload.file_size="),
         ("ext4 --workload postgresql", "not a single"),
         ("ext4@6.1", "at another place"),

@@ -2,6 +2,7 @@
 //! servers that do not start. Skipped with a message where the server is not installed.
 
 use crate::support::{self, Ended, Lab, PATIENCE, SETTLE};
+use fstrial_model::units::Nanos;
 use fstrial_stack::command;
 use serde_json::Value;
 use std::{fs, path::Path};
@@ -238,4 +239,59 @@ fn a_bad_description_is_underlined() {
     for message in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "use one of dir"] {
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
+}
+
+/// The arms of a receipt under a preset with these parameters.
+fn receipt(lab: &Lab, arms: &str, preset: &str, parameters: &str) -> Vec<Value> {
+    lab.write("promises.toml", &small(preset, parameters, "3s"));
+    let ended = lab.run(&format!(
+        "durability {arms} -w promises.toml --threads 2 --duration 3s --runs 1 --cuts 4 --seed 5 --json"
+    ));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let mut receipt = ended.json().pop().unwrap();
+    let arms: Vec<Value> = serde_json::from_value(receipt["arms"].take()).unwrap();
+    for arm in &arms {
+        assert!(arm["failure"].is_null() && arm["cuts"] == 4, "{arm}");
+        assert!(arm["promises"].as_u64().unwrap() > 20, "{arm}");
+    }
+    arms
+}
+
+/// Losses that a setting allows: of commits that were recent, and the database opens.
+fn assert_loses_recent_commits(arm: &Value) {
+    assert_eq!((&arm["lossy_runs"], &arm["unmountable"]), (&1.into(), &0.into()), "{arm}");
+    let oldest: Nanos = serde_json::from_value(arm["oldest"].clone()).unwrap();
+    assert!(oldest < Nanos::secs(2), "{arm}");
+    assert!(arm["first_problem"]["outcome"]["first"].as_str().unwrap().contains("is missing, acknowledged"));
+}
+
+#[test]
+fn postgresql_keeps_commits_that_are_synced() {
+    let name = "postgresql_keeps_commits_that_are_synced";
+    if !can_run(name, &["postgres", "pgbench", "psql"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let arms = receipt(&lab, "ext4 nb=ext4:barrier=0", "postgresql-tpcb", "scale = '1'");
+    assert_eq!(arms[0]["lossy_runs"], 0, "a headline, or a bug of the checker: {}", arms[0]["first_problem"]);
+    assert_eq!(arms[1]["lossy_runs"], 1, "{}", arms[1]);
+    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', fsync = 'off'");
+    assert_eq!(arms[0]["lossy_runs"], 1, "{}", arms[0]);
+    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', synchronous_commit = 'off'");
+    assert_loses_recent_commits(&arms[0]);
+}
+
+#[test]
+fn mariadb_keeps_commits_that_are_synced() {
+    let name = "mariadb_keeps_commits_that_are_synced";
+    if !can_run(name, &["mariadbd", "mariadb", "mariadb-check", "sysbench"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let small = "tables = '1', table_size = '1000'";
+    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", small);
+    assert_eq!(arms[0]["lossy_runs"], 0, "a headline, or a bug of the checker: {}", arms[0]["first_problem"]);
+    let lazy = format!("{small}, flush_log_at_trx_commit = '2', sync_binlog = '0'");
+    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", &lazy);
+    assert_loses_recent_commits(&arms[0]);
 }

@@ -141,6 +141,9 @@ fn insert(table: &mut Table, key: &str, value: &Value) {
         return;
     };
     let inner = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+    // Words for commands: a number is one, too.
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let value = if name == "parameters" { &Value::String(text) } else { value };
     if let Some(inner) = inner.as_table_mut() {
         insert(inner, key, value);
     }
