@@ -15,6 +15,7 @@ use fstrial_run::{
     forecast::{Forecast, POWER},
     kernels,
     look::Looks,
+    numbers::counted,
     place::{
         boot::Boot,
         reach::{self, Reach},
@@ -55,6 +56,14 @@ pub fn render(
     }
     out += &states(plan);
     out += &pilots.map_or_else(String::new, looked_at);
+    if plan.trial.trial.receipt > 0 {
+        let _ = writeln!(
+            out,
+            "\nPower cuts, which are not timed\n   1. {} of each arm under each load that syncs, on a modelled device in memory; \
+             its power is cut at many points\n      undo: as of every run below",
+            counted(plan.trial.trial.receipt, "run")
+        );
+    }
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());

@@ -42,6 +42,7 @@ use fstrial_stack::{
     memory::LimitedGroup,
     stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
+pub use receipt::LOG_LIMIT;
 use receipt::Promises;
 use std::{
     collections::BTreeSet,

@@ -24,7 +24,7 @@ use rand_core::{Rng, SeedableRng};
 use std::{io, path::Path, sync::Arc};
 
 /// Bytes of write data that a recording holds; a load may write more, but cuts are within this much.
-const LOG_LIMIT: u64 = 256 << 20;
+pub const LOG_LIMIT: u64 = 256 << 20;
 /// Time for the recovery and the check of one image.
 const EACH: Nanos = Nanos::secs(600);
 /// Half of the cuts are at most this many log entries after the beginning of a flush.

@@ -1,6 +1,9 @@
 //! Runs with power cuts, for `fstrial durability` and for trials with a receipt.
 
-use super::out_file::{self, OutFile};
+use super::{
+    lacking,
+    out_file::{self, OutFile},
+};
 use fstrial_model::{
     ability::Ability,
     arm::Arm,
@@ -8,7 +11,7 @@ use fstrial_model::{
     filesystem::{FILESYSTEMS, Filesystem},
     trial::Trial,
     units::{Bytes, Nanos},
-    workload::{Durability as When, Entry, Pattern, Phase, Workload},
+    workload::{Durability as When, Entry, Pattern, Phase, Until, Workload},
 };
 use fstrial_report::receipt::{Kept, Progress, ReceiptReport};
 use fstrial_run::{
@@ -16,10 +19,12 @@ use fstrial_run::{
     environment,
     error::ExpectedError,
     interrupt::Interrupt,
+    numbers::counted,
     plan::Plan,
     session,
+    worker::LOG_LIMIT,
 };
-use fstrial_stack::{StackError, host, ledger::Ledger};
+use fstrial_stack::{StackError, device, host, ledger::Ledger};
 use std::{
     fs::File,
     os::fd::AsFd,
@@ -56,7 +61,14 @@ pub(super) fn shortened(entry: Entry, duration: Option<Nanos>) -> Result<Entry, 
     let is_program = workload.as_ref().is_some_and(|workload| workload.program().is_some());
     let warmup = if is_program { None } else { Some(Nanos(0)) };
     let file_size = workload.as_ref().and_then(file_size).or(entry.file_size);
-    let duration = duration.or(Some(if is_program { SERVER_LOAD } else { LOAD }));
+    let mut phases = workload.iter().flat_map(Workload::phases);
+    let duration = match phases.any(|phase| phase.until == Until::Done) {
+        _ if duration.is_some() => duration,
+        // It takes as long as its work.
+        true => entry.duration,
+        false if is_program => Some(SERVER_LOAD),
+        false => Some(LOAD),
+    };
     Ok(Entry { warmup, file_size, duration, ..entry })
 }
 
@@ -79,7 +91,16 @@ pub(super) fn of(
     }
     let device = match plan.trial.device.modelled() {
         Some(_) => plan.trial.device.clone(),
-        None => Device { model: Some(ModelChoice::Named(MODEL.into())), ..Device::of(DeviceKind::Model) },
+        None => Device {
+            model: Some(ModelChoice::Named(MODEL.into())),
+            // As large as its data need; files of other loads become smaller.
+            size: plan
+                .trial
+                .device
+                .size
+                .filter(|_| plan.workloads.iter().any(|workload| !workload.is_load())),
+            ..Device::of(DeviceKind::Model)
+        },
     };
     let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none()).cloned().collect();
     let mut entries = Vec::new();
@@ -120,6 +141,16 @@ pub(super) fn measured(
     interrupt: &Interrupt,
     ledger: &Ledger,
 ) -> Result<(ReceiptReport, bool), ExpectedError> {
+    lacking::check_programs(plan)?;
+    // The device, and its recording; and as much more as is on it at first.
+    let least = Bytes(plan.device_size.0 + LOG_LIMIT);
+    device::require_room(None, least, "a modelled device and its recording")?;
+    super::say(&format!(
+        "Power cuts: {} of each arm, with {} each; up to {} of memory\n",
+        counted(runs, "run"),
+        counted(cuts, "cut"),
+        Bytes(least.0 + plan.device_size.0).human()
+    ));
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
     let cuts = CutPlan { runs, cuts, protected };
     let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(plan, folder))?;

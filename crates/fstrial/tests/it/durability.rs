@@ -161,6 +161,8 @@ fn comparison_has_a_receipt() {
     let lab = Lab::new();
     let words = "compare ext4 nb=ext4:barrier=0 -w append-fsync --threads 1 --duration 100ms --set workload.warmup=0ms \
                  --device sata-ssd --set device.size=256MiB --rounds 2 --receipt=1";
+    let planned = lab.run(&format!("{words} --dry-run")).stdout;
+    assert!(planned.contains("1 run of each arm under each load that syncs"), "{planned}");
     let document = lab.run(&format!("{words} --json")).document();
     let lossy = |document: &Value| -> Vec<(String, u64)> {
         let arms = document["receipt"]["arms"].as_array().unwrap_or_else(|| panic!("{document}"));
