@@ -86,9 +86,14 @@ pub enum CutOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         oldest: Option<Nanos>,
     },
-    /// It could not be mounted, or the server did not start on it.
+    /// It could not be mounted.
     Unmountable {
         /// The reason, as text for the user.
+        why: String,
+    },
+    /// The server did not start on it.
+    Closed {
+        /// The last lines of the server.
         why: String,
     },
     /// Every promise was kept, but the full check found damage.
@@ -99,6 +104,11 @@ pub enum CutOutcome {
 }
 
 impl CutOutcome {
+    /// Number of broken promises.
+    pub fn broken(&self) -> u64 {
+        if let Self::Lost { broken, .. } = self { *broken } else { 0 }
+    }
+
     /// Age of the oldest lost commit of a server at the last one before the cut.
     pub fn oldest(&self) -> Option<Nanos> {
         if let Self::Lost { oldest, .. } = self { *oldest } else { None }
@@ -106,6 +116,6 @@ impl CutOutcome {
 
     /// True if acknowledged data cannot be read any more.
     pub fn is_loss(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Unmountable { .. })
+        matches!(self, Self::Lost { .. } | Self::Unmountable { .. } | Self::Closed { .. })
     }
 }

@@ -53,6 +53,9 @@ pub struct ArmReceipt {
     pub workload: String,
     /// Number of its threads.
     pub threads: u16,
+    /// The durability of commits that its server declares, with the settings that decide it; none without a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<String>,
     /// Totals over the runs.
     #[serde(flatten)]
     pub totals: Totals,
@@ -99,6 +102,7 @@ impl ReceiptReport {
             arm: plan.trial.arms[cell.arm].name.clone(),
             workload: plan.workloads[cell.workload].name.clone(),
             threads: cell.threads,
+            durable: plan.workloads[cell.workload].program().and_then(|timed| timed.program.durable()),
             totals: receipt.totals(),
             failure: receipt.failure.as_ref().map(ToString::to_string),
             first_problem: receipt.first_problem().map(|(run, cut)| Problem { run, cut: cut.clone() }),
@@ -148,12 +152,13 @@ pub fn text(report: &ReceiptReport) -> String {
 fn heading(report: &ReceiptReport) -> String {
     let mut loads: Vec<String> = Vec::new();
     for arm in &report.arms {
-        let load = format!("{} at {}", plain(&arm.workload), threads_in_words(arm.threads));
+        let durable = arm.durable.as_ref().map(|durable| format!(", {}", plain(durable))).unwrap_or_default();
+        let load = format!("{} at {}{durable}", plain(&arm.workload), threads_in_words(arm.threads));
         loads.extend(Some(load).filter(|load| !loads.contains(load)));
     }
     format!(
         "Power cuts under {} on {}: {} of {} for each arm{}\n\n",
-        loads.join(", "),
+        loads.join("; "),
         plain(&report.device),
         counted(report.runs as usize, "run"),
         counted(report.cuts as usize, "cut"),
@@ -164,32 +169,28 @@ fn heading(report: &ReceiptReport) -> String {
 fn table(report: &ReceiptReport) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header([
-        "arm",
-        "lossy runs",
-        "cuts",
-        "at stake",
-        "lost",
-        "unmountable",
-        "damaged",
-        "promises",
-        "flushes",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let has_servers = report.arms.iter().any(|arm| arm.durable.is_some());
+    let counts = |totals: &Totals| -> Vec<(&str, u64)> {
+        let closed = has_servers.then_some(("not started", totals.closed));
+        let first = [("cuts", totals.cuts), ("at stake", totals.at_stake), ("lost", totals.lost)];
+        let last = [("damaged", totals.damaged), ("promises", totals.promises), ("flushes", totals.flushes)];
+        first.into_iter().chain([("unmountable", totals.unmountable)]).chain(closed).chain(last).collect()
+    };
     for arm in &report.arms {
         let totals = &arm.totals;
-        let counts = [totals.cuts, totals.at_stake, totals.lost, totals.unmountable, totals.damaged];
         let lossy = match (&arm.failure, totals.runs) {
             (Some(_), 0) => "failed".into(),
             (None, 0) => "not run".into(),
             (_, runs) => format!("{} of {runs}", totals.lossy_runs),
         };
-        let mut row = vec![plain(&arm.arm), lossy];
-        row.extend(counts.map(|count| count.to_string()));
-        row.extend([totals.promises, totals.flushes].map(|count| count.to_string()));
-        table.add_row(row);
+        let counts = counts(totals);
+        let names = counts.iter().map(|(name, _)| (*name).to_owned());
+        table.set_header(["arm".to_owned(), "lossy runs".to_owned()].into_iter().chain(names));
+        let number = |(_, count): &(&str, u64)| if totals.runs == 0 { "-".into() } else { count.to_string() };
+        table.add_row([plain(&arm.arm), lossy].into_iter().chain(counts.iter().map(number)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
     }
     table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
 }
@@ -219,8 +220,9 @@ pub fn loss(arms: &[ArmReceipt], name: &str) -> Option<String> {
     let worst = lossy.max_by_key(|arm| arm.totals.lossy_runs)?;
     let Totals { lossy_runs, runs, torn_only, .. } = worst.totals;
     let only = if torn_only { ", only where writes were torn into sectors" } else { "" };
+    let durable = worst.durable.as_ref().map(|durable| format!(" ({})", plain(durable))).unwrap_or_default();
     Some(format!(
-        "{} loses acknowledged writes in {lossy_runs} of {runs} runs with power cuts{only}",
+        "{} loses acknowledged writes in {lossy_runs} of {runs} runs with power cuts{only}{durable}",
         plain(name)
     ))
 }
@@ -228,17 +230,23 @@ pub fn loss(arms: &[ArmReceipt], name: &str) -> Option<String> {
 /// The result of an arm in a sentence.
 fn sentence(arm: &ArmReceipt) -> String {
     let mut parts = vec![losses(&arm.totals)];
-    let Totals { damaged, missing, cuts, full, .. } = arm.totals;
+    let Totals { damaged, missing, cuts, full, closed, .. } = arm.totals;
     if arm.totals.torn_only {
         parts.push(
-            "only where writes were torn into sectors of 512 bytes; a drive with physical sectors of 4 KiB writes such a \
-             block whole"
+            "only where writes were torn into sectors of 512 bytes; a drive with physical sectors of 4 KiB tears no write \
+             of that size"
                 .into(),
         );
     }
     if let Some(oldest) = arm.totals.oldest {
         let age = nanos(oldest.0 as f64);
-        parts.push(format!("the oldest lost commit was acknowledged {age} before the last one"));
+        parts.push(match arm.totals.loses_all {
+            true => format!("after a cut all commits since the load began were gone, {age} of them"),
+            false => format!("lost commits had been acknowledged at most {age} before the last one"),
+        });
+    }
+    if closed > 0 {
+        parts.push(format!("the server did not start after {closed} of {cuts} cuts"));
     }
     if damaged > 0 {
         parts.push(format!("the check found damage after {damaged} of {cuts} cuts"));
@@ -308,21 +316,18 @@ fn first_problem(problem: &Problem) -> String {
         CutOutcome::Lost { broken, first, .. } => {
             format!("{}, and {}", plain(first), counted(broken - 1, "more broken promise"))
         }
-        CutOutcome::Unmountable { why } | CutOutcome::Damaged { why } => {
+        CutOutcome::Unmountable { why } | CutOutcome::Closed { why } | CutOutcome::Damaged { why } => {
             let advice = why.split("dmesg(1)").next().unwrap_or(why);
             plain(&advice.split_whitespace().collect::<Vec<_>>().join(" "))
         }
     };
     let fate = match cut.uncovered {
-        Uncovered::Lost => "lost",
-        Uncovered::Half => "lost at random",
-        Uncovered::Torn => "torn at random",
+        _ if cut.pending == 0 => "",
+        Uncovered::Lost => ", lost",
+        Uncovered::Half => ", kept at random",
+        Uncovered::Torn => ", torn at random",
     };
-    let pending = match cut.pending {
-        0 => "with every write to the device flushed".into(),
-        1 => format!("when the 1 write not yet flushed was {fate}"),
-        writes => format!("when the {writes} writes not yet flushed were {fate}"),
-    };
+    let pending = format!("with {}{fate}", counted(cut.pending, "unflushed write"));
     format!("First in run {}, after {}, {pending}: {what}", problem.run, counted(cut.promises, "promise"))
 }
 

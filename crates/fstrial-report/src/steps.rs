@@ -30,6 +30,18 @@ use std::fmt::Write;
 /// Placeholder for the log device before it has a name.
 const LOG_NODE: &str = "LOG";
 
+/// Runs for a receipt, before all others.
+fn power_cuts(runs: u32) -> String {
+    if runs == 0 {
+        return String::new();
+    }
+    format!(
+        "\nPower cuts, which are not timed\n   1. {} of each arm under each load that syncs, on a modelled device in memory; its \
+         power is cut at many points\n      undo: as of every run below\n",
+        counted(runs, "run")
+    )
+}
+
 /// All steps: the device, each arm, the first round, the repetitions.
 pub fn render(
     plan: &Plan,
@@ -56,14 +68,7 @@ pub fn render(
     }
     out += &states(plan);
     out += &pilots.map_or_else(String::new, looked_at);
-    if plan.trial.trial.receipt > 0 {
-        let _ = writeln!(
-            out,
-            "\nPower cuts, which are not timed\n   1. {} of each arm under each load that syncs, on a modelled device in memory; \
-             its power is cut at many points\n      undo: as of every run below",
-            counted(plan.trial.trial.receipt, "run")
-        );
-    }
+    out += &power_cuts(plan.trial.trial.receipt);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());

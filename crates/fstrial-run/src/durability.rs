@@ -68,9 +68,15 @@ pub struct Totals {
     pub lost: u64,
     /// Cuts after which the filesystem could not be mounted.
     pub unmountable: u64,
+    /// Cuts after which the server did not start.
+    #[serde(default)]
+    pub closed: u64,
     /// Greatest time from the acknowledgement of a lost commit of a server to that of the last before its cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Nanos>,
+    /// True if all commits of the load were lost in that cut: with a longer load there might be older ones.
+    #[serde(default)]
+    pub loses_all: bool,
     /// True if losses occurred only where writes were torn into sectors.
     pub torn_only: bool,
     /// Cuts after which every promise was kept, but the check found damage.
@@ -94,6 +100,7 @@ impl CellReceipt {
     pub fn totals(&self) -> Totals {
         let all = || self.runs.iter().flat_map(|run| &run.cuts);
         let count = |is_it: fn(&CutOutcome) -> bool| all().filter(|cut| is_it(&cut.outcome)).count() as u64;
+        let worst = all().filter(|cut| cut.outcome.oldest().is_some()).max_by_key(|cut| cut.outcome.oldest());
         let number = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
         let is_lossy = |run: &&RunReceipt| run.cuts.iter().any(|cut| cut.outcome.is_loss());
         let runs = number(self.runs.iter().filter(|run| !run.cuts.is_empty()).count());
@@ -105,7 +112,9 @@ impl CellReceipt {
             cuts: all().count() as u64,
             lost: count(|outcome| matches!(outcome, CutOutcome::Lost { .. })),
             unmountable: count(|outcome| matches!(outcome, CutOutcome::Unmountable { .. })),
-            oldest: all().filter_map(|cut| cut.outcome.oldest()).max(),
+            closed: count(|outcome| matches!(outcome, CutOutcome::Closed { .. })),
+            oldest: worst.and_then(|cut| cut.outcome.oldest()),
+            loses_all: worst.is_some_and(|cut| cut.outcome.broken() >= cut.promises),
             torn_only: all().all(|cut| !cut.outcome.is_loss() || cut.uncovered == Uncovered::Torn)
                 && lossy_runs > 0,
             damaged: count(|outcome| matches!(outcome, CutOutcome::Damaged { .. })),

@@ -194,7 +194,7 @@ pub fn run(
         cpu: Nanos(ended.cpu_user.0 + ended.cpu_system.0),
         memory: ended.memory,
     };
-    run.verify()?;
+    run.verify(Stage::Load)?;
     run.stop_server(Stage::Load)?;
     let values = program.pick(&output).map_err(|error| RunFailure {
         kind: FailureKind::LoadRefused,
@@ -277,9 +277,9 @@ impl<'a> Run<'a> {
     }
 
     /// Has the server's data checked.
-    fn verify(&mut self) -> Result<(), RunFailure> {
+    fn verify(&mut self, stage: Stage) -> Result<(), RunFailure> {
         let Some(server) = &self.program.server else { return Ok(()) };
-        self.all(&server.verify, Stage::Load).map_err(|error| RunFailure {
+        self.all(&server.verify, stage).map_err(|error| RunFailure {
             kind: if error.kind == FailureKind::LoadRefused { FailureKind::ArmFailed } else { error.kind },
             what: format!("the data were not verified: {}", error.what),
             ..error
@@ -406,6 +406,8 @@ fn refused(error: &EntryError) -> RunFailure {
 fn failure(stage: Stage, error: &StackError) -> RunFailure {
     let (kind, hint) = match error {
         StackError::MissingProgram { program, .. } => (FailureKind::HostLacks, Some(install(program))),
+        // A slow recovery after a power cut has lost nothing.
+        StackError::Deadline { .. } if stage == Stage::Check => (FailureKind::Lost, error.hint()),
         StackError::Deadline { .. } => (
             // An arm that is too slow must not go unnoticed.
             FailureKind::ArmFailed,

@@ -13,7 +13,7 @@ mod watch;
 use super::{
     failure::{engine_failure, out_of_memory, stack_failure},
     operation::{self, OperationEvent, OperationRequest},
-    program::{self, Level},
+    program::{self, Level, ProgramEvent},
 };
 pub use clients::require_mpi;
 pub use helper::helper;
@@ -43,7 +43,7 @@ use fstrial_stack::{
     stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
 pub use receipt::LOG_LIMIT;
-use receipt::Promises;
+use receipt::Observed;
 use std::{
     collections::BTreeSet,
     io::{BufRead, Read, Write},
@@ -206,7 +206,7 @@ struct Run<'a> {
     /// The group that the load and the layout of its files are in, where their memory is limited.
     limited: Option<LimitedGroup>,
     /// The promises of the load, if the power of its device is cut.
-    promises: Option<Promises>,
+    promises: Option<Observed>,
     /// The filesystem has no journal: after a crash it is repaired before it is mounted.
     is_repaired_first: bool,
     watch: Watch,
@@ -524,18 +524,14 @@ impl<'a> Run<'a> {
         let level = Level { threads, duration: task.duration, seed: task.seed, is_loaded };
         let (counters, mut readings, mut before) = (self.counters(ready_arm), [None, None], None);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
+            self.at_step(step, ready_arm)?;
             match step {
-                program::ProgramEvent::Prepare(deadline) => self.enter(Stage::Layout, deadline),
-                program::ProgramEvent::Settle => {
-                    self.enter(Stage::Settle, Nanos::secs(900));
-                    ready_arm.settle().map_err(|e| self.failed(&e))?;
-                }
-                program::ProgramEvent::Command(deadline) => {
-                    self.enter(Stage::Load, deadline);
+                ProgramEvent::Prepare(_) | ProgramEvent::Settle => {}
+                ProgramEvent::Command(_) => {
                     before = OthersCount::now();
                     readings[0] = Some(counters.now());
                 }
-                program::ProgramEvent::Ended => readings[1] = Some(counters.now()),
+                ProgramEvent::Ended => readings[1] = Some(counters.now()),
             }
             Ok(())
         })?;
@@ -554,6 +550,20 @@ impl<'a> Run<'a> {
             counters: counted.clone(),
         };
         Ok(outcome.values.into_iter().map(result).collect())
+    }
+
+    /// Does its part in a step of a program.
+    fn at_step(&mut self, step: ProgramEvent, ready_arm: &mut ReadyArm) -> Result<(), RunFailure> {
+        match step {
+            ProgramEvent::Prepare(deadline) => self.enter(Stage::Layout, deadline),
+            ProgramEvent::Settle => {
+                self.enter(Stage::Settle, Nanos::secs(900));
+                ready_arm.settle().map_err(|e| self.failed(&e))?;
+            }
+            ProgramEvent::Command(deadline) => self.enter(Stage::Load, deadline),
+            ProgramEvent::Ended => {}
+        }
+        Ok(())
     }
 
     /// Runs a phase and gives the results that are wanted of it.

@@ -51,11 +51,11 @@ use rustix::{
 use std::{
     cell::Cell,
     ffi::{CString, c_char},
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     mem,
     net::UdpSocket,
     os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
             ffi::OsStrExt,
             process::{CommandExt, ExitStatusExt},
@@ -78,7 +78,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Maximum number of bytes kept of each stream, half from its start and half from its end.
 pub const KEPT_BYTES: usize = 16 << 20;
 /// Longest line of a session.
-const LINE_BYTES: u64 = 64 << 10;
+const LINE_BYTES: usize = 64 << 10;
 /// Limit on concurrent processes of user `nobody` (`RLIMIT_NPROC`), as root.
 const PROCESSES: u64 = 4096;
 /// Time limit for reaping a killed program and for reading the rest of an ended one's output.
@@ -265,7 +265,7 @@ impl Room {
     pub fn open(&self, words: &[String]) -> Result<Session, StackError> {
         let (program, pipes) = self.start_with(words, true)?;
         let (input, output) = pipes.ok_or_else(|| gone(&program.line))?;
-        Ok(Session { program, input, output: BufReader::new(output) })
+        Ok(Session { program, input, output, unread: Vec::new() })
     }
 
     fn start_with(
@@ -337,16 +337,8 @@ impl StartedProgram {
     /// # Errors
     /// The kernel does not report it.
     pub fn ends_within(&self, time: Duration) -> Result<bool, StackError> {
-        let until = Instant::now() + time;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-            match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&left)) {
-                Ok(ended) => return Ok(ended > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(StackError::io("wait for", &self.line, error)),
-            }
-        }
+        let ended = is_readable_until(&self.handle, Instant::now() + time);
+        ended.map_err(|error| StackError::io("wait for", &self.line, error))
     }
 
     /// Sends a signal to it alone.
@@ -418,24 +410,39 @@ impl StartedProgram {
 pub struct Session {
     program: StartedProgram,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: ChildStdout,
+    /// The beginning of its next line.
+    unread: Vec<u8>,
 }
 
 impl Session {
     /// Passes lines to it, and waits until it has printed the line `answer`. Others are ignored.
     ///
     /// # Errors
-    /// It has ended, or prints a line that is far too long.
-    pub fn tell(&mut self, lines: &str, answer: &str) -> io::Result<()> {
+    /// It has ended, does not print that line in time, or prints one that is far too long.
+    pub fn tell(&mut self, lines: &str, answer: &str, within: Duration) -> io::Result<()> {
+        let (until, mut last) = (Instant::now() + within, String::new());
         self.input.write_all(lines.as_bytes())?;
         loop {
-            let mut line = String::new();
-            let read = (&mut self.output).take(LINE_BYTES).read_line(&mut line)?;
-            if line.trim() == answer {
-                return Ok(());
+            while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                if line.trim_ascii() == answer.as_bytes() {
+                    return Ok(());
+                }
+                last = String::from_utf8_lossy(line.trim_ascii()).into_owned();
             }
-            if read == 0 || read as u64 == LINE_BYTES {
-                return Err(io::Error::other("it ended, or printed a line without an end"));
+            if !is_readable_until(&self.output, until)? {
+                let instead = if last.is_empty() { "nothing".into() } else { format!("`{last:.80}`") };
+                let what = format!("no such line in {}, but {instead}", Nanos::from(within));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            let mut part = [0; 4096];
+            match self.output.read(&mut part)? {
+                0 => return Err(io::Error::other("it has ended")),
+                read => self.unread.extend_from_slice(&part[..read]),
+            }
+            if self.unread.len() > LINE_BYTES {
+                return Err(io::Error::other("it prints a line without an end"));
             }
         }
     }
@@ -449,6 +456,18 @@ impl Session {
 impl Drop for StartedProgram {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// True if something can be read, or the other end is closed, before a moment.
+fn is_readable_until(file: impl AsFd, until: Instant) -> rustix::io::Result<bool> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            readable => return readable.map(|count| count > 0),
+        }
     }
 }
 
@@ -796,6 +815,8 @@ mod tests {
     use super::*;
     use rustix::fs::FileType;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     fn words(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(str::to_owned).to_vec()
     }
@@ -965,9 +986,11 @@ mod tests {
         let room = place.enter(&[&client], &[]).unwrap();
         let mut session = room.open(&client).unwrap();
         for number in ["1", "2"] {
-            session.tell(&format!("add {number}\n"), number).unwrap();
+            session.tell(&format!("add {number}\n"), number, PATIENCE).unwrap();
         }
-        assert!(session.tell("bad 3\n", "3").is_err());
+        let silent = session.tell("add 3\n", "4", Duration::from_millis(50)).unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+        assert!(session.tell("bad 3\n", "4", PATIENCE).unwrap_err().to_string().contains("it has ended"));
         assert_eq!(session.end(), "no");
     }
 

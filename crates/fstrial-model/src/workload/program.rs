@@ -13,7 +13,7 @@ use super::{
     entry::Entry,
     entry_error::{EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
-    server::{Server, ServerEntry},
+    server::{Promises, Server, ServerEntry},
 };
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -384,7 +384,9 @@ impl Program {
             ));
         }
         let durable = self.server.as_ref().map(|server| &server.durable);
-        let texts = || self.commands().flatten().chain(self.inputs.values()).chain(durable);
+        let lines = self.server.iter().flat_map(|server| &server.promises).flat_map(Promises::lines);
+        let lines: Vec<String> = lines.collect();
+        let texts = || self.commands().flatten().chain(self.inputs.values()).chain(durable).chain(&lines);
         let unused = |name: &&String| {
             let used = format!("{{parameter:{name}}}");
             !texts().any(|text| text.contains(&used))
@@ -393,7 +395,13 @@ impl Program {
             Some(name) => Err(entry_error(
                 "parameters",
                 format!("nothing uses the parameter `{name}`"),
-                format!("use {{parameter:{name}}} in a command, an input or `durable`"),
+                match crate::problem::closest(
+                    name,
+                    self.parameters.keys().map(String::as_str).filter(|other| other != name),
+                ) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("use {{parameter:{name}}} in a command, an input or `durable`"),
+                },
             )),
             None => Ok(()),
         }
@@ -427,6 +435,8 @@ impl Program {
         }
         if let Some(server) = &self.server {
             self.filled(&server.durable, &Values::of_nothing(), "durable")?;
+            let lines = server.promises.iter().flat_map(Promises::lines);
+            lines.into_iter().try_for_each(|lines| self.filled(&lines, &values, "commit").map(drop))?;
         }
         let used = |name: &str| {
             let placeholder = format!("{{input:{name}}}");

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Longest text about durability, in bytes.
 const MAX_DURABLE_BYTES: usize = 300;
-/// Most bytes of the lines that commit a number.
-const MAX_COMMIT_BYTES: usize = 2000;
+/// Most bytes of the lines for a session.
+const MAX_LINES_BYTES: usize = 2000;
 /// Stands for the number in them.
 const NUMBER: &str = "{number}";
 const EXAMPLE: &str =
@@ -64,12 +64,15 @@ pub struct ServerEntry {
 #[serde(deny_unknown_fields)]
 pub struct Promises {
     /// Commands that make room for the numbers while the server runs, after `load`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<Vec<String>>,
-    /// A client that carries out each line of its standard input and then prints the result immediately.
+    /// A client that carries out each line of its standard input, prints the result immediately, and ends at an error.
     pub session: Vec<String>,
     /// The lines that commit `{number}` and then have it printed on a separate line: it is acknowledged.
     pub commit: String,
+    /// Lines that one more session carries out repeatedly, such as a checkpoint, with `{number}` printed at the end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub meanwhile: String,
     /// A command that prints every number whose content is right, one on each line.
     pub kept: Vec<String>,
 }
@@ -197,23 +200,33 @@ impl Promises {
         self.prepare.iter().chain([&self.session, &self.kept])
     }
 
-    /// The input of a session that commits this number.
-    pub fn commit_of(&self, number: u64) -> String {
-        format!("{}\n", self.commit.replace(NUMBER, &number.to_string()))
+    /// `commit` and `meanwhile`, for the replacement of their placeholders other than `{number}`.
+    pub fn lines(&self) -> Vec<String> {
+        [&self.commit, &self.meanwhile].map(|lines| lines.replace(NUMBER, "{{number}}")).to_vec()
+    }
+
+    /// Lines for a session with a number in them.
+    pub fn with_number(lines: &str, number: u64) -> String {
+        format!("{}\n", lines.replace(NUMBER, &number.to_string()))
     }
 
     fn check(&self) -> Result<(), EntryError> {
         check_commands("prepare", &self.prepare)?;
         check_commands("session", std::slice::from_ref(&self.session))?;
         check_commands("kept", std::slice::from_ref(&self.kept))?;
-        if self.commit.contains(NUMBER) && self.commit.len() <= MAX_COMMIT_BYTES {
-            return Ok(());
+        let is_wrong = |lines: &str| !lines.contains(NUMBER) || lines.len() > MAX_LINES_BYTES;
+        let wrong = [
+            ("commit", is_wrong(&self.commit)),
+            ("meanwhile", !self.meanwhile.is_empty() && is_wrong(&self.meanwhile)),
+        ];
+        match wrong.iter().find(|(_, is_wrong)| *is_wrong) {
+            None => Ok(()),
+            Some((key, _)) => Err(entry_error(
+                key,
+                format!("`{key}` has no {NUMBER}, or more than {MAX_LINES_BYTES} bytes"),
+                "write commit = \"insert into promise values ({number}); select number from promise where number = {number};\"",
+            )),
         }
-        Err(entry_error(
-            "commit",
-            format!("`commit` has no {NUMBER}, or more than {MAX_COMMIT_BYTES} bytes"),
-            "write commit = \"insert into promise values ({number}); select number from promise where number = {number};\"",
-        ))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Commits of a server for a receipt: sessions make them while the command runs, and they are looked for after each cut.
 
-use super::{Level, ProgramEvent, Run, failure, longest_load, server::Running};
+use super::{Level, ProgramEvent, Run, failure, longest_load};
+use crate::numbers::counted;
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     measurement::Stage,
@@ -11,15 +12,26 @@ use fstrial_stack::{
     StackError,
     confined::{Sandbox, Session},
 };
+use rustix::io::Errno;
 use std::{
     collections::BTreeSet,
     io,
     path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
+    time::Duration,
 };
 
-/// Hears that the server has acknowledged the commit of a number; false if no more are wanted.
+/// The remedy for a description that cannot be right.
+const WRONG: &str = "try `commit` and `kept` of [server.promises] by hand: `kept` prints the numbers that the server has, and nothing else";
+/// Most sessions that commit: more show nothing else, and take connections from the command.
+const MAX_SESSIONS: u16 = 8;
+/// Pause of the session that does something else meanwhile.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The longest that a session may take for its lines.
+const ANSWER: Duration = if cfg!(test) { Duration::from_secs(2) } else { Duration::from_secs(30) };
+
+/// Called with each number whose commit was acknowledged; false ends the session.
 pub type Acknowledged<'a> = &'a (dyn Fn(u64) -> io::Result<bool> + Sync);
 
 /// The state of a server after a cut.
@@ -27,20 +39,29 @@ pub type Acknowledged<'a> = &'a (dyn Fn(u64) -> io::Result<bool> + Sync);
 pub enum AfterCut {
     /// It does not start; the reason.
     Closed(String),
+    /// It does not answer the question for its commits; the reason.
+    Unanswered(String),
     /// It answers.
     Open {
         /// Numbers whose commits it has.
         kept: BTreeSet<u64>,
-        /// A failed command, such as the check of its data.
+        /// The failure of the check of its data, or of its stop.
         complaint: Option<String>,
     },
 }
 
-/// Runs a program as for a measurement, while as many sessions as it has threads commit numbers from 0 on. In the end the
-/// server is killed. `step` is called at each moment in turn, and its refusal ends the run.
+/// The sessions of a server.
+struct Sessions<'a> {
+    next_number: AtomicU64,
+    is_over: AtomicBool,
+    acknowledged: Acknowledged<'a>,
+}
+
+/// Runs a program as for a measurement, while sessions commit numbers from 0 on. In the end the server is killed. `step` is
+/// called at each moment in turn, and its refusal ends the run.
 ///
 /// # Errors
-/// A program is missing, cannot be shut in, fails, or takes too long; or `acknowledged` fails.
+/// A program is missing, cannot be shut in, fails, or takes too long; a session fails; or `acknowledged` does.
 ///
 /// # Panics
 /// If the program declares no promises.
@@ -59,73 +80,146 @@ pub fn record(
     // What is there now is durable, however the server syncs: the table of promises cannot be lost.
     step(ProgramEvent::Settle)?;
     run.start_server(Stage::Settle)?;
+    run.require_kept(promises, |kept| kept.is_empty(), "before any commit")?;
+    let [commit, meanwhile] = run.words(&promises.lines())?.try_into().expect("two lines");
+    let count = level.threads.min(MAX_SESSIONS);
+    let committing = (0..count).map(|_| run.open(promises)).collect::<Result<Vec<Session>, _>>()?;
+    let another = (!meanwhile.is_empty()).then(|| run.open(promises)).transpose()?;
     step(ProgramEvent::Command(Nanos(program.deadline.0 + super::AROUND.0)))?;
-    let words = run.words(&promises.session)?;
-    let open = |running: &Running| running.open(&words).map_err(|error| failure(Stage::Load, &error));
-    let running = run.server.as_ref().expect("it was started");
-    let sessions = (0..level.threads).map(|_| open(running)).collect::<Result<Vec<Session>, _>>()?;
-    let (number, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let ended = thread::scope(|scope| {
-        let commit = |session| {
-            scope.spawn(|| {
-                let ended = commit(session, promises, (&number, &is_over), acknowledged);
-                // Without it the others promise nothing either.
-                is_over.fetch_or(ended.is_err(), Ordering::Relaxed);
-                ended
-            })
-        };
-        let threads: Vec<_> = sessions.into_iter().map(commit).collect();
-        let ended = run.one(&program.command, Stage::Load, program.deadline).map(drop);
-        is_over.store(true, Ordering::Relaxed);
-        let joined = threads.into_iter().map(|thread| thread.join().expect("sessions do not panic"));
-        // The end of the server is the reason for that of a session, and in the failure of the command.
-        ended.and(joined.collect())
+    let is_over = AtomicBool::new(false);
+    let sessions = Sessions { next_number: AtomicU64::new(0), is_over, acknowledged };
+    let (outcome, committed) = thread::scope(|scope| {
+        let threads: Vec<_> =
+            committing.into_iter().map(|session| scope.spawn(|| sessions.commit(session, &commit))).collect();
+        let other = another.map(|session| scope.spawn(|| sessions.repeat(session, &meanwhile)));
+        let outcome = run.one(&program.command, Stage::Load, program.deadline).map(drop);
+        sessions.is_over.store(true, Ordering::Relaxed);
+        let ended = threads.into_iter().chain(other).map(|thread| thread.join().expect("it does not panic"));
+        (outcome, ended.collect::<Vec<Result<u64, RunFailure>>>())
     });
     step(ProgramEvent::Ended)?;
-    ended
+    // If the server has ended, so have all sessions: the command's error says why.
+    outcome?;
+    let with_end = |run: &mut Run<'_>, error: RunFailure| RunFailure {
+        what: error.what + &run.end_of_server(),
+        ..error
+    };
+    let committed =
+        committed.into_iter().sum::<Result<u64, _>>().map_err(|error| with_end(&mut run, error))?;
+    if committed == 0 {
+        let (what, hint) =
+            ("no commit was acknowledged while the command ran".into(), "use a longer duration".into());
+        return Err(RunFailure {
+            kind: FailureKind::LoadRefused,
+            stage: Stage::Load,
+            what,
+            hint: Some(hint),
+        });
+    }
+    // Every number was acknowledged, except for those of sessions that ended.
+    let numbers = sessions.next_number.load(Ordering::Relaxed);
+    let is_right = |kept: &BTreeSet<u64>| {
+        kept.len() as u64 >= committed && kept.last().is_none_or(|last| *last < numbers)
+    };
+    run.require_kept(promises, is_right, &format!("after {committed} commits and no power cut"))
 }
 
-/// Commits numbers until it is over.
-fn commit(
-    mut session: Session,
-    promises: &Promises,
-    (number, is_over): (&AtomicU64, &AtomicBool),
-    acknowledged: Acknowledged<'_>,
-) -> Result<(), RunFailure> {
-    while !is_over.load(Ordering::Relaxed) {
-        let number = number.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = session.tell(&promises.commit_of(number), &number.to_string()) {
-            let what = format!(
-                "a session of [server.promises] did not acknowledge the commit of {number} ({error}): {}",
-                session.end()
-            );
-            let hint = Some("try `commit` by hand in the client that `session` names".into());
-            return Err(RunFailure { kind: FailureKind::LoadRefused, stage: Stage::Load, what, hint });
-        }
-        match acknowledged(number) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                let what = format!("the recording of the device failed: {error}");
-                return Err(RunFailure { kind: FailureKind::Lost, stage: Stage::Load, what, hint: None });
+impl Run<'_> {
+    /// Asks for the numbers that the server has, without a power cut.
+    fn require_kept(
+        &mut self,
+        promises: &Promises,
+        is_right: impl Fn(&BTreeSet<u64>) -> bool,
+        when: &str,
+    ) -> Result<(), RunFailure> {
+        let ended = self.one(&promises.kept, Stage::Load, self.program.deadline)?;
+        let what = match numbers(&ended.finished.stdout) {
+            Ok(kept) if is_right(&kept) => return Ok(()),
+            Ok(kept) => format!("`kept` prints {}, {when}", counted(kept.len(), "number")),
+            Err(what) => what,
+        };
+        Err(RunFailure { kind: FailureKind::LoadRefused, stage: Stage::Load, what, hint: Some(WRONG.into()) })
+    }
+
+    fn open(&self, promises: &Promises) -> Result<Session, RunFailure> {
+        let running = self.server.as_ref().expect("it was started");
+        running.open(&self.words(&promises.session)?).map_err(|error| failure(Stage::Settle, &error))
+    }
+}
+
+impl Sessions<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Commits numbers until it is over; how many.
+    fn commit(&self, mut session: Session, lines: &str) -> Result<u64, RunFailure> {
+        let mut committed = 0;
+        while !self.is_over() {
+            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+            session = self.tell(session, lines, number, committed > 0)?;
+            committed += 1;
+            match (self.acknowledged)(number) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    let what = format!("the recording of the device failed: {error}");
+                    return Err(RunFailure { kind: FailureKind::Lost, stage: Stage::Load, what, hint: None });
+                }
             }
         }
+        Ok(committed)
     }
-    Ok(())
+
+    /// Has lines carried out repeatedly until it is over; they commit nothing.
+    fn repeat(&self, mut session: Session, lines: &str) -> Result<u64, RunFailure> {
+        let mut number = 0;
+        while !self.is_over() {
+            session = self.tell(session, lines, number, number > 0)?;
+            number += 1;
+            thread::park_timeout(PAUSE);
+        }
+        Ok(0)
+    }
+
+    /// Passes lines to a session. A failure ends the others: of one that has worked, it is the arm's.
+    fn tell(
+        &self,
+        mut session: Session,
+        lines: &str,
+        number: u64,
+        has_worked: bool,
+    ) -> Result<Session, RunFailure> {
+        let Err(error) = session.tell(&Promises::with_number(lines, number), &number.to_string(), ANSWER)
+        else {
+            return Ok(session);
+        };
+        self.is_over.store(true, Ordering::Relaxed);
+        let kind = if has_worked { FailureKind::ArmFailed } else { FailureKind::LoadRefused };
+        let said = Some(session.end()).filter(|said| !said.is_empty());
+        let said = said.unwrap_or_else(|| "It printed no error.".into());
+        let what = format!("a session of [server.promises] did not print {number}: {error}. {said}");
+        let hint = Some(
+            "try its lines by hand, in the client that `session` names: it must not buffer its output".into(),
+        );
+        Err(RunFailure { kind, stage: Stage::Load, what, hint })
+    }
 }
 
-/// Starts the server on what a cut has left in a directory of the arm, asks for its commits and has its data checked.
+/// Starts the server on what a cut has left in a directory of the arm, asks for its commits, has its data checked and stops
+/// it.
 ///
 /// # Errors
-/// A program is missing or cannot be shut in.
+/// A program is missing or cannot be shut in, or something takes too long.
 ///
 /// # Panics
 /// If the program declares no promises.
 pub fn after_cut(program: &Program, arm: &Path, level: Level) -> Result<AfterCut, RunFailure> {
     let (_, promises) = declared(program);
-    let level = Level { is_loaded: true, ..level };
     let place = match Sandbox::left_in(arm) {
-        Err(error @ StackError::Io { .. }) => return Ok(AfterCut::Closed(error.to_string())),
+        Err(StackError::Io { source, path, .. }) if is_of_the_image(&source) => {
+            return Ok(AfterCut::Closed(format!("the server has no folder {}: {source}", path.display())));
+        }
         place => place,
     };
     let mut run = Run::make(program, place, level)?;
@@ -133,15 +227,34 @@ pub fn after_cut(program: &Program, arm: &Path, level: Level) -> Result<AfterCut
         return Ok(AfterCut::Closed(why));
     }
     let asked = by_the_image(run.one(&promises.kept, Stage::Check, program.deadline))?;
-    let printed = asked.as_ref().map_or("", |ended| ended.finished.stdout.as_str());
-    let kept = printed.lines().filter_map(|line| line.trim().parse().ok()).collect();
-    let checked = by_the_image(run.verify())?;
-    Ok(AfterCut::Open { kept, complaint: asked.err().or(checked.err()) })
+    let checked = by_the_image(run.verify(Stage::Check))?;
+    let stopped = by_the_image(run.stop_server(Stage::Check))?;
+    Ok(match asked {
+        Err(why) => AfterCut::Unanswered(why),
+        Ok(ended) => match numbers(&ended.finished.stdout) {
+            Ok(kept) => AfterCut::Open { kept, complaint: checked.and(stopped).err() },
+            Err(why) => AfterCut::Unanswered(why),
+        },
+    })
+}
+
+/// The numbers that `kept` has printed.
+fn numbers(printed: &str) -> Result<BTreeSet<u64>, String> {
+    let lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
+    let number =
+        |line: &str| line.parse().map_err(|_| format!("`kept` printed `{line:.80}`, which is not a number"));
+    lines.map(number).collect()
 }
 
 fn declared(program: &Program) -> (&Server, &Promises) {
     let server = program.server.as_ref().expect("it has a server");
     (server, server.promises.as_ref().expect("it declares promises"))
+}
+
+/// True for errors of a filesystem that has lost a folder or is damaged.
+fn is_of_the_image(error: &io::Error) -> bool {
+    let errors = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::IO, Errno::UCLEAN];
+    errors.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Separates failures that are due to the image from those of this host.

@@ -155,10 +155,14 @@ fn await_ready(
 }
 
 fn never_ready(running: Running, why: String, within: Nanos, stage: Stage) -> RunFailure {
-    let line = running.server.line().to_owned();
-    let what = format!("the server `{line}` {why}; {}", last_words(&running.server.end()));
+    let is_slow = !running.has_ended();
+    // A user who reads about a power cut knows the command.
+    let line = if stage == Stage::Check { String::new() } else { format!(" `{}`", running.server.line()) };
+    let what = format!("the server{line} {why}; {}", last_words(&running.server.end()));
     let hint = format!(
         "it must stay in the foreground and answer `ready`; a slow one needs more than ready_within = \"{within}\""
     );
-    RunFailure { kind: FailureKind::LoadRefused, stage, what, hint: Some(hint) }
+    // A slow recovery after a power cut has lost nothing.
+    let kind = if is_slow && stage == Stage::Check { FailureKind::Lost } else { FailureKind::LoadRefused };
+    RunFailure { kind, stage, what, hint: Some(hint) }
 }

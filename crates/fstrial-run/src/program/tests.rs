@@ -388,3 +388,104 @@ fn real_dbench_output_is_parsed() {
     assert_version("dbench version", &outcome);
     assert!(value(&outcome, "throughput") > 1e5);
 }
+
+/// A server whose sessions append numbers to a file; `{number}` is in the lines.
+fn committing(command: &str, session: &str, kept: &str, verify: &str) -> Program {
+    program(&format!(
+        "command = ['sh', '-c', '''{command}''']\n{WALL}\
+         [server]\n\
+         start = ['sh', '-c', '''trap exit TERM; [ ! -e broken ] || exit 3; touch up; while :; do sleep 0.02; done''']\n\
+         ready = ['test', '-e', 'up']\nready_within = '20s'\nverify = [['sh', '-c', '''{verify}''']]\n\
+         [server.promises]\n\
+         prepare = [['sh', '-c', 'echo > log']]\n\
+         session = ['sh', '-c', '''{session}''']\n\
+         commit = 'add {{number}}'\nmeanwhile = 'again {{number}}'\nkept = ['sh', '-c', '''{kept}''']\n"
+    ))
+}
+
+const APPENDING: &str = "while read -r what n; do if [ $what = add ]; then echo $n >> log; else echo >> again; fi; echo $n; sleep 0.01; done";
+
+/// The numbers whose commits were acknowledged.
+fn recorded(arm: &Path, program: &Program) -> Result<Vec<u64>, RunFailure> {
+    let all = std::sync::Mutex::new(Vec::new());
+    let acknowledged = |number| {
+        all.lock().unwrap().push(number);
+        Ok(true)
+    };
+    commits::record(program, arm, LEVEL, &mut |_| Ok(()), &acknowledged)?;
+    Ok(all.into_inner().unwrap())
+}
+
+#[test]
+fn acknowledged_commits_are_found_again() {
+    let arm = tempfile::tempdir().unwrap();
+    let program = committing("sleep 0.5", APPENDING, "cat log", "true");
+    let mut numbers = recorded(arm.path(), &program).unwrap();
+    numbers.sort_unstable();
+    assert!(
+        numbers.len() > 3 && numbers.iter().enumerate().all(|(at, number)| at as u64 == *number),
+        "{numbers:?}"
+    );
+    let file = |name: &str| arm.path().join("program").join(name);
+    assert!(file("again").exists(), "something else was done meanwhile");
+    let after = || commits::after_cut(&program, arm.path(), LEVEL).unwrap();
+    let commits::AfterCut::Open { kept, complaint: None } = after() else { panic!("{:?}", after()) };
+    assert!(numbers.iter().all(|number| kept.contains(number)), "{kept:?}");
+    // A cut that loses the last half of the file.
+    std::fs::write(file("log"), "0\n1\n").unwrap();
+    assert_eq!(after(), commits::AfterCut::Open { kept: [0, 1].into(), complaint: None });
+    std::fs::write(file("broken"), "").unwrap();
+    std::fs::remove_file(file("up")).unwrap();
+    let commits::AfterCut::Closed(why) = after() else { panic!("{:?}", after()) };
+    assert!(why.starts_with("the server ended before it was ready"), "{why}");
+    std::fs::remove_dir_all(arm.path().join("program")).unwrap();
+    assert!(matches!(after(), commits::AfterCut::Closed(_)));
+}
+
+#[test]
+fn failed_questions_are_no_lost_commits() {
+    let arm = tempfile::tempdir().unwrap();
+    recorded(arm.path(), &committing("sleep 0.3", APPENDING, "cat log", "true")).unwrap();
+    let program = committing("true", APPENDING, "echo no >&2; exit 1", "true");
+    let after = |program: &Program| commits::after_cut(program, arm.path(), LEVEL).unwrap();
+    let commits::AfterCut::Unanswered(why) = after(&program) else { panic!("{:?}", after(&program)) };
+    assert!(why.contains("no"), "{why}");
+    let unsound = committing("true", APPENDING, "cat log", "echo corrupt >&2; exit 1");
+    let commits::AfterCut::Open { complaint: Some(why), .. } = after(&unsound) else { panic!() };
+    assert!(why.contains("not verified") && why.contains("corrupt"), "{why}");
+    // A slow answer is this host's failure.
+    let mut slow = committing("true", APPENDING, "sleep 60", "true");
+    slow.deadline = Nanos::secs(1);
+    let failure = commits::after_cut(&slow, arm.path(), LEVEL).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Lost, "{failure}");
+}
+
+#[test]
+fn failing_sessions_end_the_recording() {
+    for (session, kind, text) in [
+        ("echo refused >&2; exit 1", FailureKind::LoadRefused, "refused"),
+        ("read -r a b; echo $b; read -r a b; echo full >&2; exit 1", FailureKind::ArmFailed, "full"),
+    ] {
+        let arm = tempfile::tempdir().unwrap();
+        let failure = recorded(arm.path(), &committing("sleep 0.3", session, "cat log", "true")).unwrap_err();
+        assert_eq!(failure.kind, kind, "{failure}");
+        assert!(failure.what.contains(text), "{failure}");
+    }
+    for (session, kept, text) in [
+        (APPENDING, "true", "`kept` prints 0 numbers, after"),
+        (APPENDING, "seq 0 10000", "`kept` prints 10001 numbers, before"),
+        (APPENDING, "[ ! -s again ] || echo 1 hello", "printed `1 hello`, which is not a number"),
+        ("cat >/dev/null", "cat log", "no such line in 2s, but nothing"),
+        ("echo bad; cat >/dev/null", "cat log", "no such line in 2s, but `bad`"),
+    ] {
+        let arm = tempfile::tempdir().unwrap();
+        let failure = recorded(arm.path(), &committing("sleep 0.3", session, kept, "true")).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::LoadRefused, "{failure}");
+        assert!(failure.what.contains(text), "{failure}");
+    }
+    // Nothing was committed in the time of the command.
+    let slow = "sleep 0.5; while read -r a n; do sleep 0.5; done";
+    let arm = tempfile::tempdir().unwrap();
+    let failure = recorded(arm.path(), &committing("exit 1", slow, "cat log", "true")).unwrap_err();
+    assert!(failure.what.contains("failed (exit status: 1)"), "the command's failure first: {failure}");
+}

@@ -9,7 +9,7 @@
 
 use fstrial_device::cuts::{Order, Recorded};
 use fstrial_engine::{Change, SyncObserver, Synced};
-use fstrial_model::units::Nanos;
+use fstrial_model::{receipt::CutOutcome, units::Nanos};
 use rustix::{
     fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, statx, syncfs},
     io::Errno,
@@ -195,6 +195,22 @@ pub(super) struct Judgement {
     pub(super) oldest: Option<Nanos>,
     /// The reason why the server does not start.
     pub(super) closed: Option<String>,
+    /// This host, and not the image, may be the reason: it is tried again.
+    pub(super) is_doubtful: bool,
+}
+
+impl Judgement {
+    /// The outcome of the cut, except for damage that the filesystem's check finds.
+    pub(super) fn outcome(&self) -> CutOutcome {
+        if let Some(why) = &self.closed {
+            return CutOutcome::Closed { why: why.clone() };
+        }
+        self.broken.first().map_or(CutOutcome::Kept, |first| CutOutcome::Lost {
+            broken: self.broken.len() as u64,
+            first: first.clone(),
+            oldest: self.oldest,
+        })
+    }
 }
 
 impl From<Statx> for FileId {

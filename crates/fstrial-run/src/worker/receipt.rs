@@ -42,14 +42,14 @@ type Judge<'a> = dyn Fn(&Path) -> Result<Judgement, RunFailure> + 'a;
 
 /// The promises of a load.
 #[derive(Debug)]
-pub(super) enum Promises {
+pub(super) enum Observed {
     /// Syncs of the load generator.
     Syncs(PromiseLog),
     /// Commits of a server.
     Commits(Arc<Commits>),
 }
 
-impl Promises {
+impl Observed {
     fn control(&self) -> &Control {
         match self {
             Self::Syncs(log) => log.control(),
@@ -62,6 +62,14 @@ impl Promises {
         match self {
             Self::Syncs(_) => Nanos(0),
             Self::Commits(commits) => commits.longest(),
+        }
+    }
+
+    /// The first position at which something is promised.
+    fn first_cut(&self, recorded: &Recorded) -> usize {
+        match self {
+            Self::Syncs(_) => 0,
+            Self::Commits(_) => recorded.promises.first().map_or(0, |(position, _)| position + 1),
         }
     }
 
@@ -82,7 +90,7 @@ impl Run<'_> {
         let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
         let promises = PromiseLog::new(control, root.to_owned());
         fstrial_engine::observe_syncs(Box::new(promises.clone()));
-        self.promises = Some(Promises::Syncs(promises));
+        self.promises = Some(Observed::Syncs(promises));
         Ok(())
     }
 
@@ -91,17 +99,17 @@ impl Run<'_> {
         let Some((task, _)) = self.cut_task() else { return Ok(()) };
         let begun = match &self.promises {
             None => Ok(()),
-            Some(Promises::Syncs(log)) => log.begin(LOG_LIMIT, task.protected),
-            Some(Promises::Commits(commits)) => commits.begin(LOG_LIMIT, task.protected),
+            Some(Observed::Syncs(log)) => log.begin(LOG_LIMIT, task.protected),
+            Some(Observed::Commits(commits)) => commits.begin(LOG_LIMIT, task.protected),
         };
         begun.map_err(|error| self.no_recording(&error))
     }
 
     /// The recording of the load; the arm is still mounted.
     pub(super) fn end_recording(&self) -> Result<Option<Recorded>, RunFailure> {
-        let end = |promises: &Promises| match promises {
-            Promises::Syncs(log) => log.end(),
-            Promises::Commits(commits) => commits.control.ask(Order::End),
+        let end = |promises: &Observed| match promises {
+            Observed::Syncs(log) => log.end(),
+            Observed::Commits(commits) => commits.control.ask(Order::End),
         };
         let ended = self.promises.as_ref().map(end).transpose();
         ended.map_err(|error| self.no_recording(&error))
@@ -111,7 +119,7 @@ impl Run<'_> {
     pub(super) fn cut(
         &mut self,
         recorded: &Recorded,
-        promises: &Promises,
+        promises: &Observed,
         point: &Path,
     ) -> Result<(), RunFailure> {
         let Some((task, files)) = self.cut_task() else { return Ok(()) };
@@ -125,8 +133,9 @@ impl Run<'_> {
         };
         let keeps_names = !self.is_repaired_first;
         self.watch.provoke(self.stage, true);
-        for cut in positions(&task, recorded) {
-            self.enter(Stage::Check, Nanos(EACH.0 + promises.longest().0));
+        for cut in positions(&task, recorded, promises.first_cut(recorded)) {
+            let each = Nanos(EACH.0 + promises.longest().0);
+            self.enter(Stage::Check, each);
             let Cut { at, uncovered, seed } = cut;
             let image_of = |run: &Self| -> Result<CutImage, RunFailure> {
                 let made = promises.control().ask(Order::Cut { at, uncovered, seed });
@@ -134,12 +143,13 @@ impl Run<'_> {
             };
             let made = image_of(self)?;
             let judge = |root: &Path| match promises {
-                Promises::Syncs(log) => Ok(log.check(recorded, at, root, keeps_names)),
-                Promises::Commits(commits) => commits.check(recorded, at, root),
+                Observed::Syncs(log) => Ok(log.check(recorded, at, root, keeps_names)),
+                Observed::Commits(commits) => commits.check(recorded, at, root),
             };
             let (mut outcome, mut judgement) = self.recover(&image, point, &judge)?;
-            if matches!(outcome, CutOutcome::Unmountable { .. } | CutOutcome::Damaged { .. }) {
+            if !matches!(outcome, CutOutcome::Kept | CutOutcome::Lost { .. }) || judgement.is_doubtful {
                 // Again: this host, and not the image, may have been the reason.
+                self.enter(Stage::Check, each);
                 image_of(self)?;
                 (outcome, judgement) = self.recover(&image, point, &judge)?;
             }
@@ -217,12 +227,9 @@ impl Run<'_> {
         let judged = judge(point);
         attached.unmount_again(point).map_err(|e| self.failed(&e))?;
         let judgement = judged?;
-        if let Some(why) = judgement.closed.clone() {
-            return Ok((CutOutcome::Unmountable { why }, judgement));
-        }
-        if let Some(first) = judgement.broken.first() {
-            let (broken, first) = (judgement.broken.len() as u64, first.clone());
-            return Ok((CutOutcome::Lost { broken, first, oldest: judgement.oldest }, judgement));
+        let outcome = judgement.outcome();
+        if outcome != CutOutcome::Kept {
+            return Ok((outcome, judgement));
         }
         match attached.check(&arm) {
             Ok(()) => Ok((CutOutcome::Kept, judgement)),
@@ -252,15 +259,16 @@ impl Run<'_> {
     }
 }
 
-/// Positions in ascending order: half of them anywhere, half just after the beginnings of flushes.
-fn positions(task: &CutTask, recorded: &Recorded) -> Vec<Cut> {
+/// Positions in ascending order, not before the `first`: half of them anywhere, half just after the beginnings of flushes.
+fn positions(task: &CutTask, recorded: &Recorded, first: usize) -> Vec<Cut> {
     let mut random = ChaCha8Rng::seed_from_u64(task.seed);
     let mut below =
         |limit: usize| usize::try_from(random.next_u64() % limit.max(1) as u64).expect("it is below");
+    let at_stake = &recorded.at_stake[recorded.at_stake.partition_point(|at| *at < first)..];
     let mut cuts: Vec<Cut> = Vec::new();
     for number in 0..task.cuts as usize {
-        let anywhere = match recorded.at_stake.as_slice() {
-            [] => below(recorded.entries) + 1,
+        let anywhere = match at_stake {
+            [] => recorded.entries.min(first + below(recorded.entries.saturating_sub(first)) + 1),
             at_stake => at_stake[below(at_stake.len())],
         };
         let at = match recorded.flushes.as_slice() {
@@ -268,10 +276,10 @@ fn positions(task: &CutTask, recorded: &Recorded) -> Vec<Cut> {
             _ if number % 2 == 0 => anywhere,
             flushes => flushes[below(flushes.len())] + 1 + below(AROUND_FLUSH),
         };
-        // Without an uncovered write nothing can be lost.
-        let at = if recorded.at_stake.binary_search(&at).is_ok() { at } else { anywhere };
+        // Without an uncovered write the filesystem cannot lose anything.
+        let at = if at_stake.binary_search(&at).is_ok() { at } else { anywhere };
         let (at, seed) = (at, below(u32::MAX as usize) as u64);
-        cuts.push(Cut { at, uncovered: Uncovered::ALL[number / 2 % Uncovered::ALL.len()], seed });
+        cuts.push(Cut { at, uncovered: Uncovered::ALL[number % Uncovered::ALL.len()], seed });
     }
     cuts.sort_by_key(|cut| cut.at);
     if recorded.entries == 0 { Vec::new() } else { cuts }

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 /// Cut the power of a modelled device at many points of a load and report the acknowledged writes that each arm loses.
 ///
-/// A promise is a sync that has returned. After each cut the filesystem recovers by its own means (mount with log replay; a
-/// repair where it has no journal), every promise that no later change has ended is checked, contents included, and a full check
-/// follows.
+/// A promise is a sync that has returned, or a commit that a database server has acknowledged. After each cut the filesystem
+/// recovers by its own means (mount with log replay; a repair where it has no journal), every promise that no later change has
+/// ended is checked, contents included (a server is started and asked), and a full check follows.
 /// Writes that no completed flush covers are lost, kept, or torn into sectors. The unit is the run: cuts of one run share their
 /// writes. Arms are written as for `fstrial compare`.
 #[derive(Debug, Args)]

@@ -102,7 +102,7 @@ pub(super) fn of(
             ..Device::of(DeviceKind::Model)
         },
     };
-    let arms = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none()).cloned().collect();
+    let arms: Vec<Arm> = plan.trial.arms.iter().filter(|arm| arm.control_of.is_none()).cloned().collect();
     let mut entries = Vec::new();
     for (index, (entry, workload)) in plan.trial.workloads.iter().zip(&plan.workloads).enumerate() {
         let levels = plan.cells.iter().filter(|cell| cell.workload == index).map(|cell| cell.threads);
@@ -117,9 +117,25 @@ pub(super) fn of(
             "add one that does, such as append-fsync, or leave the receipt out",
         ));
     }
-    let plan = plan_of(trial_of(arms, device, entries), plan.seed)?;
-    let (report, is_interrupted) = measured(&plan, (runs, usual_cuts(&plan)), None, interrupt, ledger)?;
-    if is_interrupted { Err(StackError::Interrupted.into()) } else { Ok(Some(report)) }
+    // Those of servers have fewer cuts.
+    let (servers, loads): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_server);
+    let mut whole: Option<ReceiptReport> = None;
+    for entries in [loads, servers].into_iter().filter(|entries| !entries.is_empty()) {
+        let plan = plan_of(trial_of(Vec::clone(&arms), device.clone(), entries), plan.seed)?;
+        let (report, is_interrupted) = measured(&plan, (runs, usual_cuts(&plan)), None, interrupt, ledger)?;
+        if is_interrupted {
+            return Err(StackError::Interrupted.into());
+        }
+        match &mut whole {
+            None => whole = Some(report),
+            Some(whole) => whole.arms.extend(report.arms),
+        }
+    }
+    Ok(whole)
+}
+
+fn is_server(entry: &Entry) -> bool {
+    entry.resolve(1).is_ok_and(|workload| workload.program().is_some())
 }
 
 /// The plan of a trial for receipts, in which nothing is compared.
@@ -171,7 +187,11 @@ pub(super) fn measured(
             let options: Vec<&str> = std::iter::once("loop")
                 .chain(plan.trial.arms[plan.cells[index].arm].mount.iter().map(String::as_str))
                 .collect();
-            let command = format!("sudo mount -o {} {image} /mnt", options.join(","));
+            // A copy, because recovery writes to it.
+            let command = format!(
+                "cp --sparse=always {image} copy.img && sudo mount -o {} copy.img /mnt",
+                options.join(",")
+            );
             arm.kept = Some(Kept { image, command });
         }
     }

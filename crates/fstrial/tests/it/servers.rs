@@ -4,6 +4,7 @@
 use crate::support::{self, Ended, Lab, PATIENCE, SETTLE};
 use fstrial_model::units::Nanos;
 use fstrial_stack::command;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, path::Path};
 
@@ -259,10 +260,14 @@ fn receipt(lab: &Lab, arms: &str, preset: &str, parameters: &str) -> Vec<Value> 
 
 /// Losses that a setting allows: of commits that were recent, and the database opens.
 fn assert_loses_recent_commits(arm: &Value) {
-    assert_eq!((&arm["lossy_runs"], &arm["unmountable"]), (&1.into(), &0.into()), "{arm}");
+    assert_eq!(
+        (&arm["lossy_runs"], &arm["closed"], &arm["unmountable"]),
+        (&1.into(), &0.into(), &0.into()),
+        "{arm}"
+    );
     let oldest: Nanos = serde_json::from_value(arm["oldest"].clone()).unwrap();
     assert!(oldest < Nanos::secs(2), "{arm}");
-    assert!(arm["first_problem"]["outcome"]["first"].as_str().unwrap().contains("is missing, acknowledged"));
+    assert!(arm["first_problem"]["outcome"]["first"].as_str().unwrap().contains("is missing or wrong"));
 }
 
 #[test]
@@ -294,4 +299,33 @@ fn mariadb_keeps_commits_that_are_synced() {
     let lazy = format!("{small}, flush_log_at_trx_commit = '2', sync_binlog = '0'");
     let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", &lazy);
     assert_loses_recent_commits(&arms[0]);
+}
+
+/// Killed while sessions commit, and while the server works on an image.
+#[test]
+fn killed_power_cuts_leave_no_server() {
+    let name = "killed_power_cuts_leave_no_server";
+    if !can_run(name, &["postgres", "initdb", "pgbench"]) {
+        return;
+    }
+    let lab = Lab::new();
+    for (starts, connections) in [(2, 151), (3, 152)] {
+        let parameters = format!("scale = '1', max_connections = '{connections}'");
+        lab.write("db.toml", &small("postgresql-tpcb", &parameters, "3s"));
+        let running = lab.start("durability ext4 --runs 1 --cuts 20 -w db.toml");
+        let word = format!("max_connections={connections}");
+        // Each start of the server has namespaces of its own: to load, to commit, and on the first image.
+        let mut namespaces = Vec::new();
+        let has_started = support::eventually(PATIENCE, || {
+            namespaces.extend(namespace_of(&word).filter(|namespace| !namespaces.contains(namespace)));
+            namespaces.len() == starts
+        });
+        assert!(has_started, "{starts}: {namespaces:?}");
+        running.signal(Signal::KILL);
+        assert!(running.end(PATIENCE).is_killed());
+        let is_gone = || namespaces.iter().all(|namespace| !is_inhabited(namespace));
+        assert!(support::eventually(SETTLE, is_gone), "{starts}: processes of the server are left");
+        lab.clean();
+        lab.assert_nothing_left(&format!("start {starts}"));
+    }
 }
