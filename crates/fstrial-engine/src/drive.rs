@@ -11,7 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     units::Nanos,
-    workload::{FsyncCounts, Io, SyncCall, Until},
+    workload::{FsyncCounts, Io, OpenSync, SyncCall, Until},
 };
 use rustix::{
     fs::ftruncate,
@@ -148,6 +148,8 @@ pub(crate) struct Drive<'a, E> {
     halfway: Vec<usize>,
     /// The writes in flight, by slot, if they are observed.
     changes: Vec<Option<Ongoing>>,
+    /// A write is a sync, too: the files are open with `O_SYNC` or `O_DSYNC`.
+    writes_are_synced: bool,
 }
 
 /// The lanes that a load of requests records.
@@ -188,6 +190,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),
             changes: (0..depth).filter(|_| promises::are_observed()).map(|_| None).collect(),
+            writes_are_synced: io.open_sync != OpenSync::None,
         }
     }
 
@@ -378,6 +381,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
         let Self { engine, source, time, files, block_size, flights, free, owed, halfway, changes, .. } =
             self;
+        let writes_are_synced = self.writes_are_synced;
         let Timekeeper { recorder, now, .. } = time;
         engine.reap(|slot, result| {
             if !PLAIN && let Some(change) = changes.get_mut(slot) {
@@ -389,6 +393,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                 free.push(slot);
                 failed(recorder, *now, files, &flight.request, result);
                 return;
+            }
+            if !PLAIN && write && writes_are_synced {
+                promises::syncs().done(&files.fds[flight.request.file as usize]);
             }
             let latency = now.saturating_sub(flight.part);
             if !PLAIN && update && !write {

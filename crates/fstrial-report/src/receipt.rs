@@ -275,7 +275,7 @@ fn losses(totals: &Totals) -> String {
         return "it was not run".into();
     }
     if totals.promises == 0 && totals.lossy_runs == 0 {
-        return "nothing was promised: no sync returned (writes through O_SYNC are not observed)".into();
+        return "nothing was promised: no sync returned".into();
     }
     let what = if totals.missing > 0 { "promise that could be checked" } else { "acknowledged write" };
     let (low, high) = totals.interval;

@@ -89,7 +89,7 @@ impl DurabilityArgs {
             )
         })?;
         let entry = workloads::entry_of(&self.workload)?;
-        let entry = shortened(Entry { threads: Some(vec![self.threads]), ..entry }, self.duration)?;
+        let entry = shortened(Entry { threads: Some(vec![self.threads]), ..entry }, self.duration);
         set::over(trial_of(self.arms.clone(), device, vec![entry]), &self.lines)
     }
 }

@@ -115,6 +115,7 @@ fn concurrent_loads_lose_nothing_by_default() {
     let lab = Lab::new();
     for (workload, arms) in [
         ("sysbench-rndwr", &["ext4"][..]),
+        ("random-write --set workload.open_sync=dsync", &["ext4", "xfs"]),
         ("varmail", &["ext4", "xfs", "btrfs"]),
         ("create-files", &["ext4"]),
     ] {
