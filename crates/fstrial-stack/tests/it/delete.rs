@@ -17,6 +17,7 @@ use std::{
         unix::fs::{PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -132,8 +133,17 @@ fn deletes_folders_with_restrictive_modes() {
     });
 }
 
+/// In a process of its own, because the memory of other tests would count.
 #[test]
 fn many_entries_take_no_memory() {
+    const ALONE: &str = "FSTRIAL_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let words = ["--exact", "delete::many_entries_take_no_memory"];
+        #[expect(clippy::disallowed_methods, reason = "starts this very test, not a tool")]
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        assert!(alone.args(words).env(ALONE, "1").status().unwrap().success());
+        return;
+    }
     let place = Place::new();
     let folder = open(&place.made());
     for number in 0..200_000 {
