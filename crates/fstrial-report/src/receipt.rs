@@ -8,6 +8,7 @@ use fstrial_model::{
 };
 use fstrial_run::{
     durability::{ALPHA, CellReceipt, CutPlan, Totals},
+    environment::Environment,
     numbers::{counted, nanos},
     plan::{Plan, threads_in_words},
 };
@@ -29,6 +30,9 @@ pub struct ReceiptReport {
     pub schema_version: u32,
     /// Name of the device model.
     pub device: String,
+    /// Release of the kernel.
+    #[serde(default)]
+    pub kernel: String,
     /// The device has no volatile cache: a complete write survives a power cut.
     pub protected: bool,
     /// Seed of the order, the loads and the cuts.
@@ -112,6 +116,7 @@ impl ReceiptReport {
         Self {
             schema_version: SCHEMA_VERSION,
             device,
+            kernel: Environment::of_this_machine().kernel,
             protected: cuts.protected,
             seed: plan.seed,
             runs: cuts.runs,
@@ -143,7 +148,8 @@ pub fn text(report: &ReceiptReport) -> String {
     }
     let _ = writeln!(
         out,
-        "\nseed {} (--seed repeats the order of the runs and all random choices; cuts move with the timing of the load)",
+        "\nLinux {} · seed {} (--seed repeats the order of the runs and all random choices; cuts move with the timing of the load)",
+        plain(&report.kernel),
         report.seed
     );
     out

@@ -24,6 +24,8 @@ use std::{
 
 /// The remedy for a description that cannot be right.
 const WRONG: &str = "try `commit` and `kept` of [server.promises] by hand: `kept` prints the numbers that the server has, and nothing else";
+/// Most lines of a server's log with a failed verification.
+const ERROR_LINES: usize = 3;
 /// Most sessions that commit: more show nothing else, and take connections from the command.
 const MAX_SESSIONS: u16 = 8;
 /// Pause of the session that does something else meanwhile.
@@ -229,13 +231,25 @@ pub fn after_cut(program: &Program, arm: &Path, level: Level) -> Result<AfterCut
     let asked = by_the_image(run.one(&promises.kept, Stage::Check, program.deadline))?;
     let checked = by_the_image(run.verify(Stage::Check))?;
     let stopped = by_the_image(run.stop_server(Stage::Check))?;
+    // Its reason for bad data is in its log.
+    let with_log = |why: String| match error_lines(&run.server_said) {
+        log if log.is_empty() => why,
+        log => format!("{why}; the server: {log}"),
+    };
     Ok(match asked {
         Err(why) => AfterCut::Unanswered(why),
         Ok(ended) => match numbers(&ended.finished.stdout) {
-            Ok(kept) => AfterCut::Open { kept, complaint: checked.and(stopped).err() },
+            Ok(kept) => AfterCut::Open { kept, complaint: checked.and(stopped).err().map(with_log) },
             Err(why) => AfterCut::Unanswered(why),
         },
     })
+}
+
+/// The first lines of a server's log with an error.
+fn error_lines(log: &str) -> String {
+    let is_error =
+        |line: &&str| ["error", "panic", "corrupt"].iter().any(|word| line.to_lowercase().contains(word));
+    log.lines().filter(is_error).take(ERROR_LINES).collect::<Vec<_>>().join(" ")
 }
 
 /// The numbers that `kept` has printed.

