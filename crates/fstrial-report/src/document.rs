@@ -1003,8 +1003,8 @@ mod tests {
         ";
         let plan = Plan::new(Trial::parse("trial", text).unwrap().settled(4).unwrap(), 1).unwrap();
         let message = unequal_workloads(&plan, "off", "on").unwrap();
-        assert!(message.starts_with("durable in off: each commit"), "{message}");
-        assert!(message.contains("synchronous_commit = off); in on: each commit"), "{message}");
+        assert!(message.starts_with("durable in off: commits as set (synchronous_commit = off"), "{message}");
+        assert!(message.contains("); in on: commits as set (synchronous_commit = on"), "{message}");
         assert_eq!(unequal_workloads(&plan, "on", "on"), None);
         assert_eq!(
             unequal_workloads(&plan, "postgresql-select", "on"),
