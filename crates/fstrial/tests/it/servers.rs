@@ -137,6 +137,11 @@ fn server_data_is_loaded_once_and_restored() {
 
 /// The namespace of the first process whose command line contains the word.
 fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
+    server_of(word).map(|(_, namespace)| namespace)
+}
+
+/// A process with this word in its command line, in a namespace of its own.
+fn server_of(word: &str) -> Option<(u32, std::path::PathBuf)> {
     let pids = support::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
     let mut with_word = pids.filter(|pid| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -145,7 +150,7 @@ fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
     let own = fs::read_link("/proc/self/ns/pid").ok();
     with_word.find_map(|pid| {
         let namespace = fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        namespace.filter(|namespace| Some(namespace) != own.as_ref())
+        namespace.filter(|namespace| Some(namespace) != own.as_ref()).map(|namespace| (pid, namespace))
     })
 }
 
@@ -316,16 +321,17 @@ fn killed_power_cuts_leave_no_server() {
         lab.write("db.toml", &small("postgresql-tpcb", &parameters, "3s"));
         let running = lab.start("durability ext4 --runs 1 --cuts 20 -w db.toml");
         let word = format!("max_connections={connections}");
-        // Each start of the server has namespaces of its own: to load, to commit, and on the first image.
-        let mut namespaces = Vec::new();
+        // It starts to load, to commit, and on the first image. Numbers of namespaces are used again, those of processes not
+        // so soon.
+        let mut servers = Vec::new();
         let has_started = support::eventually(PATIENCE, || {
-            namespaces.extend(namespace_of(&word).filter(|namespace| !namespaces.contains(namespace)));
-            namespaces.len() == starts
+            servers.extend(server_of(&word).filter(|(pid, _)| servers.iter().all(|(known, _)| known != pid)));
+            servers.len() == starts
         });
-        assert!(has_started, "{starts}: {namespaces:?}");
+        assert!(has_started, "{starts}: {servers:?}");
         running.signal(Signal::KILL);
         assert!(running.end(PATIENCE).is_killed());
-        let is_gone = || namespaces.iter().all(|namespace| !is_inhabited(namespace));
+        let is_gone = || servers.iter().all(|(_, namespace)| !is_inhabited(namespace));
         assert!(support::eventually(SETTLE, is_gone), "{starts}: processes of the server are left");
         lab.clean();
         lab.assert_nothing_left(&format!("start {starts}"));
