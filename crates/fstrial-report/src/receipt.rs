@@ -23,6 +23,22 @@ use std::{
 /// Version of the JSON of a receipt.
 pub const SCHEMA_VERSION: u32 = 1;
 
+type Column = (&'static str, fn(&Totals) -> u64);
+
+/// The column that only servers have.
+const NOT_STARTED: &str = "not started";
+/// Counts in the table, with their titles.
+const COLUMNS: [Column; 8] = [
+    ("cuts", |totals| totals.cuts),
+    ("at stake", |totals| totals.at_stake),
+    ("lost", |totals| totals.lost),
+    ("unmountable", |totals| totals.unmountable),
+    (NOT_STARTED, |totals| totals.closed),
+    ("damaged", |totals| totals.damaged),
+    ("promises", |totals| totals.promises),
+    ("flushes", |totals| totals.flushes),
+];
+
 /// The receipts of all arms of a trial.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReceiptReport {
@@ -176,12 +192,8 @@ fn table(report: &ReceiptReport) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let has_servers = report.arms.iter().any(|arm| arm.durable.is_some());
-    let counts = |totals: &Totals| -> Vec<(&str, u64)> {
-        let closed = has_servers.then_some(("not started", totals.closed));
-        let first = [("cuts", totals.cuts), ("at stake", totals.at_stake), ("lost", totals.lost)];
-        let last = [("damaged", totals.damaged), ("promises", totals.promises), ("flushes", totals.flushes)];
-        first.into_iter().chain([("unmountable", totals.unmountable)]).chain(closed).chain(last).collect()
-    };
+    let columns = || COLUMNS.iter().filter(|(name, _)| has_servers || *name != NOT_STARTED);
+    table.set_header(["arm", "lossy runs"].into_iter().chain(columns().map(|(name, _)| *name)));
     for arm in &report.arms {
         let totals = &arm.totals;
         let lossy = match (&arm.failure, totals.runs) {
@@ -189,11 +201,9 @@ fn table(report: &ReceiptReport) -> String {
             (None, 0) => "not run".into(),
             (_, runs) => format!("{} of {runs}", totals.lossy_runs),
         };
-        let counts = counts(totals);
-        let names = counts.iter().map(|(name, _)| (*name).to_owned());
-        table.set_header(["arm".to_owned(), "lossy runs".to_owned()].into_iter().chain(names));
-        let number = |(_, count): &(&str, u64)| if totals.runs == 0 { "-".into() } else { count.to_string() };
-        table.add_row([plain(&arm.arm), lossy].into_iter().chain(counts.iter().map(number)));
+        let count =
+            |of: fn(&Totals) -> u64| if totals.runs == 0 { "-".into() } else { of(totals).to_string() };
+        table.add_row([plain(&arm.arm), lossy].into_iter().chain(columns().map(|(_, of)| count(*of))));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -344,16 +354,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows nothing yet.
-    ///
-    /// # Panics
-    /// Never: its template is valid.
-    pub fn new() -> Self {
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs{msg}");
-        let bar = ProgressBar::new(0).with_style(style.expect("the template is valid"));
-        Self { bar, tenth: Cell::new(0) }
-    }
-
     /// Shows the number of completed runs.
     pub fn set(&self, done: usize, all: usize) {
         self.bar.set_length(all as u64);
@@ -379,6 +379,8 @@ impl Progress {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self::new()
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs{msg}");
+        let bar = ProgressBar::new(0).with_style(style.expect("the template is valid"));
+        Self { bar, tenth: Cell::new(0) }
     }
 }

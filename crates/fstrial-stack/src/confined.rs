@@ -190,7 +190,7 @@ impl Sandbox {
     /// status is not an error.
     ///
     /// # Panics
-    /// If there is no word.
+    /// If `words` is empty.
     pub fn run(
         &self,
         words: &[String],
@@ -250,7 +250,7 @@ impl Room {
     /// It cannot be started: also when process 1 has ended.
     ///
     /// # Panics
-    /// If there is no word.
+    /// If `words` is empty.
     pub fn start(&self, words: &[String]) -> Result<StartedProgram, StackError> {
         self.start_with(words, false).map(|(program, _)| program)
     }
@@ -261,7 +261,7 @@ impl Room {
     /// As [`start`](Self::start).
     ///
     /// # Panics
-    /// If there is no word.
+    /// If `words` is empty.
     pub fn open(&self, words: &[String]) -> Result<Session, StackError> {
         let (program, pipes) = self.start_with(words, true)?;
         let (input, output) = pipes.ok_or_else(|| gone(&program.line))?;

@@ -15,7 +15,10 @@ use super::{
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
     server::{Promises, Server, ServerEntry},
 };
-use crate::units::{Bytes, Nanos};
+use crate::{
+    problem::{closest, did_you_mean},
+    units::{Bytes, Nanos},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -157,7 +160,7 @@ fn placeholder(name: &str) -> Result<Placeholder<'_>, Wrong> {
         return Ok(*known);
     }
     let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME", "parameter:NAME"]);
-    let hint = match crate::problem::closest(name, names()) {
+    let hint = match closest(name, names()) {
         Some(near) => format!("did you mean {{{near}}}? {{{{ stands for a brace"),
         None => format!("use one of {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
     };
@@ -384,8 +387,7 @@ impl Program {
             ));
         }
         let durable = self.server.as_ref().map(|server| &server.durable);
-        let lines = self.server.iter().flat_map(|server| &server.promises).flat_map(Promises::lines);
-        let lines: Vec<String> = lines.collect();
+        let lines = self.session_lines();
         let texts = || self.commands().flatten().chain(self.inputs.values()).chain(durable).chain(&lines);
         let unused = |name: &&String| {
             let used = format!("{{parameter:{name}}}");
@@ -395,16 +397,18 @@ impl Program {
             Some(name) => Err(entry_error(
                 "parameters",
                 format!("nothing uses the parameter `{name}`"),
-                match crate::problem::closest(
-                    name,
-                    self.parameters.keys().map(String::as_str).filter(|other| other != name),
-                ) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("use {{parameter:{name}}} in a command, an input or `durable`"),
-                },
+                did_you_mean(name, self.parameters.keys().map(String::as_str).filter(|other| other != name))
+                    .unwrap_or_else(|| {
+                        format!("use {{parameter:{name}}} in a command, an input or `durable`")
+                    }),
             )),
             None => Ok(()),
         }
+    }
+
+    /// The lines for sessions of its server.
+    fn session_lines(&self) -> Vec<String> {
+        self.server.iter().flat_map(|server| &server.promises).flat_map(Promises::lines).collect()
     }
 
     /// Every command with the key that it is written under.
@@ -435,9 +439,8 @@ impl Program {
         }
         if let Some(server) = &self.server {
             self.filled(&server.durable, &Values::of_nothing(), "durable")?;
-            let lines = server.promises.iter().flat_map(Promises::lines);
-            lines.into_iter().try_for_each(|lines| self.filled(&lines, &values, "commit").map(drop))?;
         }
+        self.session_lines().iter().try_for_each(|lines| self.filled(lines, &values, "commit").map(drop))?;
         let used = |name: &str| {
             let placeholder = format!("{{input:{name}}}");
             self.commands().flatten().any(|word| word.contains(&placeholder))

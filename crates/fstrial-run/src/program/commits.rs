@@ -97,26 +97,18 @@ pub fn record(
         let outcome = run.one(&program.command, Stage::Load, program.deadline).map(drop);
         sessions.is_over.store(true, Ordering::Relaxed);
         let ended = threads.into_iter().chain(other).map(|thread| thread.join().expect("it does not panic"));
-        (outcome, ended.collect::<Vec<Result<u64, RunFailure>>>())
+        (outcome, ended.sum::<Result<u64, RunFailure>>())
     });
     step(ProgramEvent::Ended)?;
     // If the server has ended, so have all sessions: the command's error says why.
     outcome?;
-    let with_end = |run: &mut Run<'_>, error: RunFailure| RunFailure {
-        what: error.what + &run.end_of_server(),
-        ..error
-    };
     let committed =
-        committed.into_iter().sum::<Result<u64, _>>().map_err(|error| with_end(&mut run, error))?;
+        committed.map_err(|error| RunFailure { what: error.what + &run.end_of_server(), ..error })?;
     if committed == 0 {
-        let (what, hint) =
-            ("no commit was acknowledged while the command ran".into(), "use a longer duration".into());
-        return Err(RunFailure {
-            kind: FailureKind::LoadRefused,
-            stage: Stage::Load,
-            what,
-            hint: Some(hint),
-        });
+        return Err(refused(
+            "no commit was acknowledged while the command ran".into(),
+            "use a longer duration",
+        ));
     }
     // Every number was acknowledged, except for those of sessions that ended.
     let numbers = sessions.next_number.load(Ordering::Relaxed);
@@ -140,7 +132,7 @@ impl Run<'_> {
             Ok(kept) => format!("`kept` prints {}, {when}", counted(kept.len(), "number")),
             Err(what) => what,
         };
-        Err(RunFailure { kind: FailureKind::LoadRefused, stage: Stage::Load, what, hint: Some(WRONG.into()) })
+        Err(refused(what, WRONG))
     }
 
     fn open(&self, promises: &Promises) -> Result<Session, RunFailure> {
@@ -150,62 +142,67 @@ impl Run<'_> {
 }
 
 impl Sessions<'_> {
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
     /// Commits numbers until it is over; how many.
-    fn commit(&self, mut session: Session, lines: &str) -> Result<u64, RunFailure> {
-        let mut committed = 0;
-        while !self.is_over() {
-            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-            session = self.tell(session, lines, number, committed > 0)?;
-            committed += 1;
-            match (self.acknowledged)(number) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    let what = format!("the recording of the device failed: {error}");
-                    return Err(RunFailure { kind: FailureKind::Lost, stage: Stage::Load, what, hint: None });
-                }
-            }
-        }
-        Ok(committed)
+    fn commit(&self, session: Session, lines: &str) -> Result<u64, RunFailure> {
+        let next = || self.next_number.fetch_add(1, Ordering::Relaxed);
+        self.carry_out(session, lines, next, self.acknowledged)
     }
 
-    /// Has lines carried out repeatedly until it is over; they commit nothing.
-    fn repeat(&self, mut session: Session, lines: &str) -> Result<u64, RunFailure> {
-        let mut number = 0;
-        while !self.is_over() {
-            session = self.tell(session, lines, number, number > 0)?;
-            number += 1;
+    /// Has lines carried out with pauses until it is over; they commit nothing.
+    fn repeat(&self, session: Session, lines: &str) -> Result<u64, RunFailure> {
+        let mut numbers = 0..;
+        let next = || numbers.next().expect("there is always another");
+        let pause = |_| {
             thread::park_timeout(PAUSE);
-        }
-        Ok(0)
+            Ok(true)
+        };
+        self.carry_out(session, lines, next, &pause).map(|_| 0)
     }
 
-    /// Passes lines to a session. A failure ends the others: of one that has worked, it is the arm's.
-    fn tell(
+    /// Passes lines to a session, each time with the `next` number, until it is over or `done` is false; how often. A failure
+    /// ends the others: of a session that has worked, it is the arm's.
+    fn carry_out(
         &self,
         mut session: Session,
         lines: &str,
-        number: u64,
-        has_worked: bool,
-    ) -> Result<Session, RunFailure> {
-        let Err(error) = session.tell(&Promises::with_number(lines, number), &number.to_string(), ANSWER)
-        else {
-            return Ok(session);
-        };
-        self.is_over.store(true, Ordering::Relaxed);
-        let kind = if has_worked { FailureKind::ArmFailed } else { FailureKind::LoadRefused };
-        let said = Some(session.end()).filter(|said| !said.is_empty());
-        let said = said.unwrap_or_else(|| "It printed no error.".into());
-        let what = format!("a session of [server.promises] did not print {number}: {error}. {said}");
-        let hint = Some(
-            "try its lines by hand, in the client that `session` names: it must not buffer its output".into(),
-        );
-        Err(RunFailure { kind, stage: Stage::Load, what, hint })
+        mut next: impl FnMut() -> u64,
+        done: &dyn Fn(u64) -> io::Result<bool>,
+    ) -> Result<u64, RunFailure> {
+        let mut count = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let number = next();
+            if let Err(error) =
+                session.tell(&Promises::with_number(lines, number), &number.to_string(), ANSWER)
+            {
+                self.is_over.store(true, Ordering::Relaxed);
+                return Err(unanswered(session, number, &error, count > 0));
+            }
+            count += 1;
+            let wants_more = done(number).map_err(|error| {
+                let what = format!("the recording of the device failed: {error}");
+                RunFailure { kind: FailureKind::Lost, stage: Stage::Load, what, hint: None }
+            })?;
+            if !wants_more {
+                break;
+            }
+        }
+        Ok(count)
     }
+}
+
+fn unanswered(session: Session, number: u64, error: &io::Error, has_worked: bool) -> RunFailure {
+    let said = Some(session.end()).filter(|said| !said.is_empty());
+    let said = said.unwrap_or_else(|| "It printed no error.".into());
+    let failure = refused(
+        format!("a session of [server.promises] did not print {number}: {error}. {said}"),
+        "try its lines by hand, in the client that `session` names: it must not buffer its output",
+    );
+    RunFailure { kind: if has_worked { FailureKind::ArmFailed } else { failure.kind }, ..failure }
+}
+
+/// A description or a duration that cannot be right.
+fn refused(what: String, hint: &str) -> RunFailure {
+    RunFailure { kind: FailureKind::LoadRefused, stage: Stage::Load, what, hint: Some(hint.into()) }
 }
 
 /// Starts the server on what a cut has left in a directory of the arm, asks for its commits, has its data checked and stops

@@ -1,30 +1,24 @@
 //! The promises of a server: commits that it has acknowledged, and whether it still has them after a cut.
 
-use super::{
-    Run,
-    promises::{Control, Judgement, make_durable},
-    receipt::Observed,
-};
+use super::promises::{Control, Judgement, make_durable};
 use crate::{
     numbers::nanos,
     program::{
-        Level, ProgramEvent,
-        commits::{self, AfterCut, after_cut},
+        Level,
+        commits::{AfterCut, after_cut},
     },
 };
 use fstrial_device::cuts::{Order, Recorded};
 use fstrial_model::{
-    job::{ProgramTask, RunFailure},
+    job::RunFailure,
     units::Nanos,
     workload::{Program, Server},
 };
-use fstrial_stack::stack::ReadyArm;
-use rustix::io::Errno;
 use std::{
     collections::HashMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -40,20 +34,29 @@ pub(super) struct Commits {
 }
 
 impl Commits {
+    /// No commits yet; the filesystem at `root` is on the device of this control file.
+    pub(super) fn new(control: Control, root: PathBuf, program: Program, level: Level) -> Self {
+        Self { control, root, program, level, acknowledged: Mutex::default() }
+    }
+
+    /// Begins the recording, with everything on the filesystem durable.
     pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
         make_durable(&self.root)?;
         self.control.order(Order::Begin { limit, protected })
     }
 
     /// Marks a commit in the log of the device; false if that is full.
-    fn acknowledge(&self, number: u64) -> io::Result<bool> {
-        let mut acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.control.order(Order::Promise { number }) {
-            Ok(()) => drop(acknowledged.insert(number, Instant::now())),
-            Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => return Ok(false),
-            Err(error) => return Err(error),
+    pub(super) fn acknowledge(&self, number: u64) -> io::Result<bool> {
+        let mut acknowledged = self.lock();
+        let is_marked = self.control.promise(number)?;
+        if is_marked {
+            acknowledged.insert(number, Instant::now());
         }
-        Ok(true)
+        Ok(is_marked)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The longest that a check may take: a start, a question and a verification.
@@ -65,7 +68,7 @@ impl Commits {
     /// Starts the server on the filesystem at `root`, and looks for the commits that were acknowledged before a cut.
     pub(super) fn check(&self, recorded: &Recorded, at: usize, root: &Path) -> Result<Judgement, RunFailure> {
         let after = after_cut(&self.program, root, self.level)?;
-        let acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        let acknowledged = self.lock();
         let marked = recorded.promises.iter().take_while(|(position, _)| *position < at);
         let promised = marked.filter_map(|(_, number)| Some((*number, *acknowledged.get(number)?)));
         Ok(judged(&promised.collect::<Vec<_>>(), after))
@@ -86,12 +89,11 @@ fn judged(promised: &[(u64, Instant)], after: AfterCut) -> Judgement {
     let age = |time: Instant| Nanos::from(last.map_or(Duration::ZERO, |last| last - time));
     let missing = lost().map(|(number, time)| {
         let (age, all) = (nanos(age(*time).0 as f64), promised.len());
-        match Some(*time) == last {
-            true => format!("commit {number} is missing or wrong, the last of {all} that were acknowledged"),
-            false => {
-                format!("commit {number} is missing or wrong, acknowledged {age} before the last of {all}")
-            }
-        }
+        let when = match Some(*time) == last {
+            true => format!("the last of {all} that were acknowledged"),
+            false => format!("acknowledged {age} before the last of {all}"),
+        };
+        format!("commit {number} is missing or wrong, {when}")
     });
     Judgement {
         is_doubtful: complaint.is_some() || kept.is_empty(),
@@ -99,30 +101,6 @@ fn judged(promised: &[(u64, Instant)], after: AfterCut) -> Judgement {
         checked: promised.len() as u64,
         oldest: lost().map(|(_, time)| age(*time)).max(),
         ..Judgement::default()
-    }
-}
-
-impl Run<'_> {
-    /// Records a server at work, with its commits.
-    pub(super) fn record_commits(
-        &mut self,
-        task: &ProgramTask,
-        threads: u16,
-        ready_arm: &mut ReadyArm,
-    ) -> Result<(), RunFailure> {
-        let Some((_, files)) = self.cut_task() else { return Ok(()) };
-        let root = ready_arm.directory().map_err(|e| self.failed(&e))?.to_owned();
-        let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
-        let level = Level { threads, duration: task.duration, seed: task.seed, is_loaded: false };
-        let (program, acknowledged) = (task.program.clone(), Mutex::default());
-        let observed = Arc::new(Commits { control, root: root.clone(), program, level, acknowledged });
-        self.promises = Some(Observed::Commits(Arc::clone(&observed)));
-        let mut step = |step| {
-            self.at_step(step, ready_arm)?;
-            if matches!(step, ProgramEvent::Command(_)) { self.begin_recording() } else { Ok(()) }
-        };
-        let acknowledge = |number| observed.acknowledge(number);
-        commits::record(&task.program, &root, level, &mut step, &acknowledge)
     }
 }
 
@@ -150,7 +128,7 @@ mod tests {
 
     #[test]
     fn lost_commits_have_an_age() {
-        // More than was acknowledged is no loss.
+        // Commits that were not acknowledged may be there, too.
         assert_eq!(outcome(open(&[0, 1, 2, 3, 4], None)), (CutOutcome::Kept, false));
         let first = "commit 1 is missing or wrong, acknowledged 200 ms before the last of 4";
         assert_eq!(outcome(open(&[0, 2], None)), (lost(2, first, Some(Nanos::millis(200))), false));

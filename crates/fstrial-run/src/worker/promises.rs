@@ -58,6 +58,14 @@ impl Control {
         if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
+    /// Marks a promise in the log of the device; false if that is full, and nothing after this is cut.
+    pub(super) fn promise(&self, number: u64) -> io::Result<bool> {
+        match self.order(Order::Promise { number }) {
+            Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => Ok(false),
+            marked => marked.map(|()| true),
+        }
+    }
+
     /// Gives an order that is answered.
     pub(super) fn ask<T: DeserializeOwned>(&self, order: Order) -> io::Result<T> {
         self.order(order)?;
@@ -349,13 +357,13 @@ impl Inner {
         let mut notes = self.lock();
         let event = notes.tick();
         let number = notes.all.len() as u64;
-        let marked = self.control.order(Order::Promise { number });
-        match marked.and_then(|()| note(&mut notes, event)) {
-            Ok(note) => notes.all.push(note),
-            // The log of the device is full: nothing after this is cut.
-            Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => {
-                self.is_recording.store(false, Ordering::Relaxed);
-            }
+        let made = match self.control.promise(number) {
+            Ok(true) => note(&mut notes, event).map(Some),
+            full => full.map(|_| None),
+        };
+        match made {
+            Ok(Some(note)) => notes.all.push(note),
+            Ok(None) => self.is_recording.store(false, Ordering::Relaxed),
             Err(error) => {
                 notes.error = Some(error);
                 self.is_recording.store(false, Ordering::Relaxed);

@@ -7,10 +7,11 @@ use super::{
     promises::{Control, Judgement, PromiseLog},
     say,
 };
+use crate::program::{self, Level, ProgramEvent};
 use fstrial_device::cuts::{CutImage, Order, Recorded};
 use fstrial_model::{
     arm::{Arm, CheckedArm},
-    job::{CutFiles, DeviceBinding, FailureKind, RunFailure, WorkerMessage},
+    job::{CutFiles, DeviceBinding, FailureKind, ProgramTask, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     units::Nanos,
@@ -94,6 +95,28 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Records a server at work, with its commits.
+    pub(super) fn record_commits(
+        &mut self,
+        task: &ProgramTask,
+        threads: u16,
+        ready_arm: &mut ReadyArm,
+    ) -> Result<(), RunFailure> {
+        let Some((_, files)) = self.cut_task() else { return Ok(()) };
+        let root = ready_arm.directory().map_err(|e| self.failed(&e))?.to_owned();
+        let control = Control::open(&files.control).map_err(|error| self.no_recording(&error))?;
+        let level = Level { threads, duration: task.duration, seed: task.seed, is_loaded: false };
+        let observed = Arc::new(Commits::new(control, root.clone(), task.program.clone(), level));
+        self.promises = Some(Observed::Commits(Arc::clone(&observed)));
+        let mut step = |step| {
+            self.at_step(step, ready_arm)?;
+            if matches!(step, ProgramEvent::Command(_)) { self.begin_recording() } else { Ok(()) }
+        };
+        program::commits::record(&task.program, &root, level, &mut step, &|number| {
+            observed.acknowledge(number)
+        })
+    }
+
     /// The recording begins: all threads are ready.
     pub(super) fn begin_recording(&self) -> Result<(), RunFailure> {
         let Some((task, _)) = self.cut_task() else { return Ok(()) };
@@ -173,7 +196,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
+    fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
         self.job.task.as_ref()?.cuts.as_ref().zip(self.placed.setup.cuts.as_ref())
     }
 
@@ -249,7 +272,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn no_recording(&self, error: &io::Error) -> RunFailure {
+    fn no_recording(&self, error: &io::Error) -> RunFailure {
         RunFailure {
             kind: FailureKind::Lost,
             stage: self.stage,

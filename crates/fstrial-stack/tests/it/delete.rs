@@ -133,7 +133,7 @@ fn deletes_folders_with_restrictive_modes() {
     });
 }
 
-/// In a process of its own, because the memory of other tests would count.
+/// In a separate process, because the memory of other tests would be counted.
 #[test]
 fn many_entries_take_no_memory() {
     const ALONE: &str = "FSTRIAL_TEST_ALONE";

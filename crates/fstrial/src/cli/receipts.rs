@@ -169,7 +169,7 @@ pub(super) fn measured(
     let cuts = CutPlan { runs, cuts, protected };
     let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(plan, folder))?;
     let images: Vec<PathBuf> = kept.iter().map(|(_, file)| host::path_of_descriptor(file.as_fd())).collect();
-    let progress = Progress::new();
+    let progress = Progress::default();
     let done = session::unwatched(plan, interrupt, ledger, |_, places, _| {
         let place = places.first_mut().expect("the plan has a place");
         durability::run(plan, place.as_mut(), cuts, &images, &mut |done, all| progress.set(done, all))

@@ -135,12 +135,12 @@ fn server_data_is_loaded_once_and_restored() {
     lab.assert_nothing_left("after runs on a loaded server");
 }
 
-/// The namespace of the first process whose command line contains the word.
+/// The namespace of that process.
 fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
     server_of(word).map(|(_, namespace)| namespace)
 }
 
-/// A process with this word in its command line, in a namespace of its own.
+/// The first process in another namespace whose command line contains the word.
 fn server_of(word: &str) -> Option<(u32, std::path::PathBuf)> {
     let pids = support::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
     let mut with_word = pids.filter(|pid| {
