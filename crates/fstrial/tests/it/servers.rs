@@ -247,17 +247,17 @@ fn a_bad_description_is_underlined() {
     }
 }
 
-/// The arms of a receipt under a preset with these parameters.
-fn receipt(lab: &Lab, arms: &str, preset: &str, parameters: &str) -> Vec<Value> {
+/// The arms of a receipt of one run with so many cuts under a preset with these parameters.
+fn receipt(lab: &Lab, arms: &str, preset: &str, parameters: &str, cuts: u32) -> Vec<Value> {
     lab.write("promises.toml", &small(preset, parameters, "3s"));
     let ended = lab.run(&format!(
-        "durability {arms} -w promises.toml --threads 2 --duration 3s --runs 1 --cuts 4 --seed 5 --json"
+        "durability {arms} -w promises.toml --threads 2 --duration 3s --runs 1 --cuts {cuts} --seed 5 --json"
     ));
     assert_eq!(ended.code(), 0, "{ended:?}");
     let mut receipt = ended.json().pop().unwrap();
     let arms: Vec<Value> = serde_json::from_value(receipt["arms"].take()).unwrap();
     for arm in &arms {
-        assert!(arm["failure"].is_null() && arm["cuts"] == 4, "{arm}");
+        assert!(arm["failure"].is_null() && arm["cuts"] == cuts, "{arm}");
         assert!(arm["promises"].as_u64().unwrap() > 20, "{arm}");
     }
     arms
@@ -272,7 +272,10 @@ fn assert_loses_recent_commits(arm: &Value) {
     );
     let oldest: Nanos = serde_json::from_value(arm["oldest"].clone()).unwrap();
     assert!(oldest < Nanos::secs(2), "{arm}");
-    assert!(arm["first_problem"]["outcome"]["first"].as_str().unwrap().contains("is missing or wrong"));
+    let mut cuts = arm["each"][0]["cuts"].as_array().unwrap().iter();
+    let is_lost =
+        |cut: &Value| cut["outcome"]["first"].as_str().is_some_and(|it| it.contains("is missing or wrong"));
+    assert!(cuts.any(is_lost), "{arm}");
 }
 
 #[test]
@@ -282,12 +285,12 @@ fn postgresql_keeps_commits_that_are_synced() {
         return;
     }
     let lab = Lab::new();
-    let arms = receipt(&lab, "ext4 nb=ext4:barrier=0", "postgresql-tpcb", "scale = '1'");
+    let arms = receipt(&lab, "ext4 nb=ext4:barrier=0", "postgresql-tpcb", "scale = '1'", 4);
     assert_eq!(arms[0]["lossy_runs"], 0, "a headline, or a bug of the checker: {}", arms[0]["first_problem"]);
     assert_eq!(arms[1]["lossy_runs"], 1, "{}", arms[1]);
-    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', fsync = 'off'");
+    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', fsync = 'off'", 4);
     assert_eq!(arms[0]["lossy_runs"], 1, "{}", arms[0]);
-    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', synchronous_commit = 'off'");
+    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', synchronous_commit = 'off'", 4);
     assert_loses_recent_commits(&arms[0]);
 }
 
@@ -299,12 +302,13 @@ fn mariadb_keeps_commits_that_are_synced() {
     }
     let lab = Lab::new();
     let small = "tables = '1', table_size = '1000'";
-    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", small);
+    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", small, 4);
     // MariaDB 10.11 may leave a torn first page of a table as it is, with a valid copy in the doublewrite buffer.
     let is_torn = arms[0]["torn_only"] == true && arms[0]["oldest"].is_null();
     assert!(arms[0]["lossy_runs"] == 0 || is_torn, "a headline, or a bug of the checker: {}", arms[0]);
     let lazy = format!("{small}, flush_log_at_trx_commit = '2', sync_binlog = '0'");
-    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", &lazy);
+    // About half of its cuts lose something: on a slow disk its pages, and with them the log, are written at every few commits.
+    let arms = receipt(&lab, "ext4", "mariadb-oltp-wo", &lazy, 24);
     assert_loses_recent_commits(&arms[0]);
 }
 
