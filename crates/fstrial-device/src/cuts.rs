@@ -8,14 +8,19 @@
 //! Successive images share their covered blocks: each is a map of changed blocks above one file, which only ever
 //! advances. So cuts are made in ascending order.
 
-use crate::{backing::Backing, server::Server, simulator::Request};
+use crate::{
+    backing::Backing,
+    server::Server,
+    simulator::Request,
+    write_log::{Content, Kind, WriteLog},
+};
 use fstrial_model::receipt::Uncovered;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map},
     io,
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
 };
@@ -24,6 +29,8 @@ use std::{
 const SECTOR: usize = 512;
 /// Unit in which an image differs from the covered contents.
 const BLOCK: usize = 4096;
+/// Unit in which a write log has the contents with which a recording began; whole blocks.
+const CHUNK: u64 = 64 << 10;
 /// Bytes that a log entry takes in addition to its data.
 const ENTRY: u64 = size_of::<Entry>() as u64;
 
@@ -37,6 +44,8 @@ pub enum Order {
         limit: u64,
         /// The cache survives a power cut: a write is covered once it is complete.
         protected: bool,
+        /// Remember the contents with which it begins, for [`Order::Log`]: as many bytes as are changed.
+        keeps_start: bool,
     },
     /// A promise was made. No answer; `ENOSPC` if the recording has stopped at its limit.
     Promise {
@@ -54,6 +63,9 @@ pub enum Order {
         /// Seed of the random part.
         seed: u64,
     },
+    /// Answer: the write log of the recording up to the last cut, in the format of dm-log-writes. It begins with the contents
+    /// at the beginning; promises and the cut are marks in it, and the writes after the latter are those that it may lose.
+    Log,
 }
 
 /// Summary of a recording.
@@ -100,9 +112,19 @@ struct Recording {
     /// Contents covered at the cursor.
     covered: Backing,
     cursor: Cursor,
-    /// Blocks of the image that differ from the covered contents; `None` is zeroes.
-    image: HashMap<u64, Option<Box<[u8; BLOCK]>>>,
-    answer: Vec<u8>,
+    /// Blocks of the image that differ from the covered contents.
+    image: Blocks,
+    /// Blocks in which the contents at the beginning differed from the covered ones, if they are remembered.
+    start: Option<Blocks>,
+    answer: Answer,
+}
+
+/// Contents of blocks, by their numbers; `None` is zeroes.
+type Blocks = HashMap<u64, Option<Box<[u8; BLOCK]>>>;
+
+enum Answer {
+    Text(Vec<u8>),
+    Log(WriteLog),
 }
 
 enum Entry {
@@ -218,10 +240,14 @@ impl Cuts {
     pub fn order(&self, server: &Server, line: &[u8]) -> io::Result<()> {
         let order = serde_json::from_slice(line).map_err(|_| Errno::INVAL)?;
         match order {
-            Order::Begin { limit, protected } => return self.begin(server, limit, protected),
+            Order::Begin { limit, protected, keeps_start } => {
+                return self.begin(server, |covered, first_id| {
+                    Recording::new(covered, limit, protected, keeps_start, first_id)
+                });
+            }
             Order::End => *self.is_recording.write().unwrap_or_else(PoisonError::into_inner) = false,
             // They do not wait for the requests under way.
-            Order::Promise { .. } | Order::Cut { .. } => {}
+            Order::Promise { .. } | Order::Cut { .. } | Order::Log => {}
         }
         let mut state = self.lock();
         let recording = state.as_mut().ok_or(Errno::INVAL)?;
@@ -233,33 +259,44 @@ impl Cuts {
                 }
             }
             Order::End => {
-                recording.answer = serde_json::to_vec(&recording.summary())?;
+                recording.answer = Answer::Text(serde_json::to_vec(&recording.summary())?);
             }
             Order::Cut { at, uncovered, seed } => {
                 let image = recording.cut(at, uncovered, seed)?;
-                recording.answer = serde_json::to_vec(&image)?;
+                recording.answer = Answer::Text(serde_json::to_vec(&image)?);
             }
+            Order::Log => recording.answer = Answer::Log(recording.write_log()?),
         }
         Ok(())
     }
 
-    fn begin(&self, server: &Server, limit: u64, protected: bool) -> io::Result<()> {
+    fn begin(&self, server: &Server, fresh: impl FnOnce(Backing, u64) -> Recording) -> io::Result<()> {
         let mut is_recording = self.is_recording.write().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         // Completions of requests that an earlier recording knows must not be those of this one's.
         let first_id = state.take().map_or(1, |earlier| earlier.next_id);
         let covered = server.copy().map_err(|_| Errno::NOMEM)?;
-        *state = Some(Recording::new(covered, limit, protected, first_id));
+        *state = Some(fresh(covered, first_id));
         *is_recording = true;
         Ok(())
     }
 
     /// The answer to the last order, from an offset on.
-    pub fn answer(&self, offset: u64, length: usize) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// Those of reading the contents.
+    pub fn answer(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let state = self.lock();
-        let answer = state.as_ref().map_or(&[][..], |recording| &recording.answer);
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(answer.len());
-        answer[from..].iter().copied().take(length).collect()
+        let Some(recording) = state.as_ref() else { return Ok(Vec::new()) };
+        match &recording.answer {
+            Answer::Text(text) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                Ok(text[from..].iter().copied().take(length).collect())
+            }
+            Answer::Log(log) => {
+                log.read(offset, length, |content, from, wanted| recording.data(content, from, wanted))
+            }
+        }
     }
 
     /// Reads from the image.
@@ -290,7 +327,7 @@ impl Cuts {
 }
 
 impl Recording {
-    fn new(covered: Backing, limit: u64, protected: bool, next_id: u64) -> Self {
+    fn new(covered: Backing, limit: u64, protected: bool, keeps_start: bool, next_id: u64) -> Self {
         Self {
             log: Vec::new(),
             left: limit,
@@ -300,7 +337,8 @@ impl Recording {
             covered,
             cursor: Cursor::default(),
             image: HashMap::new(),
-            answer: Vec::new(),
+            start: keeps_start.then(HashMap::new),
+            answer: Answer::Text(Vec::new()),
         }
     }
 
@@ -399,6 +437,15 @@ impl Recording {
     fn cover(&mut self, positions: &[usize]) -> io::Result<()> {
         for position in positions {
             let Entry::Write { offset, change, .. } = &self.log[*position] else { continue };
+            if let Some(start) = &mut self.start {
+                let length = usize::try_from(change.length()).map_err(|_| Errno::NOSPC)?;
+                for (block, _, _) in pieces(*offset, length) {
+                    if let hash_map::Entry::Vacant(place) = start.entry(block) {
+                        let old = block_of(&self.covered, block)?;
+                        place.insert(old.iter().any(|byte| *byte != 0).then_some(old));
+                    }
+                }
+            }
             match change {
                 Change::Data(data) => self.covered.write(*offset, data)?,
                 Change::Zeroes(length) => self.covered.discard(*offset, *length)?,
@@ -407,13 +454,72 @@ impl Recording {
         Ok(())
     }
 
+    fn write_log(&self) -> io::Result<WriteLog> {
+        let start = self.start.as_ref().ok_or(Errno::INVAL)?;
+        let mut log = WriteLog::new();
+        for offset in (0..self.covered.size()).step_by(CHUNK as usize) {
+            let length = CHUNK.min(self.covered.size() - offset);
+            if self.read_over(start, offset, length as usize)?.iter().any(|byte| *byte != 0) {
+                log.write(Kind::Write, offset, length, Content::Start(offset));
+            }
+        }
+        log.flush();
+        log.mark("begin");
+        let mut cursor = Cursor::default();
+        for entry in &self.log[..self.cursor.at] {
+            let is_flush = matches!(entry, Entry::Complete { id } if cursor.flushes.contains_key(id));
+            let kind = if self.protected && !is_flush { Kind::DurableWrite } else { Kind::Write };
+            cursor
+                .step(entry, self.protected)
+                .into_iter()
+                .for_each(|position| self.log_write(&mut log, kind, position));
+            match entry {
+                Entry::Promise { number } => log.mark(&format!("promise {number}")),
+                _ if is_flush => log.flush(),
+                _ => {}
+            }
+        }
+        log.mark("cut");
+        cursor.uncovered.values().for_each(|(position, _)| self.log_write(&mut log, Kind::Write, *position));
+        Ok(log)
+    }
+
+    fn log_write(&self, log: &mut WriteLog, kind: Kind, position: usize) {
+        match &self.log[position] {
+            Entry::Write { offset, change: Change::Data(data), .. } => {
+                log.write(kind, *offset, data.len() as u64, Content::Write(position));
+            }
+            Entry::Write { offset, change: Change::Zeroes(length), .. } => log.discard(*offset, *length),
+            Entry::Flush { .. } | Entry::Complete { .. } | Entry::Promise { .. } => {}
+        }
+    }
+
+    /// Bytes of a part of the write log, from an offset in it on.
+    fn data(&self, content: &Content, from: u64, length: usize) -> io::Result<Vec<u8>> {
+        match (content, &self.start) {
+            (Content::Start(offset), Some(start)) => self.read_over(start, offset + from, length),
+            (Content::Write(position), _) => match &self.log[*position] {
+                Entry::Write { change: Change::Data(data), .. } => {
+                    Ok(data[from as usize..from as usize + length].to_vec())
+                }
+                _ => Err(Errno::INVAL.into()),
+            },
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+
     fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         if !self.covered.holds(offset, length as u64) {
             return Err(Errno::INVAL.into());
         }
+        self.read_over(&self.image, offset, length)
+    }
+
+    /// Reads the covered contents with other blocks over them.
+    fn read_over(&self, blocks: &Blocks, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut data = self.covered.read(offset, length)?;
         for (block, range, from) in pieces(offset, length) {
-            if let Some(changed) = self.image.get(&block) {
+            if let Some(changed) = blocks.get(&block) {
                 let length = range.len();
                 match changed {
                     Some(changed) => data[range].copy_from_slice(&changed[from..from + length]),
@@ -431,12 +537,7 @@ impl Recording {
         for (block, range, from) in pieces(offset, data.len()) {
             let length = range.len();
             if !self.image.contains_key(&block) {
-                let mut old = Box::new([0; BLOCK]);
-                let start = block * BLOCK as u64;
-                let inside =
-                    usize::try_from(self.covered.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
-                old[..inside].copy_from_slice(&self.covered.read(start, inside)?);
-                self.image.insert(block, Some(old));
+                self.image.insert(block, Some(block_of(&self.covered, block)?));
             }
             let changed = self.image.get_mut(&block).expect("it was inserted above");
             let changed = changed.get_or_insert_with(|| Box::new([0; BLOCK]));
@@ -468,6 +569,15 @@ impl Change {
     }
 }
 
+/// A block of the contents; zeroes beyond their end.
+fn block_of(contents: &Backing, block: u64) -> io::Result<Box<[u8; BLOCK]>> {
+    let mut data = Box::new([0; BLOCK]);
+    let start = block * BLOCK as u64;
+    let inside = usize::try_from(contents.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
+    data[..inside].copy_from_slice(&contents.read(start, inside)?);
+    Ok(data)
+}
+
 /// The blocks of a range: number of the block, the part of the range in it, and where that begins in the block.
 fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>, usize)> {
     let mut done = 0;
@@ -487,7 +597,10 @@ fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Ra
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{device_model::DeviceModel, units::Bytes};
+    use fstrial_model::{
+        device_model::{DeviceModel, Service},
+        units::Bytes,
+    };
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -503,7 +616,7 @@ mod tests {
 
     fn recording(server: &Server, protected: bool) -> Cuts {
         let cuts = Cuts::default();
-        order(&cuts, server, Order::Begin { limit: 1 << 20, protected });
+        order(&cuts, server, Order::Begin { limit: 1 << 20, protected, keeps_start: true });
         cuts
     }
 
@@ -524,7 +637,7 @@ mod tests {
 
     fn entries(cuts: &Cuts, server: &Server) -> Recorded {
         order(cuts, server, Order::End);
-        serde_json::from_slice(&cuts.answer(0, 1 << 20)).unwrap()
+        serde_json::from_slice(&cuts.answer(0, 1 << 20).unwrap()).unwrap()
     }
 
     #[test]
@@ -591,11 +704,79 @@ mod tests {
         assert!((40..90).contains(&kept), "about half of 128: {kept}");
     }
 
+    /// The write log after the last cut, replayed as its format says up to a mark: the contents, and the texts of its marks.
+    fn replayed(cuts: &Cuts, server: &Server, until: &str) -> (Vec<u8>, Vec<String>) {
+        order(cuts, server, Order::Log);
+        // In pieces that end anywhere.
+        let mut log = Vec::new();
+        loop {
+            let piece = cuts.answer(log.len() as u64, 1000).unwrap();
+            if piece.is_empty() {
+                break;
+            }
+            log.extend(piece);
+        }
+        let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
+        assert_eq!((word(0), word(8), log[24..28].to_vec()), (0x006a_7366_7773_6872, 1, vec![0, 2, 0, 0]));
+        let (mut contents, mut marks, mut at) = (vec![0; SIZE as usize], Vec::new(), 512);
+        for _ in 0..word(16) {
+            let [sector, sectors, flags, text] = [0, 8, 16, 24].map(|field| word(at + field) as usize);
+            let range = sector * 512..(sector + sectors) * 512;
+            marks.extend(
+                (flags == 8).then(|| String::from_utf8(log[at + 32..at + 32 + text].to_vec()).unwrap()),
+            );
+            at += 512;
+            match flags {
+                4 => contents[range].fill(0),
+                _ => contents[range].copy_from_slice(&log[at..at + sectors * 512]),
+            }
+            at += if flags == 4 { 0 } else { sectors * 512 };
+            if marks.last().is_some_and(|mark| mark == until) {
+                return (contents, marks);
+            }
+        }
+        assert_eq!(at, log.len());
+        (contents, marks)
+    }
+
+    #[test]
+    fn write_log_has_the_start_and_the_writes_at_stake() {
+        let model = DeviceModel { discard: Some(Service::default()), ..DeviceModel::default() };
+        let server = Server::start(model, Backing::in_memory(Bytes(SIZE)).unwrap());
+        server.write(3 * BLOCK as u64, &[9; 2 * BLOCK]).unwrap();
+        for protected in [false, true] {
+            let cuts = recording(&server, protected);
+            let first = write(&cuts, &server, 3, 1);
+            cuts.complete(first);
+            flush(&cuts);
+            order(&cuts, &server, Order::Promise { number: 7 });
+            cuts.discard(&server, 4 * BLOCK as u64, BLOCK as u64).unwrap();
+            after_cut(&cuts, &server, 6, Uncovered::Torn);
+            let blocks = |until| {
+                let (contents, marks) = replayed(&cuts, &server, until);
+                ([3, 4].map(|block| contents[block * BLOCK]), marks)
+            };
+            assert_eq!(blocks("begin"), ([9, 9], vec!["begin".into()]));
+            assert_eq!(blocks("promise 7").0, [1, 9]);
+            assert_eq!(blocks("cut").0, [1, 9]);
+            assert_eq!(blocks("nothing"), ([1, 0], ["begin", "promise 7", "cut"].map(Into::into).to_vec()));
+            server.write(3 * BLOCK as u64, &[9; 2 * BLOCK]).unwrap();
+        }
+        let cuts = Cuts::default();
+        order(&cuts, &server, Order::Begin { limit: 1 << 20, protected: false, keeps_start: false });
+        after_cut(&cuts, &server, 0, Uncovered::Lost);
+        assert!(cuts.order(&server, br#"{"order":"log"}"#).is_err(), "it does not know the beginning");
+    }
+
     #[test]
     fn full_recording_stops_and_says_so() {
         let server = server();
         let cuts = Cuts::default();
-        order(&cuts, &server, Order::Begin { limit: 2 * (BLOCK as u64 + ENTRY), protected: false });
+        order(
+            &cuts,
+            &server,
+            Order::Begin { limit: 2 * (BLOCK as u64 + ENTRY), protected: false, keeps_start: false },
+        );
         for block in 0..4 {
             write(&cuts, &server, block, 1);
         }
@@ -669,7 +850,9 @@ mod tests {
                 })
                 .collect();
             let got = after_cut(&cuts, &server, length, Uncovered::Lost);
-            prop_assert_eq!(got, expected);
+            prop_assert_eq!(&got, &expected);
+            let (contents, _) = replayed(&cuts, &server, "cut");
+            prop_assert_eq!([0, 1, 2, 3].map(|block| contents[block * BLOCK]).to_vec(), expected);
         }
     }
 }

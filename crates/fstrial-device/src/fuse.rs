@@ -170,11 +170,16 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         match number {
-            IMAGE => match self.cuts.read_image(offset, size as usize) {
-                Ok(data) => reply.data(&data),
-                Err(error) => reply.error(error.into()),
-            },
-            CONTROL => reply.data(&self.cuts.answer(offset, size as usize)),
+            IMAGE | CONTROL => {
+                let read = match number {
+                    IMAGE => self.cuts.read_image(offset, size as usize),
+                    _ => self.cuts.answer(offset, size as usize),
+                };
+                match read {
+                    Ok(data) => reply.data(&data),
+                    Err(error) => reply.error(error.into()),
+                }
+            }
             _ => match self.server.read(offset, size) {
                 Ok((request, data)) => self.server.submit(request, Box::new(move || reply.data(&data))),
                 Err(error) => reply.error(error.into()),

@@ -13,5 +13,6 @@ pub mod rehearsal;
 pub mod serve;
 pub mod server;
 pub mod simulator;
+mod write_log;
 
 pub use error::DeviceError;

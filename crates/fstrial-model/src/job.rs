@@ -79,9 +79,18 @@ pub struct CutFiles {
     pub control: PathBuf,
     /// The contents after the last cut.
     pub image: PathBuf,
-    /// An open, empty file for the image of the first cut with a loss or damage, as the cut left it.
+    /// For the first cut with a loss or damage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<PathBuf>,
+    pub kept: Option<KeptFiles>,
+}
+
+/// Paths of open, empty files that show a loss.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFiles {
+    /// For the image, as the cut left it.
+    pub image: PathBuf,
+    /// For the write log up to the cut.
+    pub log: PathBuf,
 }
 
 impl Setup {

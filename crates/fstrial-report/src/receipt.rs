@@ -91,11 +91,13 @@ pub struct ArmReceipt {
     pub each: Vec<RunReceipt>,
 }
 
-/// The image of a cut, as the cut left it.
+/// The files that show a cut.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kept {
-    /// Path of its file.
+    /// The image, as the cut left it.
     pub image: String,
+    /// The write log up to the cut, in the format of dm-log-writes.
+    pub log: String,
     /// The command that recovers it as the run did, and shows it.
     pub command: String,
 }
@@ -152,7 +154,12 @@ pub fn text(report: &ReceiptReport) -> String {
         let _ = writeln!(out, "{line}");
     }
     for kept in report.arms.iter().filter_map(|arm| arm.kept.as_ref()) {
-        let _ = writeln!(out, "\nThe image of the first loss is kept; to see it: {}", plain(&kept.command));
+        let _ = writeln!(
+            out,
+            "\nThe image of the first loss is kept; to see it: {}\nThe writes that led to it, as dm-log-writes logs them: {}",
+            plain(&kept.command),
+            plain(&kept.log)
+        );
     }
     if report.protected {
         let model = plain(&report.device);

@@ -11,7 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     device_model::DeviceModel,
-    job::{FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
+    job::{FailureKind, Job, KeptFiles, PROTOCOL, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     units::Nanos,
@@ -19,7 +19,6 @@ use fstrial_model::{
 };
 use fstrial_stats::share;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// Error probability of the interval of a receipt.
 pub const ALPHA: f64 = 0.05;
@@ -135,8 +134,8 @@ impl CellReceipt {
     }
 }
 
-/// Runs every cell of a plan at its place, in random order; one entry for each cell. `images` are open, empty files for the
-/// first bad image of each cell, if it is to be kept. `done` hears the number of runs done and of all. Ends early if it is
+/// Runs every cell of a plan at its place, in random order; one entry for each cell. `kept` are the files for the
+/// first loss of each cell, if it is to be kept. `done` hears the number of runs done and of all. Ends early if it is
 /// interrupted.
 ///
 /// # Errors
@@ -145,7 +144,7 @@ pub fn run(
     plan: &Plan,
     place: &mut dyn Place,
     cuts: CutPlan,
-    images: &[PathBuf],
+    kept: &[KeptFiles],
     done: &mut dyn FnMut(usize, usize),
 ) -> Result<(Vec<CellReceipt>, bool), ExpectedError> {
     let mut cells = vec![CellReceipt::default(); plan.cells.len()];
@@ -160,7 +159,7 @@ pub fn run(
                 continue;
             }
             let is_first = cells[cell].first_problem().is_none();
-            place.keep_image_in(images.get(cell).filter(|_| is_first).cloned());
+            place.keep_loss_in(kept.get(cell).filter(|_| is_first).cloned());
             match run_cell(plan, place, cuts, (cell, round)) {
                 Ended::Receipt(receipt) => cells[cell].runs.push(receipt),
                 Ended::Failed(failure) if failure.kind == FailureKind::HostLacks => {

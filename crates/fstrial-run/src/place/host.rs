@@ -10,13 +10,12 @@ use crate::{
     plan::Plan,
 };
 use fstrial_model::{
-    job::{CutFiles, Job, PlacedJob, Setup, WorkerMessage},
+    job::{CutFiles, Job, KeptFiles, PlacedJob, Setup, WorkerMessage},
     measurement::Stage,
     units::Nanos,
     workload::Data,
 };
 use fstrial_stack::{StackError, ledger::Ledger};
-use std::path::PathBuf;
 
 /// This host, with the devices of a trial.
 pub struct Host {
@@ -26,8 +25,8 @@ pub struct Host {
     ledger: Ledger,
     interrupt: Interrupt,
     environment: Environment,
-    /// See [`Place::keep_image_in`].
-    kept: Option<PathBuf>,
+    /// See [`Place::keep_loss_in`].
+    kept: Option<KeptFiles>,
 }
 
 impl Host {
@@ -102,8 +101,8 @@ impl Place for Host {
         &self.environment
     }
 
-    fn keep_image_in(&mut self, file: Option<PathBuf>) {
-        self.kept = file;
+    fn keep_loss_in(&mut self, files: Option<KeptFiles>) {
+        self.kept = files;
     }
 
     fn data(&self) -> Data {

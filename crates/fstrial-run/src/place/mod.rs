@@ -18,7 +18,7 @@ pub mod wire;
 use super::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};
 use crate::error::ExpectedError;
 use fstrial_model::{
-    job::{Job, RunFailure, WorkerMessage},
+    job::{Job, KeptFiles, RunFailure, WorkerMessage},
     measurement::Measurement,
     place::PlaceSpec,
     units::Nanos,
@@ -29,7 +29,7 @@ use host::Host;
 use reach::Reach;
 use remote::Remote;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The end of a run at a place.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,8 +53,8 @@ pub trait Place {
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome;
     /// The runs that follow are of another round.
     fn begin_round(&mut self) {}
-    /// An open, empty file for the image of the first cut with a loss or damage in the runs that follow, by its path.
-    fn keep_image_in(&mut self, _: Option<PathBuf>) {}
+    /// Files that show the first cut with a loss or damage in the runs that follow.
+    fn keep_loss_in(&mut self, _: Option<KeptFiles>) {}
     /// Time that went into making it ready and that the trial's budget does not pay for.
     fn unbudgeted(&self) -> Nanos {
         Nanos(0)

@@ -40,9 +40,9 @@ impl Commits {
     }
 
     /// Begins the recording, with everything on the filesystem durable.
-    pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
+    pub(super) fn begin(&self, order: Order) -> io::Result<()> {
         make_durable(&self.root)?;
-        self.control.order(Order::Begin { limit, protected })
+        self.control.order(order)
     }
 
     /// Marks a commit in the log of the device; false if that is full.

@@ -68,14 +68,26 @@ impl Control {
 
     /// Gives an order that is answered.
     pub(super) fn ask<T: DeserializeOwned>(&self, order: Order) -> io::Result<T> {
-        self.order(order)?;
         let mut answer = Vec::new();
+        self.ask_into(order, &mut answer)?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    /// Writes the write log up to the last cut into an existing file.
+    pub(super) fn save_log(&self, path: &Path) -> io::Result<()> {
+        self.ask_into(Order::Log, &mut File::options().write(true).open(path)?)
+    }
+
+    fn ask_into(&self, order: Order, answer: &mut impl io::Write) -> io::Result<()> {
+        self.order(order)?;
+        let (mut part, mut done) = (vec![0; ANSWER], 0);
         loop {
-            let mut part = vec![0; ANSWER];
-            let read = self.0.read_at(&mut part, answer.len() as u64)?;
-            answer.extend_from_slice(&part[..read]);
-            if read == 0 {
-                return Ok(serde_json::from_slice(&answer)?);
+            match self.0.read_at(&mut part, done)? {
+                0 => return Ok(()),
+                read => {
+                    answer.write_all(&part[..read])?;
+                    done += read as u64;
+                }
             }
         }
     }
@@ -299,11 +311,11 @@ impl PromiseLog {
     }
 
     /// Begins the recording, with everything on the filesystem durable. No thread of the load may be running.
-    pub(super) fn begin(&self, limit: u64, protected: bool) -> io::Result<()> {
+    pub(super) fn begin(&self, order: Order) -> io::Result<()> {
         make_durable(&self.0.root)?;
         let mut notes = self.0.lock();
         self.0.see_all(&mut notes, Path::new(""))?;
-        self.0.control.order(Order::Begin { limit, protected })?;
+        self.0.control.order(order)?;
         self.0.is_recording.store(true, Ordering::Relaxed);
         Ok(())
     }

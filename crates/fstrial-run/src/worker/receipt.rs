@@ -119,11 +119,13 @@ impl Run<'_> {
 
     /// The recording begins: all threads are ready.
     pub(super) fn begin_recording(&self) -> Result<(), RunFailure> {
-        let Some((task, _)) = self.cut_task() else { return Ok(()) };
+        let Some((task, files)) = self.cut_task() else { return Ok(()) };
+        let order =
+            Order::Begin { limit: LOG_LIMIT, protected: task.protected, keeps_start: files.kept.is_some() };
         let begun = match &self.promises {
             None => Ok(()),
-            Some(Observed::Syncs(log)) => log.begin(LOG_LIMIT, task.protected),
-            Some(Observed::Commits(commits)) => commits.begin(LOG_LIMIT, task.protected),
+            Some(Observed::Syncs(log)) => log.begin(order),
+            Some(Observed::Commits(commits)) => commits.begin(order),
         };
         begun.map_err(|error| self.no_recording(&error))
     }
@@ -178,7 +180,9 @@ impl Run<'_> {
             }
             if let Some(kept) = kept.take_if(|_| outcome != CutOutcome::Kept) {
                 image_of(self)?;
-                base::save(&image, &kept, &mut |_, _| {}).map_err(|error| self.not_kept(&error))?;
+                base::save(&image, &kept.image, &mut |_, _| {}).map_err(|error| self.not_kept(&error))?;
+                let saved = promises.control().save_log(&kept.log);
+                saved.map_err(|error| self.not_kept(&StackError::io("write", &kept.log, error)))?;
             }
             receipt.cuts.push(CutResult {
                 at: at as u64,
@@ -267,7 +271,7 @@ impl Run<'_> {
         RunFailure {
             kind: FailureKind::HostLacks,
             stage: self.stage,
-            what: format!("the image of a loss could not be kept: {error}"),
+            what: format!("a loss could not be kept: {error}"),
             hint: Some("make room in the folder of --keep, or name another".into()),
         }
     }

@@ -9,6 +9,7 @@ use fstrial_model::{
     arm::Arm,
     device::{Device, DeviceKind, ModelChoice},
     filesystem::{FILESYSTEMS, Filesystem},
+    job::KeptFiles,
     trial::Trial,
     units::{Bytes, Nanos},
     workload::{Durability as When, Entry, Pattern, Phase, Until, Workload},
@@ -25,11 +26,7 @@ use fstrial_run::{
     worker::LOG_LIMIT,
 };
 use fstrial_stack::{StackError, device, host, ledger::Ledger};
-use std::{
-    fs::File,
-    os::fd::AsFd,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, os::fd::AsFd, path::Path};
 
 /// Size of the files of a load on files, at least four requests for each.
 const FILE_SIZE: Bytes = Bytes::mib(1);
@@ -159,29 +156,34 @@ pub(super) fn measured(
     // The device, and its recording; and as much more as is on it at first.
     let least = Bytes(plan.device_size.0 + LOG_LIMIT);
     device::require_room(None, least, "a modelled device and its recording")?;
+    // To keep a loss the contents before the load are remembered too.
+    let most = least.0 + plan.device_size.0 * if keep.is_some() { 2 } else { 1 };
     super::say(&format!(
         "Power cuts: {} of each arm, with {} each; up to {} of memory\n",
         counted(runs, "run"),
         counted(cuts, "cut"),
-        Bytes(least.0 + plan.device_size.0).human()
+        Bytes(most).human()
     ));
     let protected = plan.trial.device.modelled().is_some_and(|model| CutPlan::is_protected(&model));
     let cuts = CutPlan { runs, cuts, protected };
-    let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| image_files(plan, folder))?;
-    let images: Vec<PathBuf> = kept.iter().map(|(_, file)| host::path_of_descriptor(file.as_fd())).collect();
+    let mut kept = keep.map_or_else(|| Ok(Vec::new()), |folder| loss_files(plan, folder))?;
+    let path_of = |(_, file): &(OutFile, File)| host::path_of_descriptor(file.as_fd());
+    let paths: Vec<KeptFiles> =
+        kept.iter().map(|[image, log]| KeptFiles { image: path_of(image), log: path_of(log) }).collect();
     let progress = Progress::default();
     let done = session::unwatched(plan, interrupt, ledger, |_, places, _| {
         let place = places.first_mut().expect("the plan has a place");
-        durability::run(plan, place.as_mut(), cuts, &images, &mut |done, all| progress.set(done, all))
+        durability::run(plan, place.as_mut(), cuts, &paths, &mut |done, all| progress.set(done, all))
     });
     progress.clear();
     let (cells, is_interrupted) = done?;
     let mut report = ReceiptReport::of(plan, cuts, (&cells, is_interrupted));
-    for (index, (file, _)) in kept.drain(..).enumerate() {
+    for (index, [(file, _), (log, _)]) in kept.drain(..).enumerate() {
         let arm = &mut report.arms[index];
         if arm.first_problem.is_some() {
-            let image = file.path().display().to_string();
+            let [image, log_path] = [&file, &log].map(|file| file.path().display().to_string());
             file.finish()?;
+            log.finish()?;
             let options: Vec<&str> = std::iter::once("loop")
                 .chain(plan.trial.arms[plan.cells[index].arm].mount.iter().map(String::as_str))
                 .collect();
@@ -190,23 +192,23 @@ pub(super) fn measured(
                 "cp --sparse=always {image} copy.img && sudo mount -o {} copy.img /mnt",
                 options.join(",")
             );
-            arm.kept = Some(Kept { image, command });
+            arm.kept = Some(Kept { image, log: log_path, command });
         }
     }
     Ok((report, is_interrupted))
 }
 
-/// A nameless file for the first bad image of each cell; those that stay empty go.
-fn image_files(plan: &Plan, folder: &Path) -> Result<Vec<(OutFile, File)>, ExpectedError> {
+/// Nameless files for the image and the write log of the first loss of each cell; those that stay empty go.
+fn loss_files(plan: &Plan, folder: &Path) -> Result<Vec<[(OutFile, File); 2]>, ExpectedError> {
     out_file::Folder::make(folder)?;
-    let file = |cell: usize| {
+    let file = |cell: usize, suffix: &str| -> Result<(OutFile, File), ExpectedError> {
         let name: String =
             plan.arm_name(cell).chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let file = OutFile::new(&folder.join(format!("{name}-{}.img", plan.seed)), false)?;
+        let file = OutFile::new(&folder.join(format!("{name}-{}.{suffix}", plan.seed)), false)?;
         let open = file.create()?;
         Ok((file, open))
     };
-    (0..plan.cells.len()).map(file).collect()
+    (0..plan.cells.len()).map(|cell| Ok([file(cell, "img")?, file(cell, "log")?])).collect()
 }
 
 /// The size of all files of a workload that makes requests of files: they are read back at every sync.

@@ -4,7 +4,10 @@ use crate::support::{self, Lab, PATIENCE};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
+    collections::HashSet,
+    fs::File,
     os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
     time::Duration,
 };
 
@@ -36,20 +39,61 @@ fn defaults_keep_promises_and_missing_barriers_break_them() {
     let without = arm(&receipt, "nb");
     assert_eq!(without["lossy_runs"], 2, "a checker that finds nothing here finds nothing: {without}");
     assert!(without["lost"].as_u64().unwrap() + without["unmountable"].as_u64().unwrap() > 12);
-    // Its image alone is kept: a filesystem whose journal was not replayed.
-    let kept: Vec<_> =
-        std::fs::read_dir(lab.root().join("kept")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let [image] = kept.as_slice() else { panic!("{kept:?}") };
-    assert_eq!(without["kept"]["image"], "kept/nb-11.img");
+    // It alone is kept: a filesystem whose journal was not replayed.
+    assert_eq!(std::fs::read_dir(lab.root().join("kept")).unwrap().count(), 2);
+    let [image, log] = ["image", "log"].map(|key| lab.root().join(without["kept"][key].as_str().unwrap()));
+    assert!(image.ends_with("kept/nb-11.img") && log.ends_with("kept/nb-11.log"));
     assert_eq!(
         without["kept"]["command"],
         "cp --sparse=always kept/nb-11.img copy.img && sudo mount -o loop,barrier=0 copy.img /mnt"
     );
-    let metadata = std::fs::metadata(image).unwrap();
+    let metadata = std::fs::metadata(&image).unwrap();
     assert!(metadata.len() > 64 << 20 && metadata.blocks() * 512 < metadata.len() / 2, "{metadata:?}");
     let mut magic = [0; 2];
-    std::fs::File::open(image).unwrap().read_exact_at(&mut magic, 1024 + 56).unwrap();
+    File::open(&image).unwrap().read_exact_at(&mut magic, 1024 + 56).unwrap();
     assert_eq!(magic, [0x53, 0xef]);
+    // Replayed up to the cut the log gives that image, except for writes that the cut may lose.
+    let replay = lab.root().join("replayed.img");
+    let at_stake = replay_to_cut(&log, &replay, metadata.len());
+    let (image, replayed) = (std::fs::read(image).unwrap(), std::fs::read(replay).unwrap());
+    let differs: Vec<usize> =
+        (0..image.len() / 512).filter(|at| image[at * 512..][..512] != replayed[at * 512..][..512]).collect();
+    assert!(!at_stake.is_empty() && differs.iter().all(|sector| at_stake.contains(sector)), "{differs:?}");
+}
+
+/// Replays a log of dm-log-writes on an empty file up to the mark of the cut; the sectors that are written after it.
+fn replay_to_cut(log: &Path, to: &Path, size: u64) -> HashSet<usize> {
+    let log = File::open(log).unwrap();
+    let replayed = File::options().write(true).create_new(true).open(to).unwrap();
+    replayed.set_len(size).unwrap();
+    let mut header = [0; 512];
+    log.read_exact_at(&mut header, 0).unwrap();
+    let word = |header: &[u8], at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+    assert_eq!((word(&header, 0), word(&header, 8)), (0x006a_7366_7773_6872, 1));
+    let (mut at, mut promises, mut is_after) = (512, 0, false);
+    let mut at_stake = HashSet::new();
+    for _ in 0..word(&header, 16) {
+        log.read_exact_at(&mut header, at).unwrap();
+        let [sector, sectors, flags, text] = [0, 8, 16, 24].map(|field| word(&header, field));
+        at += 512;
+        if flags == 8 {
+            is_after |= &header[32..32 + text as usize] == b"cut";
+            promises += u64::from(header[32..].starts_with(b"promise "));
+            continue;
+        }
+        let mut data = vec![0; sectors as usize * 512];
+        if flags & 4 == 0 {
+            log.read_exact_at(&mut data, at).unwrap();
+            at += sectors * 512;
+        }
+        match is_after {
+            true => at_stake.extend(sector as usize..(sector + sectors) as usize),
+            false => replayed.write_all_at(&data, sector * 512).unwrap(),
+        }
+    }
+    assert_eq!(at, log.metadata().unwrap().len());
+    assert!(is_after && promises > 0);
+    at_stake
 }
 
 #[test]
