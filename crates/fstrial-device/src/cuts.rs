@@ -12,7 +12,7 @@ use crate::{
     backing::Backing,
     server::Server,
     simulator::Request,
-    write_log::{Content, Kind, WriteLog},
+    write_log::{EntryKind, SECTOR, Source, WriteLog},
 };
 use fstrial_model::receipt::Uncovered;
 use rand_chacha::ChaCha8Rng;
@@ -20,13 +20,13 @@ use rand_core::{Rng, SeedableRng};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{BTreeMap, HashMap},
     io,
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 /// Unit that a write is torn into: a device writes a sector whole or not at all.
-const SECTOR: usize = 512;
+const TORN: u64 = SECTOR;
 /// Unit in which an image differs from the covered contents.
 const BLOCK: usize = 4096;
 /// Unit in which a write log has the contents with which a recording began; whole blocks.
@@ -39,18 +39,13 @@ const ENTRY: u64 = size_of::<Entry>() as u64;
 #[serde(rename_all = "kebab-case", tag = "order")]
 pub enum Order {
     /// Record from now on, and forget an earlier recording; the present contents count as covered. No answer.
-    Begin {
-        /// Bytes of the log after which recording stops.
-        limit: u64,
-        /// The cache survives a power cut: a write is covered once it is complete.
-        protected: bool,
-        /// Remember the contents with which it begins, for [`Order::Log`]: as many bytes as are changed.
-        keeps_start: bool,
-    },
-    /// A promise was made. No answer; `ENOSPC` if the recording has stopped at its limit.
-    Promise {
+    Begin(Settings),
+    /// Note an event of the client. No answer; `ENOSPC` if the recording has stopped at its limit.
+    Mark {
         /// Its number, chosen by the client.
         number: u64,
+        /// The event.
+        event: Event,
     },
     /// Stop recording. Answer: [`Recorded`].
     End,
@@ -63,9 +58,33 @@ pub enum Order {
         /// Seed of the random part.
         seed: u64,
     },
-    /// Answer: the write log of the recording up to the last cut, in the format of dm-log-writes. It begins with the contents
-    /// at the beginning; promises and the cut are marks in it, and the writes after the latter are those that it may lose.
+    /// Answer: the write log of the ended recording up to the last cut, in the format of dm-log-writes: the initial contents up
+    /// to the mark `begin`, flushes and marks, then after the mark `cut` the complete writes that no flush covered, and after
+    /// `in-flight` the others.
     Log,
+}
+
+/// An event among the requests, with its name in a write log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A change begins, which ends earlier promises: `change`.
+    Change,
+    /// A sync was acknowledged: `sync N`, the number of those so far.
+    Sync,
+    /// A commit was acknowledged: `commit N`, its own number.
+    Commit,
+}
+
+/// Settings of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Bytes of the log after which recording stops.
+    pub limit: u64,
+    /// The cache survives a power cut: a write is covered once it is complete.
+    pub protected: bool,
+    /// Keep the initial contents for [`Order::Log`]: a second copy in memory.
+    pub keeps_start: bool,
 }
 
 /// Summary of a recording.
@@ -77,7 +96,7 @@ pub struct Recorded {
     pub writes: usize,
     /// True if recording stopped early at its limit.
     pub is_full: bool,
-    /// Position and number of each promise.
+    /// Position and number of each mark.
     pub promises: Vec<(usize, u64)>,
     /// Position of each beginning of a flush.
     pub flushes: Vec<usize>,
@@ -105,22 +124,19 @@ pub struct Cuts {
 
 struct Recording {
     log: Vec<Entry>,
+    settings: Settings,
     left: u64,
     is_full: bool,
-    protected: bool,
     next_id: u64,
     /// Contents covered at the cursor.
     covered: Backing,
     cursor: Cursor,
-    /// Blocks of the image that differ from the covered contents.
-    image: Blocks,
-    /// Blocks in which the contents at the beginning differed from the covered ones, if they are remembered.
-    start: Option<Blocks>,
+    /// The initial contents, if they are kept.
+    start: Option<Backing>,
+    /// Blocks of the image that differ from the covered contents; `None` is zeroes.
+    image: HashMap<u64, Option<Box<[u8; BLOCK]>>>,
     answer: Answer,
 }
-
-/// Contents of blocks, by their numbers; `None` is zeroes.
-type Blocks = HashMap<u64, Option<Box<[u8; BLOCK]>>>;
 
 enum Answer {
     Text(Vec<u8>),
@@ -131,7 +147,7 @@ enum Entry {
     Write { id: u64, offset: u64, change: Change },
     Flush { id: u64 },
     Complete { id: u64 },
-    Promise { number: u64 },
+    Mark { number: u64, event: Event },
 }
 
 #[derive(Clone)]
@@ -151,29 +167,30 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Takes the next entry; the positions of the writes that are covered with it.
-    fn step(&mut self, entry: &Entry, protected: bool) -> Vec<usize> {
+    /// Takes the next entry; the positions of the writes that are covered with it, and true if it completes a flush.
+    fn step(&mut self, entry: &Entry, protected: bool) -> (Vec<usize>, bool) {
         let position = self.at;
         self.at += 1;
         match *entry {
             Entry::Write { id, .. } => drop(self.uncovered.insert(id, (position, None))),
             Entry::Flush { id } => drop(self.flushes.insert(id, position)),
-            Entry::Promise { .. } => {}
+            Entry::Mark { .. } => {}
             Entry::Complete { id } => {
                 if let Some(begun) = self.flushes.remove(&id) {
                     let is_covered = |at: &Option<usize>| at.is_some_and(|at| at < begun);
                     let covered = self.uncovered.extract_if(.., |_, (_, completed)| is_covered(completed));
-                    return covered.map(|(_, (position, _))| position).collect();
+                    return (covered.map(|(_, (position, _))| position).collect(), true);
                 }
                 if protected {
-                    return self.uncovered.remove(&id).map(|(position, _)| position).into_iter().collect();
+                    let covered = self.uncovered.remove(&id).map(|(position, _)| position);
+                    return (covered.into_iter().collect(), false);
                 }
                 if let Some((_, completed)) = self.uncovered.get_mut(&id) {
                     *completed = Some(position);
                 }
             }
         }
-        Vec::new()
+        (Vec::new(), false)
     }
 }
 
@@ -240,21 +257,21 @@ impl Cuts {
     pub fn order(&self, server: &Server, line: &[u8]) -> io::Result<()> {
         let order = serde_json::from_slice(line).map_err(|_| Errno::INVAL)?;
         match order {
-            Order::Begin { limit, protected, keeps_start } => {
-                return self.begin(server, |covered, first_id| {
-                    Recording::new(covered, limit, protected, keeps_start, first_id)
-                });
-            }
+            Order::Begin(settings) => return self.begin(server, settings),
             Order::End => *self.is_recording.write().unwrap_or_else(PoisonError::into_inner) = false,
+            // It reads the whole device.
+            Order::Log if *self.is_recording.read().unwrap_or_else(PoisonError::into_inner) => {
+                return Err(Errno::INVAL.into());
+            }
             // They do not wait for the requests under way.
-            Order::Promise { .. } | Order::Cut { .. } | Order::Log => {}
+            Order::Mark { .. } | Order::Cut { .. } | Order::Log => {}
         }
         let mut state = self.lock();
         let recording = state.as_mut().ok_or(Errno::INVAL)?;
         match order {
-            Order::Begin { .. } => {}
-            Order::Promise { number } => {
-                if recording.note(0, |_| Entry::Promise { number }) == 0 {
+            Order::Begin(_) => {}
+            Order::Mark { number, event } => {
+                if recording.note(0, |_| Entry::Mark { number, event }) == 0 {
                     return Err(Errno::NOSPC.into());
                 }
             }
@@ -270,13 +287,14 @@ impl Cuts {
         Ok(())
     }
 
-    fn begin(&self, server: &Server, fresh: impl FnOnce(Backing, u64) -> Recording) -> io::Result<()> {
+    fn begin(&self, server: &Server, settings: Settings) -> io::Result<()> {
         let mut is_recording = self.is_recording.write().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         // Completions of requests that an earlier recording knows must not be those of this one's.
         let first_id = state.take().map_or(1, |earlier| earlier.next_id);
-        let covered = server.copy().map_err(|_| Errno::NOMEM)?;
-        *state = Some(fresh(covered, first_id));
+        let copy = || server.copy().map_err(|_| Errno::NOMEM);
+        let start = settings.keeps_start.then(copy).transpose()?;
+        *state = Some(Recording::new(copy()?, start, settings, first_id));
         *is_recording = true;
         Ok(())
     }
@@ -327,17 +345,17 @@ impl Cuts {
 }
 
 impl Recording {
-    fn new(covered: Backing, limit: u64, protected: bool, keeps_start: bool, next_id: u64) -> Self {
+    fn new(covered: Backing, start: Option<Backing>, settings: Settings, next_id: u64) -> Self {
         Self {
             log: Vec::new(),
-            left: limit,
+            settings,
+            left: settings.limit,
             is_full: false,
-            protected,
             next_id,
             covered,
             cursor: Cursor::default(),
+            start,
             image: HashMap::new(),
-            start: keeps_start.then(HashMap::new),
             answer: Answer::Text(Vec::new()),
         }
     }
@@ -368,14 +386,14 @@ impl Recording {
         let mut summary = Recorded { entries: self.log.len(), is_full: self.is_full, ..Recorded::default() };
         let mut cursor = Cursor::default();
         for (position, entry) in self.log.iter().enumerate() {
-            cursor.step(entry, self.protected);
+            cursor.step(entry, self.settings.protected);
             if !cursor.uncovered.is_empty() {
                 summary.at_stake.push(position + 1);
             }
             match entry {
                 Entry::Write { .. } => summary.writes += 1,
                 Entry::Flush { .. } => summary.flushes.push(position),
-                Entry::Promise { number } => summary.promises.push((position, *number)),
+                Entry::Mark { number, .. } => summary.promises.push((position, *number)),
                 Entry::Complete { .. } => {}
             }
         }
@@ -404,7 +422,7 @@ impl Recording {
         let unit = match (outcome, change) {
             (Uncovered::Lost, _) => return Ok(false),
             (Uncovered::Half, _) => change.length(),
-            (Uncovered::Torn, Change::Data(_)) => SECTOR as u64,
+            (Uncovered::Torn, Change::Data(_)) => TORN,
             (Uncovered::Torn, Change::Zeroes(_)) => BLOCK as u64,
         };
         let (offset, change) = (*offset, change.clone());
@@ -427,7 +445,7 @@ impl Recording {
     /// Advances the covered contents to a position of the log.
     fn advance(&mut self, to: usize) -> io::Result<()> {
         while self.cursor.at < to {
-            let covered = self.cursor.step(&self.log[self.cursor.at], self.protected);
+            let (covered, _) = self.cursor.step(&self.log[self.cursor.at], self.settings.protected);
             self.cover(&covered)?;
         }
         Ok(())
@@ -437,15 +455,6 @@ impl Recording {
     fn cover(&mut self, positions: &[usize]) -> io::Result<()> {
         for position in positions {
             let Entry::Write { offset, change, .. } = &self.log[*position] else { continue };
-            if let Some(start) = &mut self.start {
-                let length = usize::try_from(change.length()).map_err(|_| Errno::NOSPC)?;
-                for (block, _, _) in pieces(*offset, length) {
-                    if let hash_map::Entry::Vacant(place) = start.entry(block) {
-                        let old = block_of(&self.covered, block)?;
-                        place.insert(old.iter().any(|byte| *byte != 0).then_some(old));
-                    }
-                }
-            }
             match change {
                 Change::Data(data) => self.covered.write(*offset, data)?,
                 Change::Zeroes(length) => self.covered.discard(*offset, *length)?,
@@ -457,54 +466,65 @@ impl Recording {
     fn write_log(&self) -> io::Result<WriteLog> {
         let start = self.start.as_ref().ok_or(Errno::INVAL)?;
         let mut log = WriteLog::new();
-        for offset in (0..self.covered.size()).step_by(CHUNK as usize) {
-            let length = CHUNK.min(self.covered.size() - offset);
-            if self.read_over(start, offset, length as usize)?.iter().any(|byte| *byte != 0) {
-                log.write(Kind::Write, offset, length, Content::Start(offset));
+        // As large as a loop device shows it.
+        let size = self.covered.size() / SECTOR * SECTOR;
+        for offset in (0..size).step_by(CHUNK as usize) {
+            let length = CHUNK.min(size - offset);
+            if start.read(offset, length as usize)?.iter().any(|byte| *byte != 0) {
+                log.write(EntryKind::Write, offset, length, Source::Start(offset));
             }
         }
         log.flush();
-        log.mark("begin");
-        let mut cursor = Cursor::default();
+        log.mark("begin".into());
+        let (mut cursor, mut syncs) = (Cursor::default(), 0_u64);
+        let kind = if self.settings.protected { EntryKind::DurableWrite } else { EntryKind::Write };
         for entry in &self.log[..self.cursor.at] {
-            let is_flush = matches!(entry, Entry::Complete { id } if cursor.flushes.contains_key(id));
-            let kind = if self.protected && !is_flush { Kind::DurableWrite } else { Kind::Write };
-            cursor
-                .step(entry, self.protected)
-                .into_iter()
-                .for_each(|position| self.log_write(&mut log, kind, position));
+            let (covered, is_flush) = cursor.step(entry, self.settings.protected);
+            covered.into_iter().try_for_each(|position| self.log_write(&mut log, kind, position))?;
             match entry {
-                Entry::Promise { number } => log.mark(&format!("promise {number}")),
+                Entry::Mark { event: Event::Change, .. } => log.mark("change".into()),
+                Entry::Mark { event: Event::Sync, .. } => {
+                    syncs += 1;
+                    log.mark(format!("sync {syncs}"));
+                }
+                Entry::Mark { number, event: Event::Commit } => log.mark(format!("commit {number}")),
                 _ if is_flush => log.flush(),
                 _ => {}
             }
         }
-        log.mark("cut");
-        cursor.uncovered.values().for_each(|(position, _)| self.log_write(&mut log, Kind::Write, *position));
+        for (mark, is_complete) in [("cut", true), ("in-flight", false)] {
+            log.mark(mark.into());
+            let mut uncovered = cursor.uncovered.values();
+            uncovered.try_for_each(|(position, completed)| match completed.is_some() == is_complete {
+                true => self.log_write(&mut log, EntryKind::Write, *position),
+                false => Ok(()),
+            })?;
+        }
         Ok(log)
     }
 
-    fn log_write(&self, log: &mut WriteLog, kind: Kind, position: usize) {
-        match &self.log[position] {
-            Entry::Write { offset, change: Change::Data(data), .. } => {
-                log.write(kind, *offset, data.len() as u64, Content::Write(position));
-            }
-            Entry::Write { offset, change: Change::Zeroes(length), .. } => log.discard(*offset, *length),
-            Entry::Flush { .. } | Entry::Complete { .. } | Entry::Promise { .. } => {}
+    fn log_write(&self, log: &mut WriteLog, kind: EntryKind, position: usize) -> io::Result<()> {
+        let Entry::Write { offset, change, .. } = &self.log[position] else { return Ok(()) };
+        if offset % SECTOR != 0 || change.length() % SECTOR != 0 {
+            return Err(Errno::INVAL.into());
         }
+        match change {
+            Change::Data(data) => log.write(kind, *offset, data.len() as u64, Source::Write(position)),
+            Change::Zeroes(length) => log.discard(*offset, *length),
+        }
+        Ok(())
     }
 
     /// Bytes of a part of the write log, from an offset in it on.
-    fn data(&self, content: &Content, from: u64, length: usize) -> io::Result<Vec<u8>> {
-        match (content, &self.start) {
-            (Content::Start(offset), Some(start)) => self.read_over(start, offset + from, length),
-            (Content::Write(position), _) => match &self.log[*position] {
+    fn data(&self, source: Source, from: u64, length: usize) -> io::Result<Vec<u8>> {
+        match source {
+            Source::Start(offset) => self.start.as_ref().ok_or(Errno::INVAL)?.read(offset + from, length),
+            Source::Write(position) => match &self.log[position] {
                 Entry::Write { change: Change::Data(data), .. } => {
                     Ok(data[from as usize..from as usize + length].to_vec())
                 }
                 _ => Err(Errno::INVAL.into()),
             },
-            _ => Err(Errno::INVAL.into()),
         }
     }
 
@@ -512,14 +532,9 @@ impl Recording {
         if !self.covered.holds(offset, length as u64) {
             return Err(Errno::INVAL.into());
         }
-        self.read_over(&self.image, offset, length)
-    }
-
-    /// Reads the covered contents with other blocks over them.
-    fn read_over(&self, blocks: &Blocks, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut data = self.covered.read(offset, length)?;
         for (block, range, from) in pieces(offset, length) {
-            if let Some(changed) = blocks.get(&block) {
+            if let Some(changed) = self.image.get(&block) {
                 let length = range.len();
                 match changed {
                     Some(changed) => data[range].copy_from_slice(&changed[from..from + length]),
@@ -537,7 +552,12 @@ impl Recording {
         for (block, range, from) in pieces(offset, data.len()) {
             let length = range.len();
             if !self.image.contains_key(&block) {
-                self.image.insert(block, Some(block_of(&self.covered, block)?));
+                let mut old = Box::new([0; BLOCK]);
+                let start = block * BLOCK as u64;
+                let inside =
+                    usize::try_from(self.covered.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
+                old[..inside].copy_from_slice(&self.covered.read(start, inside)?);
+                self.image.insert(block, Some(old));
             }
             let changed = self.image.get_mut(&block).expect("it was inserted above");
             let changed = changed.get_or_insert_with(|| Box::new([0; BLOCK]));
@@ -569,15 +589,6 @@ impl Change {
     }
 }
 
-/// A block of the contents; zeroes beyond their end.
-fn block_of(contents: &Backing, block: u64) -> io::Result<Box<[u8; BLOCK]>> {
-    let mut data = Box::new([0; BLOCK]);
-    let start = block * BLOCK as u64;
-    let inside = usize::try_from(contents.size() - start).map_or(BLOCK, |left| left.min(BLOCK));
-    data[..inside].copy_from_slice(&contents.read(start, inside)?);
-    Ok(data)
-}
-
 /// The blocks of a range: number of the block, the part of the range in it, and where that begins in the block.
 fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>, usize)> {
     let mut done = 0;
@@ -604,19 +615,25 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    const SIZE: u64 = 64 << 10;
+    /// Ends inside of a block, and of a chunk of a log.
+    const SIZE: u64 = (200 << 10) + 512;
 
     fn server() -> Arc<Server> {
-        Server::start(DeviceModel::default(), Backing::in_memory(Bytes(SIZE)).unwrap())
+        let model = DeviceModel { discard: Some(Service::default()), ..DeviceModel::default() };
+        Server::start(model, Backing::in_memory(Bytes(SIZE)).unwrap())
     }
 
     fn order(cuts: &Cuts, server: &Server, order: Order) {
         cuts.order(server, &serde_json::to_vec(&order).unwrap()).unwrap();
     }
 
+    fn settings(protected: bool) -> Settings {
+        Settings { limit: 1 << 20, protected, keeps_start: true }
+    }
+
     fn recording(server: &Server, protected: bool) -> Cuts {
         let cuts = Cuts::default();
-        order(&cuts, server, Order::Begin { limit: 1 << 20, protected, keeps_start: true });
+        order(&cuts, server, Order::Begin(settings(protected)));
         cuts
     }
 
@@ -650,7 +667,7 @@ mod tests {
         let during = write(&cuts, &server, 1, 2);
         let id = cuts.flush();
         cuts.complete(during);
-        order(&cuts, &server, Order::Promise { number: 7 });
+        order(&cuts, &server, Order::Mark { number: 7, event: Event::Sync });
         cuts.complete(id);
         let recorded = entries(&cuts, &server);
         assert_eq!((recorded.entries, recorded.writes, recorded.flushes.len()), (7, 2, 1));
@@ -698,14 +715,31 @@ mod tests {
         cuts.write(&server, 0, &[5; 16 * BLOCK]).unwrap();
         order(&cuts, &server, Order::Cut { at: 1, uncovered: Uncovered::Torn, seed: 3 });
         let data = cuts.read_image(0, 16 * BLOCK).unwrap();
-        let sectors: Vec<u8> = data.chunks(SECTOR).map(|sector| sector[0]).collect();
-        assert!(data.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+        let sectors: Vec<u8> = data.chunks(SECTOR as usize).map(|sector| sector[0]).collect();
+        assert!(data.chunks(SECTOR as usize).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
         let kept = sectors.iter().filter(|byte| **byte == 5).count();
         assert!((40..90).contains(&kept), "about half of 128: {kept}");
     }
 
-    /// The write log after the last cut, replayed as its format says up to a mark: the contents, and the texts of its marks.
-    fn replayed(cuts: &Cuts, server: &Server, until: &str) -> (Vec<u8>, Vec<String>) {
+    /// A write log after the last cut, replayed as its format says.
+    #[derive(Default)]
+    struct Replayed {
+        /// First bytes of the first blocks after each flush.
+        flushes: Vec<Vec<u8>>,
+        /// The marks, each with the contents at it.
+        marks: Vec<(String, Vec<u8>)>,
+        /// All of the contents at the end.
+        contents: Vec<u8>,
+    }
+
+    impl Replayed {
+        fn at(&self, mark: &str) -> &[u8] {
+            &self.marks.iter().find(|(known, _)| known == mark).unwrap().1
+        }
+    }
+
+    fn replayed(cuts: &Cuts, server: &Server) -> Replayed {
+        entries(cuts, server);
         order(cuts, server, Order::Log);
         // In pieces that end anywhere.
         let mut log = Vec::new();
@@ -718,54 +752,88 @@ mod tests {
         }
         let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
         assert_eq!((word(0), word(8), log[24..28].to_vec()), (0x006a_7366_7773_6872, 1, vec![0, 2, 0, 0]));
-        let (mut contents, mut marks, mut at) = (vec![0; SIZE as usize], Vec::new(), 512);
+        let mut replayed = Replayed { contents: vec![0; SIZE as usize], ..Replayed::default() };
+        let mut at = 512;
         for _ in 0..word(16) {
             let [sector, sectors, flags, text] = [0, 8, 16, 24].map(|field| word(at + field) as usize);
-            let range = sector * 512..(sector + sectors) * 512;
-            marks.extend(
-                (flags == 8).then(|| String::from_utf8(log[at + 32..at + 32 + text].to_vec()).unwrap()),
-            );
+            let (range, header) = (sector * 512..(sector + sectors) * 512, &log[at + 32..at + 512]);
             at += 512;
+            assert!(header[text..].iter().all(|byte| *byte == 0) && (flags == 8) == (text > 0));
+            let blocks = |replayed: &Replayed| -> Vec<u8> {
+                (0..4).map(|block| replayed.contents[block * BLOCK]).collect()
+            };
             match flags {
-                4 => contents[range].fill(0),
-                _ => contents[range].copy_from_slice(&log[at..at + sectors * 512]),
-            }
-            at += if flags == 4 { 0 } else { sectors * 512 };
-            if marks.last().is_some_and(|mark| mark == until) {
-                return (contents, marks);
+                0 | 2 => {
+                    assert!(sectors > 0, "replay-log calls it malformed");
+                    replayed.contents[range].copy_from_slice(&log[at..at + sectors * 512]);
+                    at += sectors * 512;
+                }
+                1 => replayed.flushes.push(blocks(&replayed)),
+                4 => replayed.contents[range].fill(0),
+                8 => {
+                    let mark = String::from_utf8(header[..text].to_vec()).unwrap();
+                    replayed.marks.push((mark, blocks(&replayed)));
+                }
+                _ => panic!("{flags}"),
             }
         }
         assert_eq!(at, log.len());
-        (contents, marks)
+        replayed
     }
 
     #[test]
     fn write_log_has_the_start_and_the_writes_at_stake() {
-        let model = DeviceModel { discard: Some(Service::default()), ..DeviceModel::default() };
-        let server = Server::start(model, Backing::in_memory(Bytes(SIZE)).unwrap());
-        server.write(3 * BLOCK as u64, &[9; 2 * BLOCK]).unwrap();
+        let server = server();
         for protected in [false, true] {
+            server.write(2 * BLOCK as u64, &[9; 2 * BLOCK]).unwrap();
+            server.write(SIZE - 512, &[8; 512]).unwrap();
             let cuts = recording(&server, protected);
-            let first = write(&cuts, &server, 3, 1);
+            let first = write(&cuts, &server, 2, 1);
             cuts.complete(first);
             flush(&cuts);
-            order(&cuts, &server, Order::Promise { number: 7 });
-            cuts.discard(&server, 4 * BLOCK as u64, BLOCK as u64).unwrap();
-            after_cut(&cuts, &server, 6, Uncovered::Torn);
-            let blocks = |until| {
-                let (contents, marks) = replayed(&cuts, &server, until);
-                ([3, 4].map(|block| contents[block * BLOCK]), marks)
-            };
-            assert_eq!(blocks("begin"), ([9, 9], vec!["begin".into()]));
-            assert_eq!(blocks("promise 7").0, [1, 9]);
-            assert_eq!(blocks("cut").0, [1, 9]);
-            assert_eq!(blocks("nothing"), ([1, 0], ["begin", "promise 7", "cut"].map(Into::into).to_vec()));
-            server.write(3 * BLOCK as u64, &[9; 2 * BLOCK]).unwrap();
+            for (number, event) in [(6, Event::Change), (7, Event::Sync), (3, Event::Commit)] {
+                order(&cuts, &server, Order::Mark { number, event });
+            }
+            cuts.discard(&server, 3 * BLOCK as u64, BLOCK as u64).unwrap();
+            let last = write(&cuts, &server, 0, 5);
+            cuts.complete(last);
+            after_cut(&cuts, &server, 3, Uncovered::Lost);
+            after_cut(&cuts, &server, 10, Uncovered::Torn);
+            cuts.write_image(0, &[77; 9000]).unwrap();
+            let replayed = replayed(&cuts, &server);
+            let covered = if protected { 5 } else { 0 };
+            for (mark, blocks) in [
+                ("begin", [0, 0, 9, 9]),
+                ("change", [0, 0, 1, 9]),
+                ("sync 1", [0, 0, 1, 9]),
+                ("commit 3", [0, 0, 1, 9]),
+                ("cut", [covered, 0, 1, 9]),
+                ("in-flight", [5, 0, 1, 9]),
+            ] {
+                assert_eq!(replayed.at(mark), blocks, "{mark}");
+            }
+            assert_eq!(replayed.marks.len(), 6);
+            assert_eq!([3 * BLOCK, SIZE as usize - 1].map(|at| replayed.contents[at]), [0, 8]);
+            server.write(0, &[0; BLOCK]).unwrap();
         }
         let cuts = Cuts::default();
-        order(&cuts, &server, Order::Begin { limit: 1 << 20, protected: false, keeps_start: false });
+        order(&cuts, &server, Order::Begin(Settings { keeps_start: false, ..settings(false) }));
         after_cut(&cuts, &server, 0, Uncovered::Lost);
+        assert!(cuts.order(&server, br#"{"order":"log"}"#).is_err(), "it is recording");
+        entries(&cuts, &server);
         assert!(cuts.order(&server, br#"{"order":"log"}"#).is_err(), "it does not know the beginning");
+    }
+
+    #[test]
+    fn long_discards_are_split_for_replay() {
+        let mut log = WriteLog::new();
+        log.discard(512, (256 << 20) + 512);
+        let entries = log.read(0, 4096, |_, _, _| unreachable!("no data")).unwrap();
+        let word = |at: usize| u64::from_le_bytes(entries[at..at + 8].try_into().unwrap());
+        let each: Vec<[u64; 3]> =
+            (1..=3).map(|entry| [0, 8, 16].map(|field| word(entry * 512 + field))).collect();
+        assert_eq!((entries.len(), word(16)), (4 * 512, 3));
+        assert_eq!(each, [[1, 262_144, 4], [262_145, 262_144, 4], [524_289, 1, 4]]);
     }
 
     #[test]
@@ -775,12 +843,13 @@ mod tests {
         order(
             &cuts,
             &server,
-            Order::Begin { limit: 2 * (BLOCK as u64 + ENTRY), protected: false, keeps_start: false },
+            Order::Begin(Settings { limit: 2 * (BLOCK as u64 + ENTRY), ..settings(false) }),
         );
         for block in 0..4 {
             write(&cuts, &server, block, 1);
         }
-        let promise = cuts.order(&server, &serde_json::to_vec(&Order::Promise { number: 0 }).unwrap());
+        let promise =
+            cuts.order(&server, &serde_json::to_vec(&Order::Mark { number: 0, event: Event::Sync }).unwrap());
         assert_eq!(promise.unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         let recorded = entries(&cuts, &server);
         assert!(recorded.is_full && recorded.writes == 2, "{recorded:?}");
@@ -807,24 +876,37 @@ mod tests {
     proptest! {
         /// An image without uncovered writes has, in each block, the last write that a completed flush covers.
         #[test]
-        fn lost_image_matches_slow_model(steps in prop::collection::vec(step(), 1..60)) {
+        fn lost_image_matches_slow_model(
+            steps in prop::collection::vec(step(), 1..60),
+            protected in prop::bool::ANY,
+        ) {
             let server = server();
-            let cuts = recording(&server, false);
+            let cuts = recording(&server, protected);
             // Block, content, completed, covered; and the flush under way with the writes that it will cover.
             let mut writes: Vec<(u64, u8, bool, bool, u64)> = Vec::new();
             let mut flushing: Option<(u64, Vec<usize>)> = None;
+            let covered = |writes: &[(u64, u8, bool, bool, u64)]| -> Vec<u8> {
+                let last = |block: u64| writes.iter().rfind(|write| write.0 == block && write.3);
+                (0..4).map(|block| last(block).map_or(0, |write| write.1)).collect()
+            };
+            // After that of the start.
+            let mut flushes = vec![vec![0; 4]];
             let mut length = 0;
             for step in steps {
                 match step {
                     // The kernel does not write a block twice at a time: that would have no order.
                     Step::Write(block) if writes.iter().all(|write| write.0 != block || write.2) => {
-                        let content = u8::try_from(writes.len() + 1).unwrap();
-                        let id = write(&cuts, &server, block, content);
+                        // Every fifth is a discard.
+                        let content = u8::try_from((writes.len() + 1) % 5 * (writes.len() + 1)).unwrap();
+                        let id = match content {
+                            0 => cuts.discard(&server, block * BLOCK as u64, BLOCK as u64).unwrap().1,
+                            content => write(&cuts, &server, block, content),
+                        };
                         writes.push((block, content, false, false, id));
                         length += 1;
                     }
                     Step::Complete(index) if index < writes.len() && !writes[index].2 => {
-                        writes[index].2 = true;
+                        (writes[index].2, writes[index].3) = (true, protected);
                         cuts.complete(writes[index].4);
                         length += 1;
                     }
@@ -834,25 +916,22 @@ mod tests {
                         length += 1;
                     }
                     Step::EndFlush => {
-                        if let Some((id, covered)) = flushing.take() {
-                            covered.iter().for_each(|index| writes[*index].3 = true);
+                        if let Some((id, complete)) = flushing.take() {
+                            complete.iter().for_each(|index| writes[*index].3 = true);
                             cuts.complete(id);
                             length += 1;
+                            flushes.push(covered(&writes));
                         }
                     }
                     Step::Write(_) | Step::Complete(_) | Step::BeginFlush => {}
                 }
             }
-            let expected: Vec<u8> = (0..4)
-                .map(|block| {
-                    let covered = writes.iter().filter(|write| write.0 == block && write.3);
-                    covered.map(|write| write.1).next_back().unwrap_or(0)
-                })
-                .collect();
+            let expected = covered(&writes);
             let got = after_cut(&cuts, &server, length, Uncovered::Lost);
             prop_assert_eq!(&got, &expected);
-            let (contents, _) = replayed(&cuts, &server, "cut");
-            prop_assert_eq!([0, 1, 2, 3].map(|block| contents[block * BLOCK]).to_vec(), expected);
+            let replayed = replayed(&cuts, &server);
+            prop_assert_eq!(replayed.at("cut"), expected);
+            prop_assert_eq!(replayed.flushes, flushes);
         }
     }
 }

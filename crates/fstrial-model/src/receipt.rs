@@ -47,6 +47,9 @@ pub struct RunReceipt {
     pub is_full: bool,
     /// In ascending order of their positions.
     pub cuts: Vec<CutResult>,
+    /// The reason why its first loss is not in the files for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unkept: Option<String>,
 }
 
 /// A power cut and the check of its image.

@@ -91,6 +91,13 @@ pub struct ArmReceipt {
     pub each: Vec<RunReceipt>,
 }
 
+impl ArmReceipt {
+    /// The reason why its first loss was not kept.
+    pub fn unkept(&self) -> Option<&str> {
+        self.each.iter().find_map(|run| run.unkept.as_deref())
+    }
+}
+
 /// The files that show a cut.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kept {
@@ -156,10 +163,13 @@ pub fn text(report: &ReceiptReport) -> String {
     for kept in report.arms.iter().filter_map(|arm| arm.kept.as_ref()) {
         let _ = writeln!(
             out,
-            "\nThe image of the first loss is kept; to see it: {}\nThe writes that led to it, as dm-log-writes logs them: {}",
+            "\nThe first loss is kept; to see it: {}\nThe writes that led to it, for replay-log: {}",
             plain(&kept.command),
             plain(&kept.log)
         );
+    }
+    for (arm, why) in report.arms.iter().filter_map(|arm| arm.unkept().map(|why| (arm, why))) {
+        let _ = writeln!(out, "\nThe first loss of {} is not kept: {}", plain(&arm.arm), plain(why));
     }
     if report.protected {
         let model = plain(&report.device);

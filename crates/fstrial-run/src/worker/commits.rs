@@ -8,7 +8,7 @@ use crate::{
         commits::{AfterCut, after_cut},
     },
 };
-use fstrial_device::cuts::{Order, Recorded};
+use fstrial_device::cuts::{Event, Order, Recorded, Settings};
 use fstrial_model::{
     job::RunFailure,
     units::Nanos,
@@ -40,15 +40,15 @@ impl Commits {
     }
 
     /// Begins the recording, with everything on the filesystem durable.
-    pub(super) fn begin(&self, order: Order) -> io::Result<()> {
+    pub(super) fn begin(&self, settings: Settings) -> io::Result<()> {
         make_durable(&self.root)?;
-        self.control.order(order)
+        self.control.order(Order::Begin(settings))
     }
 
     /// Marks a commit in the log of the device; false if that is full.
     pub(super) fn acknowledge(&self, number: u64) -> io::Result<bool> {
         let mut acknowledged = self.lock();
-        let is_marked = self.control.promise(number)?;
+        let is_marked = self.control.mark(number, Event::Commit)?;
         if is_marked {
             acknowledged.insert(number, Instant::now());
         }

@@ -7,7 +7,7 @@
 //!
 //! A name is promised by a sync of its directory, or because it existed before the recording began.
 
-use fstrial_device::cuts::{Order, Recorded};
+use fstrial_device::cuts::{Event, Order, Recorded, Settings};
 use fstrial_engine::{Change, SyncObserver, Synced};
 use fstrial_model::{receipt::CutOutcome, units::Nanos};
 use rustix::{
@@ -58,9 +58,9 @@ impl Control {
         if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
-    /// Marks a promise in the log of the device; false if that is full, and nothing after this is cut.
-    pub(super) fn promise(&self, number: u64) -> io::Result<bool> {
-        match self.order(Order::Promise { number }) {
+    /// Marks an event in the log of the device; false if that is full, and nothing after this is cut.
+    pub(super) fn mark(&self, number: u64, event: Event) -> io::Result<bool> {
+        match self.order(Order::Mark { number, event }) {
             Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => Ok(false),
             marked => marked.map(|()| true),
         }
@@ -68,29 +68,34 @@ impl Control {
 
     /// Gives an order that is answered.
     pub(super) fn ask<T: DeserializeOwned>(&self, order: Order) -> io::Result<T> {
-        let mut answer = Vec::new();
-        self.ask_into(order, &mut answer)?;
+        self.order(order)?;
+        let (mut answer, mut part) = (Vec::new(), vec![0; ANSWER]);
+        while let read @ 1.. = self.0.read_at(&mut part, answer.len() as u64)? {
+            answer.extend_from_slice(&part[..read]);
+        }
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    /// Writes the write log up to the last cut into an existing file.
-    pub(super) fn save_log(&self, path: &Path) -> io::Result<()> {
-        self.ask_into(Order::Log, &mut File::options().write(true).open(path)?)
-    }
-
-    fn ask_into(&self, order: Order, answer: &mut impl io::Write) -> io::Result<()> {
-        self.order(order)?;
+    /// Writes the write log up to the last cut into a file, instead of its contents.
+    pub(super) fn save_log(&self, path: &Path) -> Result<(), Unsaved> {
+        self.order(Order::Log).map_err(Unsaved::NotRead)?;
+        let file = File::options().write(true).truncate(true).open(path).map_err(Unsaved::NotWritten)?;
         let (mut part, mut done) = (vec![0; ANSWER], 0);
-        loop {
-            match self.0.read_at(&mut part, done)? {
-                0 => return Ok(()),
-                read => {
-                    answer.write_all(&part[..read])?;
-                    done += read as u64;
-                }
-            }
+        while let read @ 1.. = self.0.read_at(&mut part, done).map_err(Unsaved::NotRead)? {
+            file.write_all_at(&part[..read], done).map_err(Unsaved::NotWritten)?;
+            done += read as u64;
         }
+        Ok(())
     }
+}
+
+/// The reason why a write log is not in its file.
+#[derive(Debug)]
+pub(super) enum Unsaved {
+    /// The device's.
+    NotRead(io::Error),
+    /// The file's.
+    NotWritten(io::Error),
 }
 
 /// Syncs the filesystem at `root`.
@@ -311,11 +316,11 @@ impl PromiseLog {
     }
 
     /// Begins the recording, with everything on the filesystem durable. No thread of the load may be running.
-    pub(super) fn begin(&self, order: Order) -> io::Result<()> {
+    pub(super) fn begin(&self, settings: Settings) -> io::Result<()> {
         make_durable(&self.0.root)?;
         let mut notes = self.0.lock();
         self.0.see_all(&mut notes, Path::new(""))?;
-        self.0.control.order(order)?;
+        self.0.control.order(Order::Begin(settings))?;
         self.0.is_recording.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -362,15 +367,15 @@ impl Inner {
     }
 
     /// Marks a note in the log of the device, then makes it. Returns the number of the event, or 0 if nothing is recorded.
-    fn mark(&self, note: impl FnOnce(&mut Notes, u64) -> io::Result<Note>) -> u64 {
+    fn mark(&self, event: Event, note: impl FnOnce(&mut Notes, u64) -> io::Result<Note>) -> u64 {
         if !self.is_recording.load(Ordering::Relaxed) {
             return 0;
         }
         let mut notes = self.lock();
-        let event = notes.tick();
+        let time = notes.tick();
         let number = notes.all.len() as u64;
-        let made = match self.control.promise(number) {
-            Ok(true) => note(&mut notes, event).map(Some),
+        let made = match self.control.mark(number, event) {
+            Ok(true) => note(&mut notes, time).map(Some),
             full => full.map(|_| None),
         };
         match made {
@@ -381,7 +386,7 @@ impl Inner {
                 self.is_recording.store(false, Ordering::Relaxed);
             }
         }
-        event
+        time
     }
 
     /// Everything below a folder is promised.
@@ -544,7 +549,7 @@ fn end_promises(content: &mut Content, bytes: &Range<u64>) {
 
 impl SyncObserver for PromiseLog {
     fn begins(&self, change: &Change<'_>) -> u64 {
-        self.0.mark(|notes, event| self.0.begin_change(notes, change, event))
+        self.0.mark(Event::Change, |notes, time| self.0.begin_change(notes, change, time))
     }
 
     fn ended(&self, change: u64) {
@@ -558,7 +563,7 @@ impl SyncObserver for PromiseLog {
     }
 
     fn synced(&self, what: &Synced<'_>, begun: u64) {
-        self.0.mark(|notes, _| self.0.promise(notes, what, begun));
+        self.0.mark(Event::Sync, |notes, _| self.0.promise(notes, what, begun));
     }
 }
 

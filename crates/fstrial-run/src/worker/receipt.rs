@@ -4,14 +4,14 @@
 use super::{
     Run,
     commits::Commits,
-    promises::{Control, Judgement, PromiseLog},
+    promises::{Control, Judgement, PromiseLog, Unsaved},
     say,
 };
 use crate::program::{self, Level, ProgramEvent};
-use fstrial_device::cuts::{CutImage, Order, Recorded};
+use fstrial_device::cuts::{CutImage, Order, Recorded, Settings};
 use fstrial_model::{
     arm::{Arm, CheckedArm},
-    job::{CutFiles, DeviceBinding, FailureKind, ProgramTask, RunFailure, WorkerMessage},
+    job::{CutFiles, DeviceBinding, FailureKind, KeptFiles, ProgramTask, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     units::Nanos,
@@ -120,12 +120,12 @@ impl Run<'_> {
     /// The recording begins: all threads are ready.
     pub(super) fn begin_recording(&self) -> Result<(), RunFailure> {
         let Some((task, files)) = self.cut_task() else { return Ok(()) };
-        let order =
-            Order::Begin { limit: LOG_LIMIT, protected: task.protected, keeps_start: files.kept.is_some() };
+        let keeps_start = files.kept.is_some();
+        let settings = Settings { limit: LOG_LIMIT, protected: task.protected, keeps_start };
         let begun = match &self.promises {
             None => Ok(()),
-            Some(Observed::Syncs(log)) => log.begin(order),
-            Some(Observed::Commits(commits)) => commits.begin(order),
+            Some(Observed::Syncs(log)) => log.begin(settings),
+            Some(Observed::Commits(commits)) => commits.begin(settings),
         };
         begun.map_err(|error| self.no_recording(&error))
     }
@@ -155,6 +155,7 @@ impl Run<'_> {
             flushes: recorded.flushes.len() as u64,
             is_full: recorded.is_full,
             cuts: Vec::new(),
+            unkept: None,
         };
         let keeps_names = !self.is_repaired_first;
         self.watch.provoke(self.stage, true);
@@ -180,9 +181,7 @@ impl Run<'_> {
             }
             if let Some(kept) = kept.take_if(|_| outcome != CutOutcome::Kept) {
                 image_of(self)?;
-                base::save(&image, &kept.image, &mut |_, _| {}).map_err(|error| self.not_kept(&error))?;
-                let saved = promises.control().save_log(&kept.log);
-                saved.map_err(|error| self.not_kept(&StackError::io("write", &kept.log, error)))?;
+                receipt.unkept = self.keep_loss(&image, &kept, promises.control())?;
             }
             receipt.cuts.push(CutResult {
                 at: at as u64,
@@ -267,12 +266,22 @@ impl Run<'_> {
         }
     }
 
-    fn not_kept(&self, error: &StackError) -> RunFailure {
-        RunFailure {
-            kind: FailureKind::HostLacks,
-            stage: self.stage,
-            what: format!("a loss could not be kept: {error}"),
-            hint: Some("make room in the folder of --keep, or name another".into()),
+    /// Saves the image and the write log of a cut; the reason if their files cannot have them.
+    fn keep_loss(
+        &self,
+        image: &Path,
+        kept: &KeptFiles,
+        control: &Control,
+    ) -> Result<Option<String>, RunFailure> {
+        match base::save(image, &kept.image, &mut |_, _| {}) {
+            Ok(_) => {}
+            Err(StackError::Io { source, .. }) => return Ok(Some(source.to_string())),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+        match control.save_log(&kept.log) {
+            Ok(()) => Ok(None),
+            Err(Unsaved::NotWritten(error)) => Ok(Some(error.to_string())),
+            Err(Unsaved::NotRead(error)) => Err(self.no_recording(&error)),
         }
     }
 

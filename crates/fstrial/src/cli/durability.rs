@@ -64,7 +64,7 @@ pub(crate) struct DurabilityArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     lines: Vec<set::SetFlag>,
 
-    /// Keep the image of the first loss of each arm in this folder, as the cut left it.
+    /// Keep the image of the first loss of each arm in this folder, as the cut left it, and the log of its writes.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 

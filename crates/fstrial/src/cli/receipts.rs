@@ -25,7 +25,7 @@ use fstrial_run::{
     session,
     worker::LOG_LIMIT,
 };
-use fstrial_stack::{StackError, device, host, ledger::Ledger};
+use fstrial_stack::{StackError, command, device, host, ledger::Ledger};
 use std::{fs::File, os::fd::AsFd, path::Path};
 
 /// Size of the files of a load on files, at least four requests for each.
@@ -156,7 +156,7 @@ pub(super) fn measured(
     // The device, and its recording; and as much more as is on it at first.
     let least = Bytes(plan.device_size.0 + LOG_LIMIT);
     device::require_room(None, least, "a modelled device and its recording")?;
-    // To keep a loss the contents before the load are remembered too.
+    // To keep a loss another copy, with which its log begins.
     let most = least.0 + plan.device_size.0 * if keep.is_some() { 2 } else { 1 };
     super::say(&format!(
         "Power cuts: {} of each arm, with {} each; up to {} of memory\n",
@@ -180,7 +180,7 @@ pub(super) fn measured(
     let mut report = ReceiptReport::of(plan, cuts, (&cells, is_interrupted));
     for (index, [(file, _), (log, _)]) in kept.drain(..).enumerate() {
         let arm = &mut report.arms[index];
-        if arm.first_problem.is_some() {
+        if arm.first_problem.is_some() && arm.unkept().is_none() {
             let [image, log_path] = [&file, &log].map(|file| file.path().display().to_string());
             file.finish()?;
             log.finish()?;
@@ -189,7 +189,8 @@ pub(super) fn measured(
                 .collect();
             // A copy, because recovery writes to it.
             let command = format!(
-                "cp --sparse=always {image} copy.img && sudo mount -o {} copy.img /mnt",
+                "cp --sparse=always {} copy.img && sudo mount -o {} copy.img /mnt",
+                command::quoted(&image),
                 options.join(",")
             );
             arm.kept = Some(Kept { image, log: log_path, command });
@@ -198,13 +199,21 @@ pub(super) fn measured(
     Ok((report, is_interrupted))
 }
 
-/// Nameless files for the image and the write log of the first loss of each cell; those that stay empty go.
+/// Nameless files for the image and the write log of the first loss of each cell; empty ones are dropped.
 fn loss_files(plan: &Plan, folder: &Path) -> Result<Vec<[(OutFile, File); 2]>, ExpectedError> {
     out_file::Folder::make(folder)?;
+    let plain = |cell: usize| -> String {
+        plan.arm_name(cell).chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect()
+    };
     let file = |cell: usize, suffix: &str| -> Result<(OutFile, File), ExpectedError> {
-        let name: String =
-            plan.arm_name(cell).chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let file = OutFile::new(&folder.join(format!("{name}-{}.{suffix}", plan.seed)), false)?;
+        let is_alone = (0..plan.cells.len()).all(|other| other == cell || plain(other) != plain(cell));
+        let name = if is_alone { plain(cell) } else { format!("{}-{}", plain(cell), cell + 1) };
+        let path = folder.join(format!("{name}-{}.{suffix}", plan.seed));
+        if path.exists() {
+            let what = format!("{} exists already and was not changed", path.display());
+            return Err(ExpectedError::usage(what, "name another folder for --keep"));
+        }
+        let file = OutFile::new(&path, false)?;
         let open = file.create()?;
         Ok((file, open))
     };

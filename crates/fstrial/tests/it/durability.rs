@@ -1,13 +1,14 @@
 //! Power cuts on real filesystems: defaults keep their promises, arms without barriers do not.
 
-use crate::support::{self, Lab, PATIENCE};
+use crate::{
+    support::{self, Lab, PATIENCE},
+    write_log,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{
-    collections::HashSet,
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
     time::Duration,
 };
 
@@ -52,48 +53,9 @@ fn defaults_keep_promises_and_missing_barriers_break_them() {
     let mut magic = [0; 2];
     File::open(&image).unwrap().read_exact_at(&mut magic, 1024 + 56).unwrap();
     assert_eq!(magic, [0x53, 0xef]);
-    // Replayed up to the cut the log gives that image, except for writes that the cut may lose.
-    let replay = lab.root().join("replayed.img");
-    let at_stake = replay_to_cut(&log, &replay, metadata.len());
-    let (image, replayed) = (std::fs::read(image).unwrap(), std::fs::read(replay).unwrap());
-    let differs: Vec<usize> =
-        (0..image.len() / 512).filter(|at| image[at * 512..][..512] != replayed[at * 512..][..512]).collect();
-    assert!(!at_stake.is_empty() && differs.iter().all(|sector| at_stake.contains(sector)), "{differs:?}");
-}
-
-/// Replays a log of dm-log-writes on an empty file up to the mark of the cut; the sectors that are written after it.
-fn replay_to_cut(log: &Path, to: &Path, size: u64) -> HashSet<usize> {
-    let log = File::open(log).unwrap();
-    let replayed = File::options().write(true).create_new(true).open(to).unwrap();
-    replayed.set_len(size).unwrap();
-    let mut header = [0; 512];
-    log.read_exact_at(&mut header, 0).unwrap();
-    let word = |header: &[u8], at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
-    assert_eq!((word(&header, 0), word(&header, 8)), (0x006a_7366_7773_6872, 1));
-    let (mut at, mut promises, mut is_after) = (512, 0, false);
-    let mut at_stake = HashSet::new();
-    for _ in 0..word(&header, 16) {
-        log.read_exact_at(&mut header, at).unwrap();
-        let [sector, sectors, flags, text] = [0, 8, 16, 24].map(|field| word(&header, field));
-        at += 512;
-        if flags == 8 {
-            is_after |= &header[32..32 + text as usize] == b"cut";
-            promises += u64::from(header[32..].starts_with(b"promise "));
-            continue;
-        }
-        let mut data = vec![0; sectors as usize * 512];
-        if flags & 4 == 0 {
-            log.read_exact_at(&mut data, at).unwrap();
-            at += sectors * 512;
-        }
-        match is_after {
-            true => at_stake.extend(sector as usize..(sector + sectors) as usize),
-            false => replayed.write_all_at(&data, sector * 512).unwrap(),
-        }
-    }
-    assert_eq!(at, log.metadata().unwrap().len());
-    assert!(is_after && promises > 0);
-    at_stake
+    let replayed = write_log::replayed_to_cut(&log, &image);
+    assert!(replayed.at_stake > 0, "{replayed:?}");
+    assert_eq!(replayed.promises, without["first_problem"]["promises"], "{replayed:?}");
 }
 
 #[test]

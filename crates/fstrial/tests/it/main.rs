@@ -41,3 +41,4 @@ mod trial;
 mod tutorials;
 mod watch;
 mod workloads;
+mod write_log;

@@ -1,7 +1,10 @@
 //! Database servers on real filesystems: the presets at their smallest, leftovers after the command is killed, and
 //! servers that do not start. Skipped with a message where the server is not installed.
 
-use crate::support::{self, Ended, Lab, PATIENCE, SETTLE};
+use crate::{
+    support::{self, Ended, Lab, PATIENCE, SETTLE},
+    write_log,
+};
 use fstrial_model::units::Nanos;
 use fstrial_stack::command;
 use rustix::process::Signal;
@@ -247,7 +250,7 @@ fn a_bad_description_is_underlined() {
     }
 }
 
-/// The arms of a receipt of one run with so many cuts under a preset with these parameters.
+/// The arms of a receipt of one run with this number of cuts under a preset with these parameters.
 fn receipt(lab: &Lab, arms: &str, preset: &str, parameters: &str, cuts: u32) -> Vec<Value> {
     lab.write("promises.toml", &small(preset, parameters, "3s"));
     let ended = lab.run(&format!(
@@ -290,8 +293,13 @@ fn postgresql_keeps_commits_that_are_synced() {
     assert_eq!(arms[1]["lossy_runs"], 1, "{}", arms[1]);
     let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', fsync = 'off'", 4);
     assert_eq!(arms[0]["lossy_runs"], 1, "{}", arms[0]);
-    let arms = receipt(&lab, "ext4", "postgresql-tpcb", "scale = '1', synchronous_commit = 'off'", 4);
+    let arms =
+        receipt(&lab, "ext4 --keep kept", "postgresql-tpcb", "scale = '1', synchronous_commit = 'off'", 4);
     assert_loses_recent_commits(&arms[0]);
+    let [log, image] = ["log", "image"].map(|key| lab.root().join(arms[0]["kept"][key].as_str().unwrap()));
+    let replayed = write_log::replayed_to_cut(&log, &image);
+    assert!(replayed.flushes > 0 && replayed.covered > 0, "{replayed:?}");
+    assert_eq!(replayed.promises, arms[0]["first_problem"]["promises"], "{replayed:?}");
 }
 
 #[test]
