@@ -231,6 +231,22 @@ fn full_store_keeps_existing_results() {
     ends(&lab, TRIAL, 3, &[]);
 }
 
+#[test]
+fn full_folder_for_a_loss_keeps_the_answer() {
+    if !support::is_root_with_loop_devices("full_folder_for_a_loss_keeps_the_answer") {
+        return;
+    }
+    let lab = lab();
+    let folder = lab.path("small");
+    fs::create_dir(&folder).unwrap();
+    let _mounted = Mounted::tmpfs(folder.clone(), "size=1m");
+    let words = "durability nb=ext4:barrier=0 --runs 1 --cuts 6 --seed 7 --keep small --json";
+    let arm = lab.run(words).json().pop().unwrap()["arms"][0].take();
+    assert_eq!((&arm["lossy_runs"], &arm["kept"]), (&1.into(), &serde_json::Value::Null), "{arm}");
+    assert!(arm["each"][0]["unkept"].as_str().unwrap().contains("No space left"), "{arm}");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+}
+
 /// A filesystem that is unmounted when this value is dropped.
 struct Mounted(PathBuf);
 
