@@ -8,12 +8,13 @@ use std::{
 };
 
 /// Our crates that each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 13] = [
+const DIRECTIONS: [(&str, &[&str]); 14] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
     ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
     ("fstrial-engine", &["fstrial-model"]),
     ("fstrial-kv", &["fstrial-model", "fstrial-engine"]),
+    ("fstrial-probe", &["fstrial-model"]),
     ("fstrial-stack", &["fstrial-model"]),
     ("fstrial-store", &["fstrial-model"]),
     ("fstrial-vm", &[]),
@@ -24,6 +25,7 @@ const DIRECTIONS: [(&str, &[&str]); 13] = [
             "fstrial-model",
             "fstrial-device",
             "fstrial-engine",
+            "fstrial-probe",
             "fstrial-stack",
             "fstrial-store",
             "fstrial-vm",

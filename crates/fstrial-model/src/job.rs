@@ -8,6 +8,7 @@
 use crate::{
     arm::Arm,
     device::Raid,
+    evidence::Evidence,
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     receipt::{CutTask, RunReceipt},
@@ -18,10 +19,10 @@ use crate::{
     },
 };
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -243,9 +244,32 @@ pub struct Task {
     /// Clients that do all of it together.
     #[serde(default = "one", skip_serializing_if = "crate::trial::is_one")]
     pub clients: u16,
-    /// Record the load and cut the power of the device afterwards, at many points of the recording.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cuts: Option<CutTask>,
+    /// Its purpose.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub purpose: Purpose,
+}
+
+/// Purpose of a run. Only timed runs count for a verdict, and only they are stored as runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// Its time counts.
+    #[default]
+    Timed,
+    /// Record the load, and cut the power of the device afterwards at many points of the recording.
+    Receipt(CutTask),
+    /// Observe the load by programs in the kernel.
+    Evidence,
+}
+
+impl Task {
+    /// The power cuts after it.
+    pub fn cuts(&self) -> Option<&CutTask> {
+        match &self.purpose {
+            Purpose::Receipt(cuts) => Some(cuts),
+            Purpose::Timed | Purpose::Evidence => None,
+        }
+    }
 }
 
 const fn one() -> u16 {
@@ -398,6 +422,13 @@ pub enum WorkerMessage {
     Receipt {
         /// Promises and cuts.
         receipt: RunReceipt,
+    },
+    /// Evidence of a phase. Sent after it.
+    Evidence {
+        /// By the name of a result: the group of its threads.
+        groups: BTreeMap<String, String>,
+        /// The time of all threads.
+        evidence: Box<Evidence>,
     },
     /// The run is over and everything is taken down. The last line.
     Measured {

@@ -33,6 +33,7 @@ pub mod bounded;
 pub mod claim;
 pub mod device;
 pub mod device_model;
+pub mod evidence;
 pub mod facts;
 pub mod filesystem;
 pub mod fio;

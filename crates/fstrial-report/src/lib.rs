@@ -7,11 +7,13 @@
 
 pub mod again;
 mod at_device;
+pub mod bar;
 pub mod campaign;
 pub mod claim;
 pub mod diff;
 pub mod document;
 pub mod elsewhere;
+pub mod evidence;
 pub mod export;
 pub mod fio_json;
 pub mod first_lap;

@@ -12,13 +12,8 @@ use fstrial_run::{
     numbers::{counted, nanos},
     plan::{Plan, threads_in_words},
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use std::{
-    cell::Cell,
-    fmt::Write as _,
-    io::{IsTerminal, Write as _},
-};
+use std::fmt::Write as _;
 
 /// Version of the JSON of a receipt.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -362,42 +357,4 @@ fn first_problem(problem: &Problem) -> String {
     };
     let pending = format!("with {}{fate}", counted(cut.pending, "unflushed write"));
     format!("First in run {}, after {}, {pending}: {what}", problem.run, counted(cut.promises, "promise"))
-}
-
-/// Progress of the runs: a bar on a terminal, else a line for each tenth.
-pub struct Progress {
-    bar: ProgressBar,
-    tenth: Cell<usize>,
-}
-
-impl Progress {
-    /// Shows the number of completed runs.
-    pub fn set(&self, done: usize, all: usize) {
-        self.bar.set_length(all as u64);
-        self.bar.set_position(done as u64);
-        // The first runs take as long as others.
-        let left = (done > 0 && done < all).then(|| {
-            let left = self.bar.elapsed().as_secs_f64() / done as f64 * (all - done) as f64;
-            format!(", {} left", indicatif::HumanDuration(std::time::Duration::from_secs_f64(left)))
-        });
-        let left = left.unwrap_or_default();
-        let tenth = done * 10 / all.max(1);
-        if !std::io::stderr().is_terminal() && tenth > self.tenth.replace(tenth) {
-            let _ = writeln!(anstream::stderr(), "{done} of {all} runs with power cuts{left}");
-        }
-        self.bar.set_message(left);
-    }
-
-    /// Removes it.
-    pub fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs{msg}");
-        let bar = ProgressBar::new(0).with_style(style.expect("the template is valid"));
-        Self { bar, tenth: Cell::new(0) }
-    }
 }

@@ -320,8 +320,10 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             WorkerMessage::Prepared { figures, mkfs_output } => {
                 seen.prepared = Some((figures.clone(), mkfs_output.clone()));
             }
-            WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } | WorkerMessage::Receipt { .. } => {
-            }
+            WorkerMessage::Measured { .. }
+            | WorkerMessage::Failed { .. }
+            | WorkerMessage::Receipt { .. }
+            | WorkerMessage::Evidence { .. } => {}
         });
         // The cause of our end may have ended a program of the run first: a scheduler signals all processes of a job.
         let is_ours = |failure: &RunFailure| {

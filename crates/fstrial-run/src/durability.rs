@@ -11,7 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     device_model::DeviceModel,
-    job::{FailureKind, Job, KeptFiles, PROTOCOL, RunFailure, WorkerMessage},
+    job::{FailureKind, Job, KeptFiles, PROTOCOL, Purpose, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     units::Nanos,
@@ -196,7 +196,7 @@ fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (u
     }
     // The same positions for no two arms: their logs differ anyway. The seed is drawn from the trial's.
     let seed = plan.seed.rotate_left(29) ^ (u64::from(round) << 16) ^ cell as u64;
-    task.cuts = Some(CutTask { cuts: cuts.cuts, seed, protected: cuts.protected });
+    task.purpose = Purpose::Receipt(CutTask { cuts: cuts.cuts, seed, protected: cuts.protected });
     let job = Job {
         protocol: PROTOCOL,
         arm: plan.trial.built(arm),
@@ -205,19 +205,30 @@ fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (u
         memory: plan.trial.memory_of(arm),
         fsck: false,
     };
+    let mut receipt = None;
+    let outcome = run_again_if_lost(place, &job, &mut |message| {
+        if let WorkerMessage::Receipt { receipt: made } = message {
+            receipt = Some(made.clone());
+        }
+    });
+    match outcome {
+        JobOutcome::Interrupted => Ended::Interrupted,
+        JobOutcome::Measured(_) => receipt.map_or_else(no_receipt, Ended::Receipt),
+        JobOutcome::Failed(failure) => Ended::Failed(failure),
+    }
+}
+
+/// Runs a job whose purpose is not to be timed, and repeats it if it was lost.
+pub(crate) fn run_again_if_lost(
+    place: &mut dyn Place,
+    job: &Job,
+    hear: &mut dyn FnMut(&WorkerMessage),
+) -> JobOutcome {
     let mut tries = 0;
     loop {
-        let mut receipt = None;
-        let outcome = place.run(&job, &mut |message| {
-            if let WorkerMessage::Receipt { receipt: made } = message {
-                receipt = Some(made.clone());
-            }
-        });
-        match outcome {
-            JobOutcome::Interrupted => return Ended::Interrupted,
-            JobOutcome::Measured(_) => return receipt.map_or_else(no_receipt, Ended::Receipt),
+        match place.run(job, hear) {
             JobOutcome::Failed(failure) if failure.kind == FailureKind::Lost && tries < RETRIES => tries += 1,
-            JobOutcome::Failed(failure) => return Ended::Failed(failure),
+            ended => return ended,
         }
     }
 }

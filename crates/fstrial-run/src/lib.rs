@@ -22,6 +22,7 @@ pub mod elsewhere;
 pub mod environment;
 pub mod error;
 pub mod event;
+pub mod evidence;
 pub mod exit_code;
 mod failure;
 mod find_rate;

@@ -6,7 +6,7 @@ use super::{
 };
 use fstrial_model::{
     arm::Arm,
-    job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
+    job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Purpose, Task},
     metric::Metric,
     place::PlaceSpec,
     problem::Problem,
@@ -231,7 +231,14 @@ impl Plan {
             data: timed.data.unwrap_or(data),
             seed: random.next_u64(),
         });
-        Task { threads, phases, program, operation, clients: self.trial.trial.clients, cuts: None }
+        Task {
+            threads,
+            phases,
+            program,
+            operation,
+            clients: self.trial.trial.clients,
+            purpose: Purpose::Timed,
+        }
     }
 
     /// The task that loads the data of a cell for the load of this number: it differs from that of a round in its seeds.

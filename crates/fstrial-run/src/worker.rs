@@ -25,13 +25,14 @@ use fstrial_model::{
     arm::CheckedArm,
     filesystem::LogCount,
     job::{
-        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, RunFailure, Task,
-        WorkerMessage,
+        DeviceBinding, FailureKind, GroupTask, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask,
+        Purpose, RunFailure, Task, WorkerMessage,
     },
     measurement::{Counter, Counters, LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::{Better, Pattern, Until, metric::PickedNumber},
 };
+use fstrial_probe::{ProbeError, Tracer};
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
@@ -404,7 +405,7 @@ impl<'a> Run<'a> {
     fn task(&mut self, task: &Task, ready_arm: &mut ReadyArm) -> Result<Vec<PhaseResult>, RunFailure> {
         self.is_repaired_first = !ready_arm.facts().durability.crash_consistent;
         if let Some(program) = &task.program {
-            return match task.cuts {
+            return match task.cuts() {
                 Some(_) => self.record_commits(program, task.threads, ready_arm).map(|()| Vec::new()),
                 None => self.program(program, task.threads, ready_arm),
             };
@@ -566,6 +567,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// The observer of the load, if the run is for evidence.
+    fn tracer(&self) -> Result<Option<Tracer>, RunFailure> {
+        let is_evidence = self.job.task.as_ref().is_some_and(|task| task.purpose == Purpose::Evidence);
+        is_evidence.then(|| Tracer::start().map_err(|error| no_evidence(&error))).transpose()
+    }
+
     /// Runs a phase and gives the results that are wanted of it.
     fn phase(
         &mut self,
@@ -577,9 +584,10 @@ impl<'a> Run<'a> {
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
         self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
         let mut readings = [None, None];
+        let mut tracer = self.tracer()?;
         // Not in the measured time, as it takes milliseconds.
         let before = OthersCount::now();
-        let mut begun = Ok(());
+        let (mut begun, mut traced) = (Ok(()), Ok(()));
         let loads = prepared.run_all(&mut |moment| {
             let at = match moment {
                 Moment::Ready => {
@@ -590,8 +598,13 @@ impl<'a> Run<'a> {
                 Moment::TimedEnd => 1,
             };
             readings[at] = Some(counters.now());
+            if let Some(tracer) = &mut tracer {
+                let marked = if at == 0 { tracer.begin() } else { tracer.end() };
+                traced = std::mem::replace(&mut traced, Ok(())).and(marked);
+            }
         });
         begun?;
+        traced.map_err(|error| no_evidence(&error))?;
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let counted = counters.between(readings).with(Counter::OthersPpm, others_since(before));
         let mut results = Vec::new();
@@ -600,6 +613,14 @@ impl<'a> Run<'a> {
             let Some(name) = group.result.clone() else { continue };
             let reading = Reading::Load(group.figure, Box::new(load));
             results.push(PhaseResult { name, reading, counters: counted.clone() });
+        }
+        if let Some(tracer) = tracer {
+            let evidence = Box::new(tracer.evidence().map_err(|error| no_evidence(&error))?);
+            let group = |group: &GroupTask| Some((group.result.clone()?, thread_group(&group.load)));
+            say(&WorkerMessage::Evidence {
+                groups: phase.groups.iter().filter_map(group).collect(),
+                evidence,
+            });
         }
         Ok(results)
     }
@@ -630,6 +651,20 @@ impl<'a> Run<'a> {
         self.enter(Stage::Detach, Nanos::secs(60));
         attached.detach().map_err(|e| self.failed(&e))?;
         checked.and(saved)
+    }
+}
+
+/// The group of a load's threads in evidence.
+fn thread_group(load: &Load) -> String {
+    fstrial_probe::group_of(&format!("{}-0", load.set))
+}
+
+fn no_evidence(error: &ProbeError) -> RunFailure {
+    RunFailure {
+        kind: FailureKind::HostLacks,
+        stage: Stage::Load,
+        what: format!("the kernel gives no evidence: {error}"),
+        hint: Some("use a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that lets root load eBPF programs".into()),
     }
 }
 

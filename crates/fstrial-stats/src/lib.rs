@@ -35,6 +35,7 @@ pub mod groups;
 pub mod meta;
 pub mod normal;
 pub mod panel;
+pub mod part;
 pub mod power;
 pub mod quantile;
 mod question;

@@ -14,6 +14,7 @@ mod btrfs;
 mod ext;
 mod log;
 mod others;
+pub mod waits;
 mod xfs;
 
 pub use log::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES};

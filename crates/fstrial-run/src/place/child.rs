@@ -277,7 +277,8 @@ impl Workers<'_> {
                 WorkerMessage::Progress { deadline, .. } => until = after(deadline),
                 WorkerMessage::Facts { .. }
                 | WorkerMessage::Prepared { .. }
-                | WorkerMessage::Receipt { .. } => {}
+                | WorkerMessage::Receipt { .. }
+                | WorkerMessage::Evidence { .. } => {}
                 WorkerMessage::Measured { measurement } => return Ok(JobOutcome::Measured(measurement)),
                 WorkerMessage::Failed { failure } => return Ok(JobOutcome::Failed(failure)),
             }

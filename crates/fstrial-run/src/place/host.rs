@@ -66,7 +66,7 @@ impl Host {
 
     /// The files for the power cuts of a job, if it has any.
     fn cut_files(&self, job: &Job) -> Result<Option<CutFiles>, StackError> {
-        if job.task.as_ref().is_none_or(|task| task.cuts.is_none()) {
+        if job.task.as_ref().is_none_or(|task| task.cuts().is_none()) {
             return Ok(None);
         }
         let files = self.devices.main.cut_files();

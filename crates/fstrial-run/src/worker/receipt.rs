@@ -200,7 +200,7 @@ impl Run<'_> {
     }
 
     fn cut_task(&self) -> Option<(&CutTask, &CutFiles)> {
-        self.job.task.as_ref()?.cuts.as_ref().zip(self.placed.setup.cuts.as_ref())
+        self.job.task.as_ref()?.cuts().zip(self.placed.setup.cuts.as_ref())
     }
 
     /// Recovers an image and checks it: repair of a filesystem without a journal, mount, the promises, full check.

@@ -9,6 +9,7 @@ pub(crate) mod conduct;
 mod device;
 mod doctor;
 mod durability;
+mod explain;
 pub(crate) mod filter;
 mod fit;
 #[doc(hidden)]
@@ -114,6 +115,7 @@ enum Command {
     Watch(watch::WatchArgs),
     Judge(judge::JudgeArgs),
     Durability(Box<durability::DurabilityArgs>),
+    Explain(explain::ExplainArgs),
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
     Trend(Box<trend::TrendArgs>),
@@ -428,6 +430,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Watch(args) => watch::exec(&args),
         Command::Judge(args) => judge::exec(&args),
         Command::Durability(args) => durability::exec(&args),
+        Command::Explain(args) => explain::exec(&args),
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),
         Command::Trend(args) => trend::exec(&args),

@@ -14,7 +14,10 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Durability as When, Entry, Pattern, Phase, Until, Workload},
 };
-use fstrial_report::receipt::{Kept, Progress, ReceiptReport};
+use fstrial_report::{
+    bar::Progress,
+    receipt::{Kept, ReceiptReport},
+};
 use fstrial_run::{
     durability::{self, CutPlan},
     environment,
@@ -170,7 +173,7 @@ pub(super) fn measured(
     let path_of = |(_, file): &(OutFile, File)| host::path_of_descriptor(file.as_fd());
     let paths: Vec<KeptFiles> =
         kept.iter().map(|[image, log]| KeptFiles { image: path_of(image), log: path_of(log) }).collect();
-    let progress = Progress::default();
+    let progress = Progress::of("runs with power cuts");
     let done = session::unwatched(plan, interrupt, ledger, |_, places, _| {
         let place = places.first_mut().expect("the plan has a place");
         durability::run(plan, place.as_mut(), cuts, &paths, &mut |done, all| progress.set(done, all))

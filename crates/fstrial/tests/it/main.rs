@@ -13,6 +13,7 @@ mod docs;
 mod durability;
 mod errors;
 mod examples;
+mod explain;
 mod fio;
 mod home;
 mod interrupt;

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Task},
+    job::{FailureKind, GroupTask, Job, Load, PhaseTask, Purpose, RunFailure, Task},
     measurement::{
         ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
     },
@@ -137,7 +137,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
             program: None,
             operation: None,
             clients: 1,
-            cuts: None,
+            purpose: Purpose::Timed,
         }),
         fsck: true,
     }

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where threads spend their time: on a processor, waiting (by stack), and runnable but not running.
+ *
+ * All programs run with interrupts off, so that none interrupts another on its processor and `scratch` has one user.
+ */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* Of the kernel's include/uapi/linux/bpf.h. */
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#define RELOCATED __attribute__((preserve_access_index))
+struct ns_common {
+	unsigned int inum;
+} RELOCATED;
+struct pid_namespace {
+	struct ns_common ns;
+	struct pid_namespace *parent;
+} RELOCATED;
+struct nsproxy {
+	struct pid_namespace *pid_ns_for_children;
+} RELOCATED;
+struct task_struct {
+	unsigned int flags;
+	unsigned int __state;
+	int pid;
+	char comm[16];
+	struct nsproxy *nsproxy;
+} RELOCATED;
+/* Before Linux 5.14. */
+struct task_struct___old {
+	long state;
+} RELOCATED;
+
+#define PF_KTHREAD 0x00200000
+#define FRAMES 40
+/* Namespaces above a thread's own: a server's programs have one inside of the worker's. */
+#define NESTED 4
+
+/* Threads in this namespace and those below it are observed. */
+const volatile __u32 pid_namespace = 0;
+
+/* Nanoseconds of CLOCK_MONOTONIC between which time counts. */
+struct window {
+	__u64 from, to;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct window);
+} window SEC(".maps");
+
+enum { RUNNING, WAITING, RUNNABLE };
+struct thread {
+	__u64 since, state, frames[FRAMES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* As in lib.rs. */
+enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, OF_KERNEL = 8 };
+struct key {
+	__u64 kind;
+	char name[16];
+	__u64 frames[FRAMES];
+};
+struct amount {
+	__u64 time, count;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct key);
+	__type(value, struct amount);
+} amounts SEC(".maps");
+
+struct processor {
+	__u64 switched, lost;
+	struct key scratch;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct processor);
+} processors SEC(".maps");
+
+static __always_inline struct processor *this_processor(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&processors, &zero);
+}
+
+static __always_inline int is_observed(struct task_struct *task)
+{
+	struct nsproxy *proxy = BPF_CORE_READ(task, nsproxy);
+	if (!proxy)
+		return 0;
+	struct pid_namespace *namespace = BPF_CORE_READ(proxy, pid_ns_for_children);
+	for (int level = 0; level < NESTED && namespace; level++) {
+		if (BPF_CORE_READ(namespace, ns.inum) == pid_namespace)
+			return 1;
+		namespace = BPF_CORE_READ(namespace, parent);
+	}
+	return 0;
+}
+
+static __always_inline int is_kernel_thread(struct task_struct *task)
+{
+	return (BPF_CORE_READ(task, flags) & PF_KTHREAD) && BPF_CORE_READ(task, pid);
+}
+
+/* Adds what is in the window to the amount of the scratch key, whose frames are set. */
+static __always_inline void add(struct processor *processor, struct task_struct *task, __u64 kind, __u64 from, __u64 to)
+{
+	__u32 zero = 0;
+	struct window *in = bpf_map_lookup_elem(&window, &zero);
+	if (!in || to < in->from || from > in->to)
+		return;
+	from = from > in->from ? from : in->from;
+	to = to < in->to ? to : in->to;
+	struct key *key = &processor->scratch;
+	key->kind = kind;
+	BPF_CORE_READ_INTO(&key->name, task, comm);
+	struct amount *known = bpf_map_lookup_elem(&amounts, key);
+	if (!known) {
+		struct amount none = {};
+		bpf_map_update_elem(&amounts, key, &none, BPF_NOEXIST);
+		known = bpf_map_lookup_elem(&amounts, key);
+	}
+	if (!known) {
+		processor->lost++;
+		return;
+	}
+	__sync_fetch_and_add(&known->time, to - from);
+	__sync_fetch_and_add(&known->count, 1);
+}
+
+static __always_inline void clear(struct key *key)
+{
+	__builtin_memset(key->frames, 0, sizeof(key->frames));
+}
+
+SEC("tp_btf/sched_switch")
+int sched_switch(__u64 *ctx)
+{
+	int is_preempted = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct processor *processor = this_processor();
+	if (!processor)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), since = processor->switched;
+	processor->switched = now;
+	int was_observed = is_observed(prev);
+	clear(&processor->scratch);
+	if (since && was_observed)
+		add(processor, prev, RUNS, since, now);
+	else if (since && is_kernel_thread(prev))
+		add(processor, prev, RUNS | OF_KERNEL, since, now);
+	if (was_observed) {
+		__u64 state = bpf_core_field_exists(prev->__state) ?
+				      BPF_CORE_READ(prev, __state) :
+				      BPF_CORE_READ((struct task_struct___old *)prev, state);
+		__u32 pid = BPF_CORE_READ(prev, pid);
+		struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+		if (!thread) {
+			static const struct thread none;
+			bpf_map_update_elem(&threads, &pid, &none, BPF_ANY);
+			thread = bpf_map_lookup_elem(&threads, &pid);
+		}
+		if (thread) {
+			thread->since = now;
+			thread->state = RUNNABLE;
+			if (is_preempted || !state) {
+				add(processor, prev, PREEMPTED, now, now);
+			} else {
+				thread->state = WAITING;
+				__builtin_memset(thread->frames, 0, sizeof(thread->frames));
+				bpf_get_stack(ctx, thread->frames, sizeof(thread->frames), 0);
+			}
+		} else {
+			processor->lost++;
+		}
+	}
+	if (is_observed(next)) {
+		__u32 pid = BPF_CORE_READ(next, pid);
+		struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+		if (thread && thread->state == RUNNABLE) {
+			clear(&processor->scratch);
+			add(processor, next, QUEUES, thread->since, now);
+		}
+		if (thread)
+			thread->state = RUNNING;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int sched_wakeup(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct processor *processor = this_processor();
+	if (!processor || !is_observed(task))
+		return 0;
+	__u32 pid = BPF_CORE_READ(task, pid);
+	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+	if (!thread || thread->state != WAITING)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	__builtin_memcpy(processor->scratch.frames, thread->frames, sizeof(thread->frames));
+	add(processor, task, WAITS, thread->since, now);
+	thread->since = now;
+	thread->state = RUNNABLE;
+	return 0;
+}
+
+/* On the clock of each processor. In user mode there is no kernel stack, and the frames are empty. */
+SEC("perf_event")
+int sample(void *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct processor *processor = this_processor();
+	if (!processor)
+		return 0;
+	int observed = is_observed(task);
+	if (!observed && !is_kernel_thread(task))
+		return 0;
+	clear(&processor->scratch);
+	bpf_get_stack(ctx, processor->scratch.frames, sizeof(processor->scratch.frames), 0);
+	__u64 now = bpf_ktime_get_ns();
+	add(processor, task, observed ? SAMPLED : SAMPLED | OF_KERNEL, now, now);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,70 @@
+//! The tracer on this kernel: threads whose time is known.
+
+#![expect(clippy::disallowed_methods, reason = "sleep is the subject")]
+
+use fstrial_model::evidence::Activity;
+use fstrial_probe::Tracer;
+use std::{
+    hint::black_box,
+    io::{Read, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Threads that sleep, compute, and wait for a pipe.
+#[test]
+fn every_thread_time_is_accounted_for() {
+    let mut tracer = match Tracer::start() {
+        Ok(tracer) => tracer,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED every_thread_time_is_accounted_for: {error}");
+            return;
+        }
+    };
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let named = |name: &str| thread::Builder::new().name(name.into());
+    let ends = Arc::new(AtomicBool::new(false));
+    let until_end = |turn: fn()| {
+        let ends = Arc::clone(&ends);
+        move || {
+            while !ends.load(Ordering::Relaxed) {
+                turn()
+            }
+        }
+    };
+    let sleep = || thread::sleep(Duration::from_millis(50));
+    let compute = || _ = black_box([0_u8; 64]);
+    let threads = [
+        named("sleeper-0").spawn(until_end(sleep)).unwrap(),
+        named("computer-0").spawn(until_end(compute)).unwrap(),
+        named("computer-1").spawn(until_end(compute)).unwrap(),
+        named("reader-0").spawn(move || drop(reader.read_to_end(&mut Vec::new()))).unwrap(),
+    ];
+    thread::sleep(Duration::from_millis(100));
+    tracer.begin().unwrap();
+    thread::sleep(Duration::from_millis(1000));
+    tracer.end().unwrap();
+    ends.store(true, Ordering::Relaxed);
+    drop(writer);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let evidence = tracer.evidence().unwrap();
+    assert_eq!(evidence.lost, 0);
+    let share = |group: &Activity| group.accounted().0 as f64 / evidence.duration.0 as f64;
+    for (name, threads) in [("sleeper", 1.0), ("computer", 2.0), ("reader", 1.0)] {
+        let group = evidence.group(name).unwrap();
+        assert!((share(group) / threads - 1.0).abs() < 0.02, "{name}: {} {group:?}", share(group));
+    }
+    for (name, function) in [("sleeper", "do_nanosleep"), ("reader", "pipe_read")] {
+        let [wait] = &evidence.group(name).unwrap().waits[..] else { panic!("{name}: {evidence:?}") };
+        assert!(wait.frames.iter().any(|frame| frame.contains(function)), "{name}: {wait:?}");
+        assert!(wait.frames[0].contains("schedule"), "{wait:?}");
+    }
+    let computer = evidence.group("computer").unwrap();
+    let total: u64 = computer.samples.iter().map(|sample| sample.count).sum();
+    let user: u64 = computer.samples.iter().filter(|it| it.frames.is_empty()).map(|it| it.count).sum();
+    assert!(total > 50 && user * 10 > total * 5, "{user} of {total}: {computer:?}");
+}

@@ -1,0 +1,165 @@
+//! Rounds for evidence: runs of the cells of decided contrasts, observed by programs in the kernel. Observation costs time, so
+//! these runs are never those that a verdict rests on, and are not stored with them.
+
+use crate::{
+    cell::{Contrast, Of},
+    durability,
+    error::ExpectedError,
+    place::{JobOutcome, Place},
+    plan::Plan,
+};
+use fstrial_model::{
+    evidence::Evidence,
+    job::{FailureKind, Job, PROTOCOL, Purpose, RunFailure, WorkerMessage},
+    measurement::{LoadResult, Measurement, Stage},
+    metric::Metric,
+    units::Nanos,
+    workload::Workload,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Rounds that an interval of a share needs at least.
+pub const MIN_ROUNDS: u32 = 8;
+
+/// A load under observation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Its threads.
+    pub threads: u16,
+    /// Operations in the measured time.
+    pub operations: u64,
+    /// The measured time.
+    pub duration: Nanos,
+    /// The group of its threads in the evidence.
+    pub group: String,
+    /// The evidence of its phase, of all loads in it.
+    pub evidence: Evidence,
+}
+
+/// A run by the names of its results.
+pub type ObservedRun = BTreeMap<String, Observed>;
+
+/// The observed runs of a cell.
+#[derive(Debug, Clone, Default)]
+pub struct CellEvidence {
+    /// By round.
+    pub runs: BTreeMap<u32, ObservedRun>,
+    /// The failure that ended its runs.
+    pub failure: Option<RunFailure>,
+}
+
+/// True if thread time explains a contrast: of the throughput of two arms, under loads of fstrial whose threads issue the next
+/// operation when the last one has ended.
+pub fn explains(plan: &Plan, contrast: &Contrast) -> bool {
+    let is_control = |cell: usize| plan.trial.arms[plan.cells[cell].arm].control_of.is_some();
+    let is_closed = |cell: usize| {
+        let workload: &Workload = &plan.workloads[plan.cells[cell].workload];
+        let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+        workload.program().is_none()
+            && workload.operation().is_none()
+            && groups.all(|group| group.rate.is_none())
+    };
+    let cells = [contrast.a, contrast.b];
+    contrast.metric == Metric::Throughput
+        && contrast.of == Of::Ratio
+        && !cells.into_iter().any(is_control)
+        && cells.into_iter().all(is_closed)
+}
+
+/// Observes cells of a plan in random order, each round with all of them. `done` hears the number of runs done and of all.
+/// True if it was interrupted.
+///
+/// # Errors
+/// This host lacks what an arm or the observation needs.
+pub fn run(
+    plan: &Plan,
+    place: &mut dyn Place,
+    cells: &[usize],
+    rounds: u32,
+    done: &mut dyn FnMut(usize, usize),
+) -> Result<(BTreeMap<usize, CellEvidence>, bool), ExpectedError> {
+    let mut all: BTreeMap<usize, CellEvidence> = BTreeMap::new();
+    let (mut count, total) = (0, cells.len() * rounds as usize);
+    for round in 1..=rounds {
+        place.begin_round();
+        for cell in plan.order(round).into_iter().filter(|cell| cells.contains(cell)) {
+            done(count, total);
+            count += 1;
+            let seen = all.entry(cell).or_default();
+            if seen.failure.is_some() {
+                continue;
+            }
+            match observe(plan, place, cell, round) {
+                Ok(Some(observed)) => drop(seen.runs.insert(round, observed)),
+                Ok(None) => return Ok((all, true)),
+                Err(failure) if failure.kind == FailureKind::HostLacks => {
+                    return Err(ExpectedError::Run { context: plan.cell_name(cell), failure });
+                }
+                Err(failure) => seen.failure = Some(failure),
+            }
+        }
+    }
+    done(total, total);
+    Ok((all, false))
+}
+
+/// One run; none if it was interrupted.
+fn observe(
+    plan: &Plan,
+    place: &mut dyn Place,
+    cell: usize,
+    round: u32,
+) -> Result<Option<ObservedRun>, RunFailure> {
+    let arm = &plan.trial.arms[plan.cells[cell].arm];
+    let mut task = plan.task(cell, round, place.data());
+    task.purpose = Purpose::Evidence;
+    let job = Job {
+        protocol: PROTOCOL,
+        arm: plan.trial.built(arm),
+        task: Some(task),
+        state: None,
+        memory: plan.trial.memory_of(arm),
+        fsck: false,
+    };
+    let mut seen: Vec<(BTreeMap<String, String>, Evidence)> = Vec::new();
+    let outcome = durability::run_again_if_lost(place, &job, &mut |message| {
+        if let WorkerMessage::Evidence { groups, evidence } = message {
+            seen.push((groups.clone(), (**evidence).clone()));
+        }
+    });
+    match outcome {
+        JobOutcome::Interrupted => Ok(None),
+        JobOutcome::Failed(failure) => Err(failure),
+        JobOutcome::Measured(measurement) => {
+            let observed = measurement.map(|measurement| together(&measurement, &seen));
+            observed.filter(|observed| !observed.is_empty()).map(Some).ok_or_else(no_evidence)
+        }
+    }
+}
+
+fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> ObservedRun {
+    let observed = |(name, load): (&str, &LoadResult)| {
+        // Of an attempt that was repeated the last one counts.
+        let (group, evidence) =
+            seen.iter().rev().find_map(|(groups, evidence)| Some((groups.get(name)?, evidence)))?;
+        let observed = Observed {
+            threads: load.threads,
+            operations: load.operations,
+            duration: load.duration,
+            group: group.clone(),
+            evidence: evidence.clone(),
+        };
+        Some((name.to_owned(), observed))
+    };
+    measurement.loads().filter_map(observed).collect()
+}
+
+fn no_evidence() -> RunFailure {
+    RunFailure {
+        kind: FailureKind::Lost,
+        stage: Stage::Load,
+        what: "the worker gave no evidence".into(),
+        hint: Some("please report it".into()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Causes of verdicts on real filesystems: the first one named is the one that was planted.
+
+use crate::support::{self, Ended, Lab};
+use serde_json::Value;
+
+/// Explains the last trial; none where the kernel lets nobody observe it.
+fn explained(lab: &Lab, name: &str) -> Option<Value> {
+    let ended: Ended = lab.run("explain --rounds 8 --json");
+    if ended.code() == 10 && ended.stderr.contains("the kernel gives no evidence") {
+        support::skip(name, ended.stderr.lines().next().unwrap_or_default());
+        return None;
+    }
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let mut all = ended.json();
+    assert_eq!(all.len(), 1, "{all:?}");
+    let explanation = all.remove(0);
+    // Every nanosecond is in one part.
+    for (index, of) in ["a_ns", "b_ns"].into_iter().enumerate() {
+        let whole = explanation["per_operation_ns"][index].as_f64().unwrap();
+        let parts = explanation["parts"].as_array().unwrap();
+        let sum: f64 = parts.iter().map(|part| part[of].as_f64().unwrap()).sum();
+        let unaccounted = parts.iter().find(|part| part["cause"].is_null()).unwrap()[of].as_f64().unwrap();
+        assert!((sum / whole - 1.0).abs() < 1e-9 && (unaccounted / whole).abs() < 0.05, "{explanation}");
+    }
+    Some(explanation)
+}
+
+/// Without `ssd` each sync of btrfs sleeps a tick, so that others may join it.
+#[test]
+fn sleep_of_btrfs_without_ssd_is_named() {
+    let name = "sleep_of_btrfs_without_ssd_is_named";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = lab.run(
+        "compare nossd=btrfs:nossd ssd=btrfs:ssd -w append-fsync --threads 4 --duration 500ms --rounds 8 \
+         --device model:nvme --set device.size=1GiB",
+    );
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let Some(explanation) = explained(&lab, name) else { return };
+    // On a busy machine the observed runs may differ from the timed ones, and the answer says so.
+    let conclusion = explanation["conclusion"].as_str().unwrap();
+    assert!(["because", "not-reproduced"].contains(&conclusion), "{explanation}");
+    let first = &explanation["parts"][0];
+    assert!(first["share"][1][0].as_f64().unwrap() > 0.5, "{first}");
+    assert_eq!(first["cause"]["category"], "sleep", "{first}");
+    assert!(first["cause"]["what"].as_str().unwrap().contains("one tick"), "{first}");
+    let text = lab.run("explain --rounds 3").stdout;
+    for expected in ["an explanation takes 8 observed rounds", "share of the difference", "btrfs_sync_log"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    lab.assert_nothing_left("after an explanation");
+}
+
+/// Where nothing differs nothing is explained.
+#[test]
+fn twins_have_no_cause() {
+    let name = "twins_have_no_cause";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = lab.run(
+        "compare ext4 twin=ext4 -w append-fsync --threads 1 --duration 300ms --rounds 8 --device model:nvme \
+         --set device.size=1GiB",
+    );
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let Some(explanation) = explained(&lab, name) else { return };
+    let conclusion = explanation["conclusion"].as_str().unwrap();
+    assert!(["no-difference", "undecided"].contains(&conclusion), "{explanation}");
+}
+
+#[test]
+fn work_that_no_thread_time_explains_is_refused() {
+    let lab = Lab::new();
+    let ended = lab.run("explain");
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.stderr.contains("there are no results"), "{ended:?}");
+    if !support::is_root_with_loop_devices("work_that_no_thread_time_explains_is_refused") {
+        return;
+    }
+    lab.run("compare ext4 xfs -w op-mkfs --rounds 1 --device model:nvme --set device.size=1GiB");
+    let ended = lab.run("explain");
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.stderr.contains("compares no throughput of loads"), "{ended:?}");
+}
