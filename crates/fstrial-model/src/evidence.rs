@@ -91,14 +91,14 @@ impl Activity {
                 add(cause.category, &cause.what, time * part / whole);
             }
             if work.is_empty() {
-                let cause = cause(wait);
+                let cause = wait.cause();
                 add(cause.category, &cause.what, time);
             }
         }
         let all: u64 = self.samples.iter().map(|sample| sample.count).sum();
         for sample in &self.samples {
             let time = self.running.0 as f64 * sample.count as f64 / all as f64;
-            match waits::cause(&sample.frames).filter(|cause| cause.category == Category::Lock) {
+            match waits::spins(&sample.frames) {
                 Some(cause) => add(cause.category, &cause.what, time),
                 None if sample.frames.is_empty() => add(Category::User, "", time),
                 None => add(Category::Kernel, "", time),
@@ -114,13 +114,17 @@ impl Activity {
     fn waits_in(&self, function: &str) -> Vec<(Cause, f64)> {
         let is_own =
             |wait: &&Wait| waits::is_in(&wait.frames, function) && waits::joins(&wait.frames).is_none();
-        self.waits.iter().filter(is_own).map(|wait| (cause(wait), wait.time.0 as f64)).collect()
+        let waits = self.waits.iter().filter(is_own).filter(|wait| wait.time.0 > 0);
+        waits.map(|wait| (wait.cause(), wait.time.0 as f64)).collect()
     }
 }
 
-fn cause(wait: &Wait) -> Cause {
-    let unknown = || Cause { category: Category::Unknown, what: waits::place(&wait.frames).to_owned() };
-    waits::cause(&wait.frames).unwrap_or_else(unknown)
+impl Wait {
+    /// The reason for it, or the place if that is not known.
+    pub fn cause(&self) -> Cause {
+        let unknown = || Cause { category: Category::Unknown, what: waits::place(&self.frames).to_owned() };
+        waits::cause(&self.frames).unwrap_or_else(unknown)
+    }
 }
 
 #[cfg(test)]

@@ -18,12 +18,18 @@ use fstrial_model::{
     units::Nanos,
 };
 use rustix::time::{ClockId, clock_gettime};
-use std::{collections::BTreeMap, io, os::unix::fs::MetadataExt};
+use std::{collections::BTreeMap, io, os::unix::fs::MetadataExt, time::Duration};
 
 /// Samples per second of each processor: not a divisor of the kernel's tick.
 const SAMPLES: u64 = 499;
+/// Any kernel has more functions; where their addresses are hidden all have one.
+const SYMBOLS: usize = 1000;
+/// Time in which a thread that has ended leaves its processor.
+const LEAVES: Duration = Duration::from_millis(20);
 /// Frames of a stack.
 const FRAMES: usize = 40;
+/// At most as many of them are the observer's.
+const OWN: usize = 10;
 /// Words of a key of `amounts`: the kind, two of the name, the frames.
 const KEY: usize = 3 + FRAMES;
 /// Words of a processor's row: its last switch, what it lost, a key.
@@ -47,6 +53,9 @@ pub enum ProbeError {
     /// A table of the kernel cannot be used.
     #[error("a table of the kernel cannot be used: {0}")]
     NoTable(#[from] MapError),
+    /// The addresses of functions are hidden.
+    #[error("the addresses of the kernel's functions are hidden (kernel.kptr_restrict)")]
+    Hidden,
     /// A file cannot be read.
     #[error("could not read {0}: {1}")]
     NotRead(&'static str, #[source] io::Error),
@@ -56,6 +65,8 @@ pub enum ProbeError {
 #[derive(Debug)]
 pub struct Tracer {
     programs: Ebpf,
+    /// Names of the kernel's functions by their addresses.
+    symbols: BTreeMap<u64, String>,
     /// Monotonic time of the beginning and the end of the measured time.
     window: [u64; 2],
 }
@@ -70,12 +81,16 @@ impl Tracer {
         let namespace = namespace.map_err(|error| ProbeError::NotRead("/proc/self/ns/pid", error))?.ino();
         // Numbers of namespaces have 32 bits.
         let namespace = u32::try_from(namespace).unwrap_or_default();
+        let symbols = kernel_symbols().map_err(|error| ProbeError::NotRead("/proc/kallsyms", error))?;
+        if symbols.len() < SYMBOLS {
+            return Err(ProbeError::Hidden);
+        }
         let types = Btf::from_sys_fs()?;
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&types)).override_global("pid_namespace", &namespace, true);
         let mut programs = loader.load(include_bytes_aligned!("threads.bpf.o"))?;
         attach(&mut programs, &types)?;
-        let mut tracer = Self { programs, window: [u64::MAX; 2] };
+        let mut tracer = Self { programs, symbols, window: [u64::MAX; 2] };
         tracer.set_window()?;
         Ok(tracer)
     }
@@ -109,14 +124,20 @@ impl Tracer {
     /// # Errors
     /// A table or the symbols of the kernel cannot be read.
     pub fn evidence(self) -> Result<Evidence, ProbeError> {
-        let symbols = kernel_symbols().map_err(|error| ProbeError::NotRead("/proc/kallsyms", error))?;
+        // A thread has been joined a moment before it leaves its processor for the last time.
+        std::thread::park_timeout(LEAVES);
         let amounts: KernelMap<_, [u64; KEY], [u64; 2]> =
             KernelMap::try_from(self.programs.map("amounts").expect("it is declared"))?;
         let mut groups: BTreeMap<(bool, String), Group> = BTreeMap::new();
         for amount in amounts.iter() {
             let (key, [time, count]) = amount?;
             let group = (key[0] & OF_KERNEL != 0, group_of(&name_in(&key)));
-            groups.entry(group).or_default().add(key[0] & !OF_KERNEL, frames_in(&key, &symbols), time, count);
+            groups.entry(group).or_default().add(
+                key[0] & !OF_KERNEL,
+                frames_in(&key, &self.symbols),
+                time,
+                count,
+            );
         }
         let processors: PerCpuArray<_, [u64; PROCESSOR]> =
             PerCpuArray::try_from(self.programs.map("processors").expect("it is declared"))?;
@@ -226,13 +247,14 @@ fn frames_in(key: &[u64; KEY], symbols: &BTreeMap<u64, String>) -> Vec<String> {
     let addresses = key[3..].iter().take_while(|address| **address != 0);
     let name = |address: &u64| symbols.range(..=*address).next_back().map_or("?", |(_, name)| name.as_str());
     let names: Vec<&str> = addresses.map(name).collect();
-    let own = names.iter().rposition(|name| name.starts_with("bpf_") || name.starts_with("__traceiter_"));
-    names[own.map_or(0, |last| last + 1)..].iter().map(|name| (*name).to_owned()).collect()
+    // Of a wait; samples begin with the function that ran.
+    let own = names.iter().take(OWN).position(|name| *name == "__schedule");
+    names[own.unwrap_or(0)..].iter().map(|name| (*name).to_owned()).collect()
 }
 
 fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
-    Nanos::from(std::time::Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)).0
+    Nanos::from(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)).0
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Where threads spend their time: on a processor, waiting (by stack), and runnable but not running.
  *
@@ -47,6 +47,7 @@ struct task_struct___old {
 } RELOCATED;
 
 #define PF_KTHREAD 0x00200000
+#define TASK_DEAD 0x00000080
 #define FRAMES 40
 /* Namespaces above a thread's own: a server's programs have one inside of the worker's. */
 #define NESTED 4
@@ -88,7 +89,7 @@ struct amount {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 32768);
 	__type(key, struct key);
 	__type(value, struct amount);
 } amounts SEC(".maps");
@@ -113,7 +114,7 @@ static __always_inline struct processor *this_processor(void)
 static __always_inline int is_observed(struct task_struct *task)
 {
 	struct nsproxy *proxy = BPF_CORE_READ(task, nsproxy);
-	if (!proxy)
+	if (!proxy || (BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, pid))
 		return 0;
 	struct pid_namespace *namespace = BPF_CORE_READ(proxy, pid_ns_for_children);
 	for (int level = 0; level < NESTED && namespace; level++) {
@@ -160,6 +161,13 @@ static __always_inline void clear(struct key *key)
 	__builtin_memset(key->frames, 0, sizeof(key->frames));
 }
 
+static __always_inline struct thread *new_thread(__u32 pid)
+{
+	static const struct thread none;
+	bpf_map_update_elem(&threads, &pid, &none, BPF_ANY);
+	return bpf_map_lookup_elem(&threads, &pid);
+}
+
 SEC("tp_btf/sched_switch")
 int sched_switch(__u64 *ctx)
 {
@@ -170,7 +178,10 @@ int sched_switch(__u64 *ctx)
 		return 0;
 	__u64 now = bpf_ktime_get_ns(), since = processor->switched;
 	processor->switched = now;
-	int was_observed = is_observed(prev);
+	__u32 pid = BPF_CORE_READ(prev, pid);
+	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+	/* A thread that ends has no namespace any more. */
+	int was_observed = (thread && thread->state == RUNNING) || is_observed(prev);
 	clear(&processor->scratch);
 	if (since && was_observed)
 		add(processor, prev, RUNS, since, now);
@@ -180,14 +191,11 @@ int sched_switch(__u64 *ctx)
 		__u64 state = bpf_core_field_exists(prev->__state) ?
 				      BPF_CORE_READ(prev, __state) :
 				      BPF_CORE_READ((struct task_struct___old *)prev, state);
-		__u32 pid = BPF_CORE_READ(prev, pid);
-		struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
-		if (!thread) {
-			static const struct thread none;
-			bpf_map_update_elem(&threads, &pid, &none, BPF_ANY);
-			thread = bpf_map_lookup_elem(&threads, &pid);
-		}
-		if (thread) {
+		if (!thread)
+			thread = new_thread(pid);
+		if (state & TASK_DEAD) {
+			bpf_map_delete_elem(&threads, &pid);
+		} else if (thread) {
 			thread->since = now;
 			thread->state = RUNNABLE;
 			if (is_preempted || !state) {
@@ -202,14 +210,23 @@ int sched_switch(__u64 *ctx)
 		}
 	}
 	if (is_observed(next)) {
-		__u32 pid = BPF_CORE_READ(next, pid);
-		struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
-		if (thread && thread->state == RUNNABLE) {
+		pid = BPF_CORE_READ(next, pid);
+		thread = bpf_map_lookup_elem(&threads, &pid);
+		if (!thread)
+			thread = new_thread(pid);
+		if (!thread) {
+			processor->lost++;
+			return 0;
+		}
+		if (thread->state == RUNNABLE) {
 			clear(&processor->scratch);
 			add(processor, next, QUEUES, thread->since, now);
+		} else if (thread->state == WAITING) {
+			/* Its wakeup was not seen. */
+			__builtin_memcpy(processor->scratch.frames, thread->frames, sizeof(thread->frames));
+			add(processor, next, WAITS, thread->since, now);
 		}
-		if (thread)
-			thread->state = RUNNING;
+		thread->state = RUNNING;
 	}
 	return 0;
 }
@@ -251,4 +268,4 @@ int sample(void *ctx)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

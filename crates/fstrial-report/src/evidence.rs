@@ -6,8 +6,8 @@
 use crate::plain;
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::{
-    evidence::Evidence,
-    filesystem::waits::{self, Category, Cause},
+    evidence::{Activity, Evidence},
+    filesystem::waits::{Category, Cause},
 };
 use fstrial_run::{
     contrast::{ContrastState, Outcome},
@@ -30,7 +30,9 @@ const ALPHA: f64 = 0.05;
 const MOST: f64 = 0.5;
 /// Rows of a table with less of the difference, and of both times, are left out of the text.
 const SMALL: f64 = 0.01;
-/// Stacks of a cause that the text shows.
+/// Share of a thread's time that may be unaccounted for.
+const UNACCOUNTED: f64 = 0.05;
+/// Stacks of a cause, or functions on a processor, that the text shows.
 const STACKS: usize = 3;
 
 /// A contrast and the parts of its difference.
@@ -86,8 +88,12 @@ pub enum Conclusion {
     NoDifference,
     /// The verdict is open, or there is none.
     Undecided,
-    /// The observed runs do not show the ratio of the timed ones.
+    /// The observed runs do not show the difference of the timed ones.
     NotReproduced,
+    /// No part is larger than its uncertainty.
+    NoPart,
+    /// Too much time is not accounted for, or amounts had no room in the kernel's tables.
+    Incomplete,
     /// There are too few observed rounds.
     TooFewRounds,
 }
@@ -114,13 +120,16 @@ pub fn explanation(
     let conclusion = match (state.verdict, timed, observed) {
         (Outcome::Equivalent, ..) => Conclusion::NoDifference,
         (Outcome::Faster | Outcome::Slower, Some((_, timed)), Some((_, observed))) => {
-            let is_reproduced = observed.0 <= timed.1 && timed.0 <= observed.1;
-            let is_most = parts.first().and_then(|row| row.share).is_some_and(|(_, share)| share.0 > MOST);
-            match (is_reproduced, pairs.len() >= MIN_ROUNDS as usize) {
-                (_, false) => Conclusion::TooFewRounds,
-                (false, _) => Conclusion::NotReproduced,
-                _ if is_most && parts[0].cause.is_some() => Conclusion::Because,
-                _ => Conclusion::Together,
+            let is_same_side = (observed.0 > 1.0 && timed.0 > 1.0) || (observed.1 < 1.0 && timed.1 < 1.0);
+            let is_reproduced = is_same_side && observed.0 <= timed.1 && timed.0 <= observed.1;
+            let lost: u64 = pairs.iter().flatten().map(|run| run.evidence.lost).sum();
+            match first(&parts).and_then(|row| row.share) {
+                _ if pairs.len() < MIN_ROUNDS as usize => Conclusion::TooFewRounds,
+                _ if !is_reproduced => Conclusion::NotReproduced,
+                _ if lost > 0 || !is_complete(&parts, per_operation_ns) => Conclusion::Incomplete,
+                Some((_, (least, _))) if least > MOST => Conclusion::Because,
+                Some(_) => Conclusion::Together,
+                None => Conclusion::NoPart,
             }
         }
         (Outcome::Faster | Outcome::Slower, ..) => Conclusion::TooFewRounds,
@@ -139,8 +148,27 @@ pub fn explanation(
         conclusion,
         per_operation_ns,
         parts,
-        last: pairs.last().map(|pair| pair.map(|run| run.evidence.clone()).to_vec()).unwrap_or_default(),
+        last: pairs.last().map(|pair| pair.map(of_its_threads).to_vec()).unwrap_or_default(),
     }
+}
+
+/// The evidence of a load without the threads of others.
+fn of_its_threads(run: &Observed) -> Evidence {
+    let mut evidence = run.evidence.clone();
+    evidence.threads.retain(|group| group.name == run.group);
+    evidence
+}
+
+/// The cause with the largest share, if that is larger than its uncertainty.
+fn first(parts: &[Row]) -> Option<&Row> {
+    let first = parts.iter().find(|row| row.cause.is_some());
+    first.filter(|row| row.share.is_some_and(|(_, (least, _))| least > 0.0))
+}
+
+/// True if nearly all time is accounted for, of both.
+fn is_complete(parts: &[Row], (all_a, all_b): (f64, f64)) -> bool {
+    let mut rest = parts.iter().filter(|row| row.cause.is_none());
+    rest.all(|row| row.a_ns.abs() <= UNACCOUNTED * all_a && row.b_ns.abs() <= UNACCOUNTED * all_b)
 }
 
 /// The ratio of rates in pairs, with its interval: the mean of logarithms.
@@ -159,13 +187,18 @@ fn observed_ratio(pairs: &[[&Observed; 2]]) -> Option<(f64, (f64, f64))> {
 
 /// Thread time for an operation, of both, and its parts.
 fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
+    if pairs.is_empty() {
+        return ((0.0, 0.0), Vec::new());
+    }
     let n = pairs.len() as f64;
     let per_operation = |run: &Observed, time: f64| time / run.operations as f64;
     let whole = |run: &Observed| per_operation(run, f64::from(run.threads) * run.duration.0 as f64);
-    let causes =
-        |run: &Observed| run.evidence.group(&run.group).map(|group| group.by_cause()).unwrap_or_default();
-    let by_cause: Vec<[BTreeMap<Cause, f64>; 2]> =
-        pairs.iter().map(|pair| pair.map(causes)).collect();
+    // Of the load's own measured time: the observer's begins and ends a moment later.
+    let causes = |run: &Observed| -> BTreeMap<Cause, f64> {
+        let scale = run.duration.0 as f64 / run.evidence.duration.0 as f64;
+        run.causes.iter().map(|(cause, time)| (cause.clone(), time * scale)).collect()
+    };
+    let by_cause: Vec<[BTreeMap<Cause, f64>; 2]> = pairs.iter().map(|pair| pair.map(causes)).collect();
     let all: BTreeSet<&Cause> = by_cause.iter().flatten().flat_map(BTreeMap::keys).collect();
     let wholes: Vec<[f64; 2]> = pairs.iter().map(|pair| pair.map(whole)).collect();
     let difference = |[a, b]: &[f64; 2]| a - b;
@@ -188,7 +221,9 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
     });
     let mut rows: Vec<Row> = all.iter().map(|cause| row(Some((*cause).clone()), times_of(cause))).collect();
     rows.push(row(None, rest.collect()));
-    rows.sort_by(|one, other| (other.a_ns - other.b_ns).abs().total_cmp(&(one.a_ns - one.b_ns).abs()));
+    let sign = differences.iter().sum::<f64>().signum();
+    let of_difference = |row: &Row| (row.a_ns - row.b_ns) * sign;
+    rows.sort_by(|one, other| of_difference(other).total_cmp(&of_difference(one)));
     let mean = |index: usize| wholes.iter().map(|pair| pair[index]).sum::<f64>() / n;
     ((mean(0), mean(1)), rows)
 }
@@ -210,13 +245,13 @@ pub fn text(explanation: &Explanation) -> String {
     let Explanation { a, b, .. } = explanation;
     let (a, b) = (plain(a), plain(b));
     let mut out = format!("{}\n", heading(explanation, [&a, &b]));
-    let observed = explanation.observed.map_or_else(String::new, |(value, ends)| {
-        format!("; there {} {}", ratio(value), ratio_interval(ends))
-    });
-    let _ = writeln!(out, "  {} observed{observed}", counted(explanation.rounds, "round"));
     if explanation.rounds == 0 {
         return out;
     }
+    let observed = explanation.observed.map_or_else(String::new, |(value, ends)| {
+        format!("; in them {} is {} {} {}", a, ratio(value), b, ratio_interval(ends))
+    });
+    let _ = writeln!(out, "  {} observed{observed}", counted(explanation.rounds, "round"));
     out.push('\n');
     out += &table(explanation, [&a, &b]);
     out += &stacks(explanation, [&a, &b]);
@@ -233,22 +268,27 @@ fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
     let verdict = explanation.timed.map_or_else(String::new, |(value, ends)| {
         format!("{a} is {} {b} {}", ratio(value), ratio_interval(ends))
     });
-    let first = explanation.parts.iter().find(|row| row.cause.is_some());
-    let end = match (explanation.conclusion, first) {
+    let end = match (explanation.conclusion, first(&explanation.parts)) {
         (Conclusion::Because, Some(first)) => format!("{verdict} because\n  {}", sentence(first, [a, b])),
         (Conclusion::Together, Some(first)) => {
-            format!("{verdict} together with other causes because\n  {}", sentence(first, [a, b]))
+            format!("{verdict}. No single part explains it; the largest:\n  {}", sentence(first, [a, b]))
         }
         (Conclusion::NoDifference, _) => {
             format!("nothing explains a difference of {a} and {b}, because there is none of interest")
         }
         (Conclusion::NotReproduced, _) => {
-            format!("{verdict}, and the observed runs do not show this, so they explain nothing")
+            format!(
+                "{verdict}, and the observed runs do not show this, so they explain nothing (--rounds observes more)"
+            )
+        }
+        (Conclusion::NoPart, _) => format!("{verdict}, and no part of the time is clearly larger"),
+        (Conclusion::Incomplete, _) => {
+            format!("{verdict}, and too much time is not accounted for to explain it")
         }
         (Conclusion::TooFewRounds, _) => {
             format!("{verdict}; an explanation takes {} observed rounds of both", MIN_ROUNDS)
         }
-        _ => format!("{a} and {b} are not decided, so there is nothing to explain"),
+        _ => format!("there is no verdict on {a} and {b} to explain"),
     };
     format!("{load}: {end}")
 }
@@ -281,6 +321,12 @@ fn table(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
         let share = row.share.map_or_else(|| "-".into(), percent);
         table.add_row([row.name(), time(row.a_ns), time(row.b_ns), share]);
     }
+    let others: Vec<&Row> = explanation.parts.iter().filter(|row| !is_large(row)).collect();
+    if !others.is_empty() {
+        let sum = |of: fn(&Row) -> f64| others.iter().map(|row| of(row)).sum::<f64>();
+        let name = format!("other parts ({})", others.len());
+        table.add_row([name, time(sum(|row| row.a_ns)), time(sum(|row| row.b_ns)), String::new()]);
+    }
     table.add_row(["all".into(), time(all_a), time(all_b), String::new()]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -290,12 +336,15 @@ fn table(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
 
 /// The most frequent stacks of the waits of the first cause.
 fn stacks(explanation: &Explanation, names: [&str; 2]) -> String {
-    let Some(row) = explanation.parts.iter().find(|row| row.cause.is_some()) else { return String::new() };
+    let Some(row) = first(&explanation.parts) else { return String::new() };
     let index = usize::from(row.a_ns < row.b_ns);
-    let Some(evidence) = explanation.last.get(index) else { return String::new() };
-    let is_it = |frames: &[String]| waits::cause(frames).as_ref() == row.cause.as_ref();
-    let mut waits: Vec<_> =
-        evidence.threads.iter().flat_map(|group| &group.waits).filter(|wait| is_it(&wait.frames)).collect();
+    let Some(group) = explanation.last.get(index).and_then(|evidence| evidence.threads.first()) else {
+        return String::new();
+    };
+    if row.cause.as_ref().is_some_and(|cause| matches!(cause.category, Category::Kernel | Category::User)) {
+        return functions(group, names[index]);
+    }
+    let mut waits: Vec<_> = group.waits.iter().filter(|wait| Some(wait.cause()) == row.cause).collect();
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.time));
     let mut out = String::new();
     for wait in waits.iter().take(STACKS) {
@@ -309,6 +358,27 @@ fn stacks(explanation: &Explanation, names: [&str; 2]) -> String {
         );
     }
     out
+}
+
+/// The functions in which most time on a processor was sampled.
+fn functions(group: &Activity, name: &str) -> String {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for sample in &group.samples {
+        let function = sample.frames.first().map_or("user mode", |frame| frame.as_str());
+        *counts.entry(function).or_default() += sample.count;
+    }
+    let all: u64 = counts.values().sum();
+    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let share =
+        |(function, count): &(&str, u64)| format!("{function} {:.0} %", *count as f64 / all as f64 * 100.0);
+    let most: Vec<String> = counts.iter().take(STACKS).map(share).collect();
+    format!(
+        "
+  time of {name} on a processor, last round: {}
+",
+        most.join(", ")
+    )
 }
 
 fn time(value: f64) -> String {

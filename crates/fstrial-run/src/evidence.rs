@@ -9,21 +9,21 @@ use crate::{
     plan::Plan,
 };
 use fstrial_model::{
-    evidence::Evidence,
+    evidence::{Activity, Evidence},
+    filesystem::waits::Cause,
     job::{FailureKind, Job, PROTOCOL, Purpose, RunFailure, WorkerMessage},
     measurement::{LoadResult, Measurement, Stage},
     metric::Metric,
     units::Nanos,
     workload::Workload,
 };
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Rounds that an interval of a share needs at least.
 pub const MIN_ROUNDS: u32 = 8;
 
 /// A load under observation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     /// Its threads.
     pub threads: u16,
@@ -33,7 +33,9 @@ pub struct Observed {
     pub duration: Nanos,
     /// The group of its threads in the evidence.
     pub group: String,
-    /// The evidence of its phase, of all loads in it.
+    /// Time of its threads by cause, in nanoseconds.
+    pub causes: BTreeMap<Cause, f64>,
+    /// The evidence of its phase, of all loads in it; without threads if a later run of its cell was observed.
     pub evidence: Evidence,
 }
 
@@ -55,13 +57,14 @@ pub fn explains(plan: &Plan, contrast: &Contrast) -> bool {
     let is_control = |cell: usize| plan.trial.arms[plan.cells[cell].arm].control_of.is_some();
     let is_closed = |cell: usize| {
         let workload: &Workload = &plan.workloads[plan.cells[cell].workload];
-        let mut groups = workload.phases().iter().flat_map(|phase| &phase.groups);
+        let mut phases = workload.phases().iter();
         workload.program().is_none()
             && workload.operation().is_none()
-            && groups.all(|group| group.rate.is_none())
+            && phases.all(|it| it.find_rate.is_none() && it.groups.iter().all(|group| group.rate.is_none()))
     };
     let cells = [contrast.a, contrast.b];
     contrast.metric == Metric::Throughput
+        && plan.trial.trial.clients == 1
         && contrast.of == Of::Ratio
         && !cells.into_iter().any(is_control)
         && cells.into_iter().all(is_closed)
@@ -91,7 +94,14 @@ pub fn run(
                 continue;
             }
             match observe(plan, place, cell, round) {
-                Ok(Some(observed)) => drop(seen.runs.insert(round, observed)),
+                Ok(Some(observed)) => {
+                    // Megabytes each.
+                    for earlier in seen.runs.values_mut().flat_map(BTreeMap::values_mut) {
+                        (earlier.evidence.threads, earlier.evidence.kernel_threads) =
+                            (Vec::new(), Vec::new());
+                    }
+                    seen.runs.insert(round, observed);
+                }
                 Ok(None) => return Ok((all, true)),
                 Err(failure) if failure.kind == FailureKind::HostLacks => {
                     return Err(ExpectedError::Run { context: plan.cell_name(cell), failure });
@@ -148,6 +158,7 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
             operations: load.operations,
             duration: load.duration,
             group: group.clone(),
+            causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default(),
             evidence: evidence.clone(),
         };
         Some((name.to_owned(), observed))

@@ -58,17 +58,26 @@ const fn row(category: Category, functions: &'static [&'static str], what: &'sta
 const ROWS: &[Row] = &[
     // Throttling of writers.
     row(Category::Throttling, &["balance_dirty_pages"], "dirty pages to be written (balance_dirty_pages)"),
-    row(Category::Throttling, &["rq_qos_wait"], "the block layer's write-back throttling"),
+    row(Category::Throttling, &["rq_qos_wait"], "the block layer's throttling"),
+    row(Category::Throttling, &["ioc_rqos_throttle"], "the block layer's throttling"),
+    row(Category::Throttling, &["__mem_cgroup_handle_over_high"], "memory to be reclaimed"),
+    row(Category::Throttling, &["mem_cgroup_handle_over_high"], "memory to be reclaimed"),
+    row(Category::Throttling, &["try_to_free_mem_cgroup_pages"], "memory to be reclaimed"),
+    row(Category::Throttling, &["try_to_free_pages"], "memory to be reclaimed"),
     // The journals and logs of filesystems. fs/jbd2.
     row(Category::Journal, &["jbd2_log_wait_commit"], "the journal's commit"),
     row(Category::Journal, &["wait_transaction_locked"], "a transaction that is being committed"),
     row(Category::Journal, &["add_transaction_credits"], "room in the running transaction"),
     row(Category::Journal, &["__jbd2_log_wait_for_space"], "space in the journal"),
+    row(Category::Journal, &["jbd2_fc_begin_commit"], "another thread's fast commit"),
+    row(Category::Journal, &["ext4_fc_commit"], "the fast commit"),
     row(Category::Journal, &["do_get_write_access"], "a block that the committing transaction writes"),
     // fs/xfs.
     row(Category::Journal, &["xlog_wait_on_iclog"], "the write of the log"),
     row(Category::Journal, &["xlog_force_lsn"], "another thread's write of the log"),
     row(Category::Journal, &["xlog_grant_head_wait"], "space in the log"),
+    row(Category::Journal, &["xlog_state_get_iclog_space"], "space in the log's buffers"),
+    row(Category::Journal, &["xlog_cil_push_background"], "the log's pending changes to be written"),
     row(Category::Journal, &["xlog_cil_force_seq"], "the log's pending changes to be formatted"),
     row(Category::Journal, &["xlog_cil_push_now"], "the log's pending changes to be formatted"),
     row(Category::Journal, &["wait_log_commit"], "another thread's commit of the log tree"),
@@ -80,11 +89,15 @@ const ROWS: &[Row] = &[
         &["schedule_timeout", "btrfs_sync_log"],
         "other syncs to join, one tick (btrfs without ssd)",
     ),
+    row(Category::Journal, &["__reserve_bytes"], "space for metadata to be reserved"),
+    row(Category::Io, &["btrfs_start_ordered_extent_nowriteback"], "writes of the file's data"),
+    row(Category::Io, &["btrfs_start_ordered_extent"], "writes of the file's data"),
     row(Category::Journal, &["wait_for_commit"], "the transaction's commit"),
     row(Category::Journal, &["wait_current_trans"], "the transaction's commit"),
     row(Category::Journal, &["btrfs_commit_transaction"], "the transaction's commit"),
+    row(Category::Journal, &["start_this_handle"], "a transaction to begin"),
     row(Category::Journal, &["f2fs_issue_checkpoint"], "a checkpoint"),
-    // Locks: their call site is found by `SITES_OF_LOCKS`.
+    // Locks: their call site is the first function outside of `MECHANISMS`.
     row(Category::Lock, &["rwsem_down_write_slowpath"], "an exclusive lock"),
     row(Category::Lock, &["rwsem_down_read_slowpath"], "a shared lock"),
     row(Category::Lock, &["__mutex_lock"], "a mutex"),
@@ -96,11 +109,15 @@ const ROWS: &[Row] = &[
     row(Category::Lock, &["rwsem_spin_on_owner"], "an exclusive lock, spinning"),
     row(Category::Lock, &["mutex_spin_on_owner"], "a mutex, spinning"),
     row(Category::Lock, &["native_queued_spin_lock_slowpath"], "a spinlock"),
+    row(Category::Lock, &["queued_spin_lock_slowpath"], "a spinlock"),
+    row(Category::Lock, &["queued_read_lock_slowpath"], "a spinning read lock"),
+    row(Category::Lock, &["queued_write_lock_slowpath"], "a spinning write lock"),
     row(Category::Lock, &["__pv_queued_spin_lock_slowpath"], "a spinlock"),
     // The device.
     row(Category::Io, &["blkdev_issue_flush"], "a flush of the device"),
     row(Category::Io, &["blk_mq_get_tag"], "a free request of the device"),
-    row(Category::Io, &["folio_wait_writeback"], "writes of the file's pages"),
+    row(Category::Io, &["folio_wait_stable"], "pages under write to become stable"),
+    row(Category::Io, &["folio_wait_writeback"], "writes of pages"),
     row(Category::Io, &["filemap_read"], "reads of the file's pages"),
     row(Category::Io, &["filemap_fault"], "reads of the file's pages"),
     row(Category::Io, &["iomap_dio_rw"], "direct I/O"),
@@ -115,13 +132,29 @@ const ROWS: &[Row] = &[
     row(Category::Others, &["futex_wait"], "another thread (futex)"),
     row(Category::Others, &["pipe_read"], "a pipe"),
     row(Category::Others, &["pipe_write"], "a pipe"),
+    row(Category::Others, &["anon_pipe_read"], "a pipe"),
+    row(Category::Others, &["anon_pipe_write"], "a pipe"),
+    row(Category::Others, &["do_epoll_wait"], "events (epoll)"),
     row(Category::Others, &["ep_poll"], "events (epoll)"),
     row(Category::Others, &["do_sys_poll"], "events (poll)"),
     row(Category::Others, &["do_wait"], "a child process"),
-    row(Category::Sleep, &["hrtimer_nanosleep"], "a sleep that the load asked for"),
+    row(Category::Sleep, &["hrtimer_nanosleep"], "a sleep in user mode"),
     row(Category::Others, &["__flush_workqueue"], "a worker of the kernel"),
     row(Category::Others, &["__flush_work"], "a worker of the kernel"),
+    row(Category::Others, &["btrfs_sync_log"], "other writers of the log tree"),
     row(Category::Others, &["wait_for_completion"], "a worker of the kernel"),
+];
+
+/// Functions that spin. Others of a lock may be on a processor too, as they go to sleep and wake up.
+const SPINS: [&str; 8] = [
+    "osq_lock",
+    "rwsem_spin_on_owner",
+    "mutex_spin_on_owner",
+    "native_queued_spin_lock_slowpath",
+    "__pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "queued_read_lock_slowpath",
+    "queued_write_lock_slowpath",
 ];
 
 /// Functions in which a thread waits until another one of the load has done the same work, and that work: it waits for the same things as
@@ -162,10 +195,24 @@ const MECHANISMS: [&str; 20] = [
     "wait_for_completion",
 ];
 
-/// The reason for a wait, or for spinning, by its functions, the innermost first; none of a stack that does neither.
+/// The reason for a wait by its functions, the innermost first; none if the catalogue does not know it.
 pub fn cause<S: AsRef<str>>(frames: &[S]) -> Option<Cause> {
+    cause_among(frames, |_| true)
+}
+
+/// The lock that a running thread spins for.
+pub fn spins<S: AsRef<str>>(frames: &[S]) -> Option<Cause> {
+    let is_spinning = |frame: &S| SPINS.contains(&plain(frame.as_ref()));
+    if !frames.iter().any(is_spinning) {
+        return None;
+    }
+    cause_among(frames, |category| category == Category::Lock)
+}
+
+fn cause_among<S: AsRef<str>>(frames: &[S], is_wanted: impl Fn(Category) -> bool) -> Option<Cause> {
     let names: Vec<&str> = frames.iter().map(|frame| plain(frame.as_ref())).collect();
-    let row = ROWS.iter().find(|row| row.functions.iter().all(|function| names.contains(function)))?;
+    let has_all = |row: &&Row| row.functions.iter().all(|function| names.contains(function));
+    let row = ROWS.iter().filter(|row| is_wanted(row.category)).find(has_all)?;
     let site = match row.category {
         Category::Lock => names.iter().find(|name| !MECHANISMS.iter().any(|known| name.starts_with(known))),
         _ => None,
@@ -202,7 +249,7 @@ mod tests {
             (
                 "__schedule<schedule<io_schedule<folio_wait_bit<folio_wait_writeback<__filemap_fdatawait_range<xfs_file_fsync",
                 Category::Io,
-                "writes of the file's pages",
+                "writes of pages",
             ),
             (
                 "__schedule<schedule<schedule_preempt_disabled<rwsem_down_write_slowpath<down_write<ext4_buffered_write_iter<vfs_write",
@@ -237,6 +284,20 @@ mod tests {
         {
             assert_eq!(cause(&stack.split('<').collect::<Vec<_>>()), None, "{stack}");
         }
+        let wakes = [
+            "finish_task_switch",
+            "__schedule",
+            "schedule",
+            "rwsem_down_read_slowpath",
+            "down_read",
+            "vfs_read",
+        ];
+        assert_eq!(spins(&wakes), None);
+        let spinning = spins(&["osq_lock", "rwsem_down_write_slowpath", "down_write", "vfs_write"]).unwrap();
+        assert_eq!(
+            (spinning.category, spinning.what.as_str()),
+            (Category::Lock, "an exclusive lock in vfs_write")
+        );
         assert_eq!(place(&["__schedule", "schedule", "some_new_wait.isra.0", "vfs_write"]), "some_new_wait");
         assert_eq!(place::<&str>(&[]), "an unknown place");
     }

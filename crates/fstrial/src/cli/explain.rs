@@ -5,14 +5,14 @@ use clap::Args;
 use fstrial_model::device::DeviceKind;
 use fstrial_report::{bar::Progress, evidence, json_lines};
 use fstrial_run::{
-    contrast::ContrastState,
+    contrast::Outcome,
     error::ExpectedError,
-    evidence::{self as observed, MIN_ROUNDS},
+    evidence::{self as observed, CellEvidence, MIN_ROUNDS},
     exit_code,
     plan::Plan,
     session,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,16 +49,32 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     let stored = results::find(&store, args.trial)?;
     let id = stored.summary.id.0;
     conduct::check_machine(&stored)?;
-    let (plan, states) =
-        results::judged(&store, &stored, |judged| (judged.plan.clone(), judged.finished.all.states()))?;
+    let (plan, states, warnings) = results::judged(&store, &stored, |judged| {
+        (judged.plan.clone(), judged.finished.all.states(), judged.document.warnings.clone())
+    })?;
     drop(store);
-    let questions = questions(&plan, id)?;
+    let (decided, others): (Vec<usize>, Vec<usize>) = questions(&plan, id)?
+        .into_iter()
+        .partition(|at| matches!(states[*at].verdict, Outcome::Faster | Outcome::Slower));
+    let tell = |at: usize, seen: &BTreeMap<usize, CellEvidence>| {
+        let explanation = evidence::explanation(&plan, at, &states[at], seen);
+        if args.json {
+            json_lines::print(&explanation);
+        } else {
+            super::print_folded(&format!("{}\n", evidence::text(&explanation)));
+        }
+    };
+    // Known already: nothing is run for them.
+    others.into_iter().for_each(|at| tell(at, &BTreeMap::new()));
+    if decided.is_empty() {
+        return Ok(exit_code::UNDECIDED);
+    }
     conduct::require_root()?;
     lacking::check_programs(&plan)?;
     let interrupt = conduct::interrupt()?;
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
-    let cells: BTreeSet<usize> = questions.iter().flat_map(|at| plan.contrasts[*at].cells()).collect();
+    let cells: BTreeSet<usize> = decided.iter().flat_map(|at| plan.contrasts[*at].cells()).collect();
     let cells: Vec<usize> = cells.into_iter().collect();
     let progress = Progress::of("observed runs");
     let done = session::unwatched(&plan, &interrupt, &ledger, |_, places, _| {
@@ -67,14 +83,10 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     });
     progress.clear();
     let (seen, is_interrupted) = done?;
-    for at in questions {
-        let state: &ContrastState = &states[at];
-        let explanation = evidence::explanation(&plan, at, state, &seen);
-        if args.json {
-            json_lines::print(&explanation);
-        } else {
-            super::print_folded(&format!("{}\n", evidence::text(&explanation)));
-        }
+    decided.into_iter().for_each(|at| tell(at, &seen));
+    // Those of the verdicts are those of their explanation.
+    if !args.json {
+        warnings.iter().for_each(|warning| super::say(&format!("! {warning}\n")));
     }
     for (cell, failure) in seen.iter().filter_map(|(cell, seen)| Some((cell, seen.failure.as_ref()?))) {
         super::say(&format!("! {}: {failure}\n", plan.cell_name(*cell)));

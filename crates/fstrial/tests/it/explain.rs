@@ -66,9 +66,12 @@ fn twins_have_no_cause() {
          --set device.size=1GiB",
     );
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
-    let Some(explanation) = explained(&lab, name) else { return };
+    let ended = lab.run("explain --json");
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let explanation = ended.json().pop().unwrap();
     let conclusion = explanation["conclusion"].as_str().unwrap();
     assert!(["no-difference", "undecided"].contains(&conclusion), "{explanation}");
+    assert_eq!(explanation["rounds"], 0);
 }
 
 #[test]
