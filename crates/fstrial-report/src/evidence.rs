@@ -3,8 +3,8 @@
 //! In a closed loop the throughput is the number of threads over the time that each takes for an operation, so the difference
 //! of these times is the difference of the throughputs, and its parts add up.
 
-use crate::plain;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::{plain, text::figures};
+use comfy_table::{Table, presets};
 use fstrial_model::{
     evidence::{Activity, Evidence},
     filesystem::waits::{Category, Cause},
@@ -15,7 +15,7 @@ use fstrial_run::{
     numbers::{counted, nanos, ratio, ratio_interval},
     plan::{Plan, threads_in_words},
 };
-use fstrial_stats::{part, student};
+use fstrial_stats::{part, spread, student};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -84,9 +84,9 @@ pub enum Conclusion {
     Because,
     /// No part alone is.
     Together,
-    /// The verdict is that there is no difference.
+    /// The arms are equivalent.
     NoDifference,
-    /// The verdict is open, or there is none.
+    /// The arms have no verdict.
     Undecided,
     /// The observed runs do not show the difference of the timed ones.
     NotReproduced,
@@ -179,9 +179,8 @@ fn observed_ratio(pairs: &[[&Observed; 2]]) -> Option<(f64, (f64, f64))> {
     }
     let rate = |run: &Observed| run.operations as f64 / run.duration.as_secs_f64();
     let logarithms: Vec<f64> = pairs.iter().map(|[a, b]| (rate(a) / rate(b)).ln()).collect();
-    let mean = logarithms.iter().sum::<f64>() / n as f64;
-    let variance = logarithms.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-    let half = student::two_sided_quantile(ALPHA, n - 1) * (variance / n as f64).sqrt();
+    let (mean, sd) = spread::mean_and_sd(&logarithms)?;
+    let half = student::two_sided_quantile(ALPHA, n - 1) * sd / (n as f64).sqrt();
     Some((mean.exp(), ((mean - half).exp(), (mean + half).exp())))
 }
 
@@ -194,12 +193,10 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
     let per_operation = |run: &Observed, time: f64| time / run.operations as f64;
     let whole = |run: &Observed| per_operation(run, f64::from(run.threads) * run.duration.0 as f64);
     // Of the load's own measured time: the observer's begins and ends a moment later.
-    let causes = |run: &Observed| -> BTreeMap<Cause, f64> {
-        let scale = run.duration.0 as f64 / run.evidence.duration.0 as f64;
-        run.causes.iter().map(|(cause, time)| (cause.clone(), time * scale)).collect()
+    let spent = |run: &Observed, time: f64| {
+        per_operation(run, time) * run.duration.0 as f64 / run.evidence.duration.0 as f64
     };
-    let by_cause: Vec<[BTreeMap<Cause, f64>; 2]> = pairs.iter().map(|pair| pair.map(causes)).collect();
-    let all: BTreeSet<&Cause> = by_cause.iter().flatten().flat_map(BTreeMap::keys).collect();
+    let all: BTreeSet<&Cause> = pairs.iter().flatten().flat_map(|run| run.causes.keys()).collect();
     let wholes: Vec<[f64; 2]> = pairs.iter().map(|pair| pair.map(whole)).collect();
     let difference = |[a, b]: &[f64; 2]| a - b;
     let differences: Vec<f64> = wholes.iter().map(difference).collect();
@@ -210,15 +207,11 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
         Row { cause, a_ns: mean(0), b_ns: mean(1), share }
     };
     let times_of = |cause: &Cause| -> Vec<[f64; 2]> {
-        let of = |run: &Observed, causes: &BTreeMap<Cause, f64>| {
-            per_operation(run, causes.get(cause).copied().unwrap_or_default())
-        };
-        pairs.iter().zip(&by_cause).map(|([a, b], [of_a, of_b])| [of(a, of_a), of(b, of_b)]).collect()
+        let of = |run: &Observed| spent(run, run.causes.get(cause).copied().unwrap_or_default());
+        pairs.iter().map(|pair| pair.map(of)).collect()
     };
-    let rest = pairs.iter().zip(&by_cause).zip(&wholes).map(|((pair, causes), whole)| {
-        let left = |index: usize| whole[index] - per_operation(pair[index], causes[index].values().sum());
-        [left(0), left(1)]
-    });
+    let left = |run: &Observed| whole(run) - spent(run, run.causes.values().sum());
+    let rest = pairs.iter().map(|pair| pair.map(left));
     let mut rows: Vec<Row> = all.iter().map(|cause| row(Some((*cause).clone()), times_of(cause))).collect();
     rows.push(row(None, rest.collect()));
     let sign = differences.iter().sum::<f64>().signum();
@@ -274,7 +267,7 @@ fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
             format!("{verdict}. No single part explains it; the largest:\n  {}", sentence(first, [a, b]))
         }
         (Conclusion::NoDifference, _) => {
-            format!("nothing explains a difference of {a} and {b}, because there is none of interest")
+            format!("{a} and {b} are equivalent, so no difference is explained")
         }
         (Conclusion::NotReproduced, _) => {
             format!(
@@ -288,7 +281,7 @@ fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
         (Conclusion::TooFewRounds, _) => {
             format!("{verdict}; an explanation takes {} observed rounds of both", MIN_ROUNDS)
         }
-        _ => format!("there is no verdict on {a} and {b} to explain"),
+        _ => format!("{a} and {b} have no verdict yet, so no difference is explained"),
     };
     format!("{load}: {end}")
 }
@@ -328,10 +321,7 @@ fn table(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
         table.add_row([name, time(sum(|row| row.a_ns)), time(sum(|row| row.b_ns)), String::new()]);
     }
     table.add_row(["all".into(), time(all_a), time(all_b), String::new()]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+    figures(table)
 }
 
 /// The most frequent stacks of the waits of the first cause.

@@ -1,7 +1,7 @@
 //! Receipts as text and JSON: the promises that arms keep after power cuts.
 
-use crate::plain;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::{plain, text::figures};
+use comfy_table::{Table, presets};
 use fstrial_model::{
     device::ModelChoice,
     receipt::{CutOutcome, CutResult, RunReceipt, Uncovered},
@@ -217,10 +217,7 @@ fn table(report: &ReceiptReport) -> String {
             |of: fn(&Totals) -> u64| if totals.runs == 0 { "-".into() } else { of(totals).to_string() };
         table.add_row([plain(&arm.arm), lossy].into_iter().chain(columns().map(|(_, of)| count(*of))));
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+    figures(table)
 }
 
 /// Title of the sentences in the answer of a trial.

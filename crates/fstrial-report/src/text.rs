@@ -1,5 +1,6 @@
-//! Foreign text (trial files, stores, tools) made safe for display, and the abilities of the reader's locale.
+//! Foreign text (trial files, stores, tools) made safe for display, text in columns, and the abilities of the reader's locale.
 
+use comfy_table::{CellAlignment, Table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Replacement of a hidden character.
@@ -22,6 +23,14 @@ pub fn plain(text: &str) -> String {
 pub fn plain_lines(text: &str, indent: usize) -> String {
     let lines: Vec<String> = text.lines().map(plain).collect();
     lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// A table of names and their figures, indented: the first column to the left, the others to the right.
+pub(crate) fn figures(mut table: Table) -> String {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
 }
 
 /// Default columns of a terminal, a mail or a list.

@@ -4,14 +4,10 @@
 //! The unit is the run: cuts of one run share their writes, so a run with a loss counts once, however many of its cuts
 //! lost something.
 
-use crate::{
-    error::ExpectedError,
-    place::{JobOutcome, Place},
-    plan::Plan,
-};
+use crate::{error::ExpectedError, place::Place, plan::Plan, untimed};
 use fstrial_model::{
     device_model::DeviceModel,
-    job::{FailureKind, Job, KeptFiles, PROTOCOL, Purpose, RunFailure, WorkerMessage},
+    job::{KeptFiles, Purpose, RunFailure, WorkerMessage},
     measurement::Stage,
     receipt::{CutOutcome, CutResult, CutTask, RunReceipt, Uncovered},
     units::Nanos,
@@ -22,8 +18,6 @@ use serde::{Deserialize, Serialize};
 
 /// Error probability of the interval of a receipt.
 pub const ALPHA: f64 = 0.05;
-/// A lost run is repeated so often.
-const RETRIES: u32 = 2;
 
 /// The number of runs and cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,47 +142,29 @@ pub fn run(
     done: &mut dyn FnMut(usize, usize),
 ) -> Result<(Vec<CellReceipt>, bool), ExpectedError> {
     let mut cells = vec![CellReceipt::default(); plan.cells.len()];
-    let all = plan.cells.len() * cuts.runs as usize;
-    let mut count = 0;
-    for round in 1..=cuts.runs {
-        place.begin_round();
-        for cell in plan.order(round) {
-            done(count, all);
-            count += 1;
-            if cells[cell].failure.is_some() {
-                continue;
-            }
-            let is_first = cells[cell].first_problem().is_none();
-            place.keep_loss_in(kept.get(cell).filter(|_| is_first).cloned());
-            match run_cell(plan, place, cuts, (cell, round)) {
-                Ended::Receipt(receipt) => cells[cell].runs.push(receipt),
-                Ended::Failed(failure) if failure.kind == FailureKind::HostLacks => {
-                    let context = format!("arm {}", plan.trial.arms[plan.cells[cell].arm].name);
-                    return Err(ExpectedError::Run { context, failure });
-                }
-                Ended::Failed(failure) => cells[cell].failure = Some(failure),
-                Ended::Interrupted => return Ok((cells, true)),
-            }
-        }
+    let all: Vec<usize> = (0..plan.cells.len()).collect();
+    let ended = untimed::rounds(plan, place, (&all, cuts.runs), done, |place, cell, round| {
+        let is_first = cells[cell].first_problem().is_none();
+        place.keep_loss_in(kept.get(cell).filter(|_| is_first).cloned());
+        let receipt = run_cell(plan, place, cuts, (cell, round))?;
+        let is_made = receipt.is_some();
+        cells[cell].runs.extend(receipt);
+        Ok(is_made)
+    });
+    let (failures, is_interrupted) = ended?;
+    for (cell, failure) in failures {
+        cells[cell].failure = Some(failure);
     }
-    done(all, all);
-    Ok((cells, false))
+    Ok((cells, is_interrupted))
 }
 
-enum Ended {
-    Receipt(RunReceipt),
-    Failed(RunFailure),
-    Interrupted,
-}
-
-fn no_receipt() -> Ended {
-    let what = "the worker made no receipt".into();
-    let hint = Some("please report it".into());
-    Ended::Failed(RunFailure { kind: FailureKind::Lost, stage: Stage::Check, what, hint })
-}
-
-fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (usize, u32)) -> Ended {
-    let arm = &plan.trial.arms[plan.cells[cell].arm];
+/// The receipt of one run; none if it was interrupted.
+fn run_cell(
+    plan: &Plan,
+    place: &mut dyn Place,
+    cuts: CutPlan,
+    (cell, round): (usize, u32),
+) -> Result<Option<RunReceipt>, RunFailure> {
     let mut task = plan.task(cell, round, place.data());
     // A block that is overwritten with the same content would lose nothing.
     for group in task.phases.iter_mut().flat_map(|phase| &mut phase.groups) {
@@ -197,38 +173,16 @@ fn run_cell(plan: &Plan, place: &mut dyn Place, cuts: CutPlan, (cell, round): (u
     // The same positions for no two arms: their logs differ anyway. The seed is drawn from the trial's.
     let seed = plan.seed.rotate_left(29) ^ (u64::from(round) << 16) ^ cell as u64;
     task.purpose = Purpose::Receipt(CutTask { cuts: cuts.cuts, seed, protected: cuts.protected });
-    let job = Job {
-        protocol: PROTOCOL,
-        arm: plan.trial.built(arm),
-        task: Some(task),
-        state: None,
-        memory: plan.trial.memory_of(arm),
-        fsck: false,
-    };
     let mut receipt = None;
-    let outcome = run_again_if_lost(place, &job, &mut |message| {
+    let ended = untimed::run(plan, place, (cell, task), &mut |message| {
         if let WorkerMessage::Receipt { receipt: made } = message {
             receipt = Some(made.clone());
         }
     });
-    match outcome {
-        JobOutcome::Interrupted => Ended::Interrupted,
-        JobOutcome::Measured(_) => receipt.map_or_else(no_receipt, Ended::Receipt),
-        JobOutcome::Failed(failure) => Ended::Failed(failure),
-    }
-}
-
-/// Runs a job whose purpose is not to be timed, and repeats it if it was lost.
-pub(crate) fn run_again_if_lost(
-    place: &mut dyn Place,
-    job: &Job,
-    hear: &mut dyn FnMut(&WorkerMessage),
-) -> JobOutcome {
-    let mut tries = 0;
-    loop {
-        match place.run(job, hear) {
-            JobOutcome::Failed(failure) if failure.kind == FailureKind::Lost && tries < RETRIES => tries += 1,
-            ended => return ended,
+    match ended? {
+        Some(_) => {
+            receipt.map(Some).ok_or_else(|| untimed::missing(Stage::Check, "the worker made no receipt"))
         }
+        None => Ok(None),
     }
 }

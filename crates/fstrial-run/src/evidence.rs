@@ -3,15 +3,15 @@
 
 use crate::{
     cell::{Contrast, Of},
-    durability,
     error::ExpectedError,
-    place::{JobOutcome, Place},
+    place::Place,
     plan::Plan,
+    untimed,
 };
 use fstrial_model::{
     evidence::{Activity, Evidence},
     filesystem::waits::Cause,
-    job::{FailureKind, Job, PROTOCOL, Purpose, RunFailure, WorkerMessage},
+    job::{Purpose, RunFailure, WorkerMessage},
     measurement::{LoadResult, Measurement, Stage},
     metric::Metric,
     units::Nanos,
@@ -83,35 +83,21 @@ pub fn run(
     done: &mut dyn FnMut(usize, usize),
 ) -> Result<(BTreeMap<usize, CellEvidence>, bool), ExpectedError> {
     let mut all: BTreeMap<usize, CellEvidence> = BTreeMap::new();
-    let (mut count, total) = (0, cells.len() * rounds as usize);
-    for round in 1..=rounds {
-        place.begin_round();
-        for cell in plan.order(round).into_iter().filter(|cell| cells.contains(cell)) {
-            done(count, total);
-            count += 1;
-            let seen = all.entry(cell).or_default();
-            if seen.failure.is_some() {
-                continue;
-            }
-            match observe(plan, place, cell, round) {
-                Ok(Some(observed)) => {
-                    // Megabytes each.
-                    for earlier in seen.runs.values_mut().flat_map(BTreeMap::values_mut) {
-                        (earlier.evidence.threads, earlier.evidence.kernel_threads) =
-                            (Vec::new(), Vec::new());
-                    }
-                    seen.runs.insert(round, observed);
-                }
-                Ok(None) => return Ok((all, true)),
-                Err(failure) if failure.kind == FailureKind::HostLacks => {
-                    return Err(ExpectedError::Run { context: plan.cell_name(cell), failure });
-                }
-                Err(failure) => seen.failure = Some(failure),
-            }
+    let ended = untimed::rounds(plan, place, (cells, rounds), done, |place, cell, round| {
+        let seen = all.entry(cell).or_default();
+        let Some(observed) = observe(plan, place, cell, round)? else { return Ok(false) };
+        // Megabytes each.
+        for earlier in seen.runs.values_mut().flat_map(BTreeMap::values_mut) {
+            (earlier.evidence.threads, earlier.evidence.kernel_threads) = (Vec::new(), Vec::new());
         }
+        seen.runs.insert(round, observed);
+        Ok(true)
+    });
+    let (failures, is_interrupted) = ended?;
+    for (cell, failure) in failures {
+        all.entry(cell).or_default().failure = Some(failure);
     }
-    done(total, total);
-    Ok((all, false))
+    Ok((all, is_interrupted))
 }
 
 /// One run; none if it was interrupted.
@@ -121,31 +107,20 @@ fn observe(
     cell: usize,
     round: u32,
 ) -> Result<Option<ObservedRun>, RunFailure> {
-    let arm = &plan.trial.arms[plan.cells[cell].arm];
     let mut task = plan.task(cell, round, place.data());
     task.purpose = Purpose::Evidence;
-    let job = Job {
-        protocol: PROTOCOL,
-        arm: plan.trial.built(arm),
-        task: Some(task),
-        state: None,
-        memory: plan.trial.memory_of(arm),
-        fsck: false,
-    };
     let mut seen: Vec<(BTreeMap<String, String>, Evidence)> = Vec::new();
-    let outcome = durability::run_again_if_lost(place, &job, &mut |message| {
+    let ended = untimed::run(plan, place, (cell, task), &mut |message| {
         if let WorkerMessage::Evidence { groups, evidence } = message {
             seen.push((groups.clone(), (**evidence).clone()));
         }
     });
-    match outcome {
-        JobOutcome::Interrupted => Ok(None),
-        JobOutcome::Failed(failure) => Err(failure),
-        JobOutcome::Measured(measurement) => {
-            let observed = measurement.map(|measurement| together(&measurement, &seen));
-            observed.filter(|observed| !observed.is_empty()).map(Some).ok_or_else(no_evidence)
-        }
-    }
+    let Some(measurement) = ended? else { return Ok(None) };
+    let observed = measurement.map(|measurement| together(&measurement, &seen));
+    observed
+        .filter(|observed| !observed.is_empty())
+        .map(Some)
+        .ok_or_else(|| untimed::missing(Stage::Load, "the worker gave no evidence"))
 }
 
 fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> ObservedRun {
@@ -164,13 +139,4 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
         Some((name.to_owned(), observed))
     };
     measurement.loads().filter_map(observed).collect()
-}
-
-fn no_evidence() -> RunFailure {
-    RunFailure {
-        kind: FailureKind::Lost,
-        stage: Stage::Load,
-        what: "the worker gave no evidence".into(),
-        hint: Some("please report it".into()),
-    }
 }

@@ -51,5 +51,6 @@ pub mod session;
 pub mod stored;
 mod tail;
 pub mod typical;
+mod untimed;
 pub mod warnings;
 pub mod worker;

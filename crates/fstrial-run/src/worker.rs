@@ -598,9 +598,8 @@ impl<'a> Run<'a> {
                 Moment::TimedEnd => 1,
             };
             readings[at] = Some(counters.now());
-            if let Some(tracer) = &mut tracer {
-                let marked = if at == 0 { tracer.begin() } else { tracer.end() };
-                traced = std::mem::replace(&mut traced, Ok(())).and(marked);
+            if let (Some(tracer), Ok(())) = (&mut tracer, &traced) {
+                traced = if at == 0 { tracer.begin() } else { tracer.end() };
             }
         });
         begun?;

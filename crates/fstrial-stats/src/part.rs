@@ -26,11 +26,12 @@ pub fn share(parts: &[f64], wholes: &[f64], alpha: f64) -> Option<Part> {
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / n as f64;
     let (part, whole) = (mean(parts), mean(wholes));
-    // Of the means.
-    let covariance = |a: &[f64], b: &[f64]| {
-        let products = a.iter().zip(b).map(|(x, y)| (x - mean(a)) * (y - mean(b)));
+    // Variances and the covariance of the means.
+    let covariance = |(a, mean_a): (&[f64], f64), (b, mean_b): (&[f64], f64)| {
+        let products = a.iter().zip(b).map(|(x, y)| (x - mean_a) * (y - mean_b));
         products.sum::<f64>() / (n - 1) as f64 / n as f64
     };
+    let (parts, wholes) = ((parts, part), (wholes, whole));
     let (of_parts, of_both, of_wholes) =
         (covariance(parts, parts), covariance(parts, wholes), covariance(wholes, wholes));
     let t = student::two_sided_quantile(alpha, n - 1);

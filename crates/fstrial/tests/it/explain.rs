@@ -3,7 +3,7 @@
 use crate::support::{self, Ended, Lab};
 use serde_json::Value;
 
-/// Explains the last trial; none where the kernel lets nobody observe it.
+/// The explanation of the last trial; `None` if this kernel cannot be observed.
 fn explained(lab: &Lab, name: &str) -> Option<Value> {
     let ended: Ended = lab.run("explain --rounds 8 --json");
     if ended.code() == 10 && ended.stderr.contains("the kernel gives no evidence") {
