@@ -6,7 +6,9 @@ use std::{fs, io::Write, path::Path, process::Command};
 
 /// The compiler of the committed object: others make other code of the same source.
 const COMPILER: &str = "clang version 14.0.6";
-const COMPILE: &str = "clang -target bpf -mcpu=v3 -O2 -g -Wall -Werror -c src/threads.bpf.c -o";
+/// The folder of compilation is named as `.`: an object holds the path of its source.
+const COMPILE: &str =
+    "clang -target bpf -mcpu=v3 -O2 -g -fdebug-compilation-dir=. -Wall -Werror -c src/threads.bpf.c -o";
 const STRIP: &str = "llvm-strip -g";
 
 fn run(line: &str, file: &Path) -> Option<String> {
