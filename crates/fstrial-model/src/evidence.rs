@@ -18,6 +18,9 @@ pub struct Evidence {
     pub kernel_threads: Vec<Activity>,
     /// Amounts that had no room in the kernel's tables. The shares below 100 % are then too small.
     pub lost: u64,
+    /// Processor time of the programs of the observation, for events of all threads of the machine; none if the kernel does not
+    /// count it.
+    pub cost: Option<Nanos>,
 }
 
 /// The time of a group of threads.
@@ -48,6 +51,19 @@ pub struct Wait {
     pub count: u64,
 }
 
+/// Time of a group of threads at one place of the kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spent<'a> {
+    /// Functions, the innermost first; none in user mode, and while no processor is free.
+    pub frames: &'a [String],
+    /// The cause of the time.
+    pub cause: Cause,
+    /// Time in nanoseconds; of a place on a processor its part of the samples.
+    pub time: f64,
+    /// Number of waits or samples.
+    pub count: u64,
+}
+
 /// Samples of one place of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
@@ -62,6 +78,25 @@ impl Evidence {
     pub fn group(&self, name: &str) -> Option<&Activity> {
         self.threads.iter().find(|group| group.name == name)
     }
+
+    /// Adds the amounts of another run.
+    pub fn add(&mut self, other: &Self) {
+        let Self { duration, threads, kernel_threads, lost, cost } = other;
+        self.duration.0 += duration.0;
+        self.lost += lost;
+        self.cost = match (self.cost, cost) {
+            (Some(cost), Some(other)) => Some(Nanos(cost.0 + other.0)),
+            (cost, other) => cost.or(*other),
+        };
+        for (groups, others) in [(&mut self.threads, threads), (&mut self.kernel_threads, kernel_threads)] {
+            for other in others {
+                match groups.iter_mut().find(|group| group.name == other.name) {
+                    Some(group) => group.add(other),
+                    None => groups.push(other.clone()),
+                }
+            }
+        }
+    }
 }
 
 impl Activity {
@@ -75,39 +110,82 @@ impl Activity {
         Nanos(self.running.0 + self.runnable.0 + self.waiting().0)
     }
 
-    /// Its time by cause, in nanoseconds. Time on a processor is divided by the samples, and time until another of these threads has
-    /// done the same work by the causes of the waits in that work.
+    /// Its time by place. Time on a processor is divided by the samples. Time until another of these threads has done the same work
+    /// has the main cause of the waits in that work.
+    pub fn spent(&self) -> Vec<Spent<'_>> {
+        let whole = |category, what: &str, time: Nanos, count| {
+            let cause = Cause { category, what: what.to_owned() };
+            Spent { frames: &[], cause, time: time.0 as f64, count }
+        };
+        let mut all = vec![whole(Category::Runnable, "a processor", self.runnable, self.preempted)];
+        all.extend(self.waits.iter().map(|wait| Spent {
+            frames: &wait.frames,
+            cause: self.main_cause(wait),
+            time: wait.time.0 as f64,
+            count: wait.count,
+        }));
+        let samples: u64 = self.samples.iter().map(|sample| sample.count).sum();
+        if samples == 0 {
+            all.push(whole(Category::Kernel, "", self.running, 0));
+        }
+        all.extend(self.samples.iter().map(|sample| Spent {
+            frames: &sample.frames,
+            cause: sample.cause(),
+            time: self.running.0 as f64 * sample.count as f64 / samples as f64,
+            count: sample.count,
+        }));
+        all
+    }
+
+    /// Its time by cause, in nanoseconds. Time until another of these threads has done the same work is divided by the causes of the
+    /// waits in that work.
     pub fn by_cause(&self) -> BTreeMap<Cause, f64> {
         let mut causes = BTreeMap::new();
-        let mut add = |category, what: &str, time: f64| {
-            *causes.entry(Cause { category, what: what.to_owned() }).or_default() += time;
-        };
-        add(Category::Runnable, "a processor", self.runnable.0 as f64);
-        for wait in &self.waits {
-            let time = wait.time.0 as f64;
-            let work = waits::joins(&wait.frames).map(|work| self.waits_in(work)).unwrap_or_default();
+        for spent in self.spent() {
+            let work = self.joined(spent.frames);
             let whole: f64 = work.iter().map(|(_, time)| time).sum();
-            for (cause, part) in &work {
-                add(cause.category, &cause.what, time * part / whole);
-            }
             if work.is_empty() {
-                let cause = wait.cause();
-                add(cause.category, &cause.what, time);
+                *causes.entry(spent.cause).or_default() += spent.time;
             }
-        }
-        let all: u64 = self.samples.iter().map(|sample| sample.count).sum();
-        for sample in &self.samples {
-            let time = self.running.0 as f64 * sample.count as f64 / all as f64;
-            match waits::spins(&sample.frames) {
-                Some(cause) => add(cause.category, &cause.what, time),
-                None if sample.frames.is_empty() => add(Category::User, "", time),
-                None => add(Category::Kernel, "", time),
+            for (cause, part) in work {
+                *causes.entry(cause).or_default() += spent.time * part / whole;
             }
-        }
-        if all == 0 {
-            add(Category::Kernel, "", self.running.0 as f64);
         }
         causes
+    }
+
+    /// Adds the amounts of the same group in another run.
+    fn add(&mut self, other: &Self) {
+        let Self { name: _, running, runnable, preempted, waits, samples } = other;
+        self.running.0 += running.0;
+        self.runnable.0 += runnable.0;
+        self.preempted += preempted;
+        for wait in waits {
+            match self.waits.iter_mut().find(|known| known.frames == wait.frames) {
+                Some(known) => {
+                    (known.time.0, known.count) = (known.time.0 + wait.time.0, known.count + wait.count)
+                }
+                None => self.waits.push(wait.clone()),
+            }
+        }
+        for sample in samples {
+            match self.samples.iter_mut().find(|known| known.frames == sample.frames) {
+                Some(known) => known.count += sample.count,
+                None => self.samples.push(sample.clone()),
+            }
+        }
+    }
+
+    /// The cause of a wait, or of most time of the work that it waits for.
+    fn main_cause(&self, wait: &Wait) -> Cause {
+        let work = self.joined(&wait.frames).into_iter();
+        let most = work.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        most.map_or_else(|| wait.cause(), |(cause, _)| cause)
+    }
+
+    /// Waits in the work of another of these threads that a stack waits for, with their times.
+    fn joined(&self, frames: &[String]) -> Vec<(Cause, f64)> {
+        waits::joins(frames).map(|work| self.waits_in(work)).unwrap_or_default()
     }
 
     /// Waits in a function, of threads that do not wait for each other, with their times.
@@ -124,6 +202,14 @@ impl Wait {
     pub fn cause(&self) -> Cause {
         let unknown = || Cause { category: Category::Unknown, what: waits::place(&self.frames).to_owned() };
         waits::cause(&self.frames).unwrap_or_else(unknown)
+    }
+}
+
+impl Sample {
+    /// The reason for the time on a processor: a lock, if the thread spins for it.
+    fn cause(&self) -> Cause {
+        let category = if self.frames.is_empty() { Category::User } else { Category::Kernel };
+        waits::spins(&self.frames).unwrap_or(Cause { category, what: String::new() })
     }
 }
 
@@ -161,6 +247,19 @@ mod tests {
         assert_eq!(of(Category::Runnable), 30.0);
         assert_eq!(causes.values().sum::<f64>(), group.accounted().0 as f64);
         assert_eq!(causes.len(), 6);
+        // Two runs together are twice one.
+        let run = Evidence {
+            duration: Nanos(7),
+            threads: vec![group],
+            cost: Some(Nanos(2)),
+            ..Evidence::default()
+        };
+        let mut sum = Evidence::default();
+        sum.add(&run);
+        sum.add(&run);
+        assert_eq!((sum.duration, sum.cost, sum.threads.len()), (Nanos(14), Some(Nanos(4)), 1));
+        let doubled = causes.into_iter().map(|(cause, time)| (cause, 2.0 * time)).collect();
+        assert_eq!(sum.threads[0].by_cause(), doubled);
     }
 
     /// A thread that waits for another's work waits for what that one waits for.
@@ -183,5 +282,8 @@ mod tests {
         assert_eq!(of(&[&join, &tick, &supers], Category::Sleep), 900.0);
         assert_eq!(of(&[&join, &tick, &supers], Category::Journal), 300.0);
         assert_eq!(of(&[&join], Category::Journal), 800.0);
+        let waits = vec![join, tick, supers];
+        let whole = Activity { waits, ..Activity::default() };
+        assert_eq!(whole.spent()[1].cause.category, Category::Sleep);
     }
 }

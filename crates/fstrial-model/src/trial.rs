@@ -107,6 +107,9 @@ pub struct Settings {
     /// Runs of each arm under each load that syncs in which the power is cut, before the first round; default: none.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub receipt: u32,
+    /// Rounds that are observed after the last one, to explain the verdicts on throughput; default: none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub explain: u32,
     /// Content of the filesystem when a load begins, for arms that name no state; default: empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
@@ -154,6 +157,7 @@ impl Default for Settings {
             seed: None,
             fsck: false,
             receipt: 0,
+            explain: 0,
             state: None,
             restore: Restoring::Copy,
             memory: None,

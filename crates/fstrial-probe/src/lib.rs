@@ -11,6 +11,7 @@ use aya::{
         BtfTracePoint, PerfEvent, ProgramError,
         perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
+    sys::{Stats, enable_stats},
     util::{kernel_symbols, online_cpus},
 };
 use fstrial_model::{
@@ -18,7 +19,12 @@ use fstrial_model::{
     units::Nanos,
 };
 use rustix::time::{ClockId, clock_gettime};
-use std::{collections::BTreeMap, io, os::unix::fs::MetadataExt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    time::Duration,
+};
 
 /// Samples per second of each processor: not a divisor of the kernel's tick.
 const SAMPLES: u64 = 499;
@@ -69,6 +75,10 @@ pub struct Tracer {
     symbols: BTreeMap<u64, String>,
     /// Monotonic time of the beginning and the end of the measured time.
     window: [u64; 2],
+    /// Time of the programs before the measured time, and from then to its end; none if the kernel does not count it.
+    cost: Option<[Duration; 2]>,
+    /// While it is open the kernel counts the time of programs.
+    _counts: Option<OwnedFd>,
 }
 
 impl Tracer {
@@ -90,7 +100,10 @@ impl Tracer {
         loader.btf(Some(&types)).override_global("pid_namespace", &namespace, true);
         let mut programs = loader.load(include_bytes_aligned!("threads.bpf.o"))?;
         attach(&mut programs, &types)?;
-        let mut tracer = Self { programs, symbols, window: [u64::MAX; 2] };
+        // Since Linux 5.8.
+        let counts = enable_stats(Stats::RunTime).ok();
+        let cost = counts.as_ref().map(|_| [Duration::ZERO; 2]);
+        let mut tracer = Self { programs, symbols, window: [u64::MAX; 2], cost, _counts: counts };
         tracer.set_window()?;
         Ok(tracer)
     }
@@ -100,6 +113,8 @@ impl Tracer {
     /// # Errors
     /// The table of the kernel cannot be written.
     pub fn begin(&mut self) -> Result<(), ProbeError> {
+        let before = self.run_time()?;
+        self.cost.iter_mut().for_each(|cost| cost[0] = before);
         self.window = [now(), u64::MAX];
         self.set_window()
     }
@@ -110,7 +125,15 @@ impl Tracer {
     /// As [`begin`](Self::begin).
     pub fn end(&mut self) -> Result<(), ProbeError> {
         self.window[1] = now();
-        self.set_window()
+        self.set_window()?;
+        let all = self.run_time()?;
+        self.cost.iter_mut().for_each(|cost| cost[1] = all.saturating_sub(cost[0]));
+        Ok(())
+    }
+
+    /// Time of all programs since they were loaded.
+    fn run_time(&self) -> Result<Duration, ProbeError> {
+        self.programs.programs().map(|(_, program)| Ok(program.info()?.run_time())).sum()
     }
 
     fn set_window(&mut self) -> Result<(), ProbeError> {
@@ -148,7 +171,13 @@ impl Tracer {
             let all = if is_of_kernel { &mut kernel_threads } else { &mut threads };
             all.push(group.activity(name));
         }
-        Ok(Evidence { duration: Nanos(to.saturating_sub(from)), threads, kernel_threads, lost })
+        Ok(Evidence {
+            duration: Nanos(to.saturating_sub(from)),
+            threads,
+            kernel_threads,
+            lost,
+            cost: self.cost.map(|[_, time]| Nanos::from(time)),
+        })
     }
 }
 

@@ -53,6 +53,9 @@ fn every_thread_time_is_accounted_for() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let evidence = tracer.evidence().unwrap();
     assert_eq!(evidence.lost, 0);
+    // A second of a few hundred switches, and of 499 samples on each processor.
+    let cost = evidence.cost.unwrap();
+    assert!((1..evidence.duration.0 / 10).contains(&cost.0), "{cost:?}");
     let share = |group: &Activity| group.accounted().0 as f64 / evidence.duration.0 as f64;
     for (name, threads) in [("sleeper", 1.0), ("computer", 2.0), ("reader", 1.0)] {
         let group = evidence.group(name).unwrap();

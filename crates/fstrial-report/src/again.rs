@@ -3,6 +3,7 @@
 use super::{
     claim,
     document::{self, Document},
+    evidence,
 };
 use fstrial_run::{
     audit,
@@ -10,6 +11,7 @@ use fstrial_run::{
     course::{self, Course},
     environment::Environment,
     error::ExpectedError,
+    evidence::TrialEvidence,
     stored::{Besides, TrialRecord},
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
@@ -29,6 +31,8 @@ pub struct JudgedTrial<'a> {
     /// The commands that made each arm.
     pub commands: &'a [Vec<String>],
     pub plan: &'a fstrial_run::plan::Plan,
+    /// Its observed runs.
+    pub evidence: &'a TrialEvidence,
     pub document: Document,
 }
 
@@ -66,6 +70,8 @@ pub fn judged<T>(
         document.claim = document.claim.map(claim::failed);
     }
     document.add_receipt(stored.receipt.as_deref());
+    let evidence = document.evidence(stored.evidence.as_deref());
+    document.explanations = evidence::explanations(&plan, &finished.all.states(), &evidence);
     let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
     let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);
@@ -85,6 +91,7 @@ pub fn judged<T>(
         besides: &besides,
         commands: &commands,
         plan: &plan,
+        evidence: &evidence,
         document,
     }))
 }

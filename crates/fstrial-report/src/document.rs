@@ -2,6 +2,7 @@
 
 use super::{
     claim::{self, ClaimReport},
+    evidence::Explanation,
     numbers::counted,
     receipt::{self, ReceiptReport},
     together::Together,
@@ -26,6 +27,7 @@ use fstrial_run::{
     contrast::{ContrastState, Outcome},
     coordinator::{Finished, Reason},
     environment::Environment,
+    evidence::TrialEvidence,
     judge::Judge,
     plan::{Plan, threads_in_words},
     sample::{LoadSample, Sample},
@@ -104,6 +106,9 @@ pub struct Document {
     /// The power cuts of each arm under each load, if the trial has a receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<ReceiptReport>,
+    /// The causes of its verdicts, if it was explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<Explanation>,
     /// Every workload with its cells and verdicts.
     pub workloads: Vec<WorkloadReport>,
     /// Failures of cells.
@@ -298,6 +303,16 @@ impl Document {
         }
     }
 
+    /// Its observed runs, as stored; none if they cannot be read.
+    pub(crate) fn evidence(&mut self, json: Option<&str>) -> TrialEvidence {
+        let read = json.map_or_else(|| Ok(TrialEvidence::new()), serde_json::from_str);
+        read.unwrap_or_else(|error| {
+            self.warnings
+                .push(format!("the evidence cannot be read: {error}; `fstrial explain` takes it again"));
+            TrialEvidence::new()
+        })
+    }
+
     /// Arms that lost data in power cuts, each with a sentence on that.
     pub(crate) fn losses(&self) -> Vec<(&str, String)> {
         let arms = self.receipt.iter().flat_map(|report| self.arms.iter().map(move |arm| (report, arm)));
@@ -429,6 +444,7 @@ pub fn document(
         arms: arms.collect(),
         audit: finished.audit.clone(),
         receipt: None,
+        explanations: Vec::new(),
         workloads,
         failures: finished.all.failures().iter().cloned().chain(finished.all.never_measured()).collect(),
         warnings: Vec::new(),

@@ -6,13 +6,13 @@
 use crate::{plain, text::figures};
 use comfy_table::{Table, presets};
 use fstrial_model::{
-    evidence::{Activity, Evidence},
+    evidence::{Evidence, Spent},
     filesystem::waits::{Category, Cause},
 };
 use fstrial_run::{
     contrast::{ContrastState, Outcome},
-    evidence::{CellEvidence, MIN_ROUNDS, Observed},
-    numbers::{counted, nanos, ratio, ratio_interval},
+    evidence::{self, MIN_ROUNDS, Observed, TrialEvidence},
+    numbers::{self, counted, nanos, ratio, ratio_interval},
     plan::{Plan, threads_in_words},
 };
 use fstrial_stats::{part, spread, student};
@@ -23,7 +23,7 @@ use std::{
 };
 
 /// Version of the JSON of an explanation.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// Error probability of the intervals.
 const ALPHA: f64 = 0.05;
 /// Share of the difference from which a cause alone explains it.
@@ -32,8 +32,10 @@ const MOST: f64 = 0.5;
 const SMALL: f64 = 0.01;
 /// Share of a thread's time that may be unaccounted for.
 const UNACCOUNTED: f64 = 0.05;
-/// Stacks of a cause, or functions on a processor, that the text shows.
+/// Stacks of a cause and an arm in JSON.
 const STACKS: usize = 3;
+/// Kernel threads with less of the time of an operation, of both, are left out.
+const QUIET: f64 = 0.001;
 
 /// A contrast and the parts of its difference.
 #[derive(Debug, Clone, Serialize)]
@@ -59,8 +61,12 @@ pub struct Explanation {
     pub per_operation_ns: (f64, f64),
     /// The parts, the largest share of the difference first.
     pub parts: Vec<Row>,
-    /// The last observed run of `a` and of `b`.
-    pub last: Vec<Evidence>,
+    /// Time of the kernel's threads on a processor, for an operation.
+    pub kernel_threads: Vec<KernelThreads>,
+    /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`. An upper bound: it counts the events of
+    /// all threads of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observation_ns: Option<(f64, f64)>,
 }
 
 /// A part of the thread time for an operation.
@@ -74,6 +80,30 @@ pub struct Row {
     pub b_ns: f64,
     /// Share of the difference between the two, with its interval; none if the difference is not distinguishable from 0.
     pub share: Option<(f64, (f64, f64))>,
+    /// The places of most of its time, of each arm.
+    pub stacks: Vec<Stack>,
+}
+
+/// A place of the kernel where threads spent time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stack {
+    pub arm: String,
+    /// Time for an operation, in nanoseconds.
+    pub per_operation_ns: f64,
+    /// Waits; of time on a processor samples.
+    pub count: u64,
+    /// Functions, the innermost first.
+    pub frames: Vec<String>,
+}
+
+/// Threads of the kernel with names of the same beginning.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelThreads {
+    pub name: String,
+    /// Time on a processor for an operation of `a`, in nanoseconds.
+    pub a_ns: f64,
+    /// The same of `b`.
+    pub b_ns: f64,
 }
 
 /// Strength of an explanation.
@@ -98,35 +128,134 @@ pub enum Conclusion {
     TooFewRounds,
 }
 
-/// The explanation of a contrast by the observed runs of its cells.
-pub fn explanation(
-    plan: &Plan,
-    contrast: usize,
+/// The evidence of a result of two cells.
+pub(crate) struct Both<'a> {
+    /// Runs of rounds with both.
+    pairs: Vec<[&'a Observed; 2]>,
+    /// All runs of each, together.
+    pub(crate) wholes: [Whole<'a>; 2],
+}
+
+/// All observed runs of a load.
+#[derive(Default)]
+pub(crate) struct Whole<'a> {
+    evidence: Option<&'a Evidence>,
+    operations: f64,
+    /// Measured time over that of the observation.
+    scale: f64,
+}
+
+impl<'a> Whole<'a> {
+    fn of(evidence: Option<&'a Evidence>, runs: &BTreeMap<u32, &Observed>) -> Self {
+        let sum = |of: fn(&Observed) -> u64| runs.values().map(|run| of(run)).sum::<u64>() as f64;
+        let scale = sum(|run| run.duration.0) / sum(|run| run.observed.0);
+        Self { evidence, operations: sum(|run| run.operations), scale }
+    }
+
+    /// A time of all runs for an operation.
+    fn per_operation(&self, time: f64) -> f64 {
+        time * self.scale / self.operations
+    }
+
+    /// Time of its threads for an operation, by place.
+    pub(crate) fn spent(&self) -> Vec<Spent<'a>> {
+        let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.threads);
+        let all = groups.flat_map(|group| group.spent());
+        all.map(|spent| Spent { time: self.per_operation(spent.time), ..spent }).collect()
+    }
+
+    /// Time of the kernel's threads on a processor for an operation.
+    fn kernel_threads(&self) -> BTreeMap<&'a str, f64> {
+        let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.kernel_threads);
+        groups.map(|group| (group.name.as_str(), self.per_operation(group.running.0 as f64))).collect()
+    }
+}
+
+impl<'a> Both<'a> {
+    /// The evidence of a contrast; none if it was not observed.
+    pub(crate) fn of(plan: &Plan, contrast: usize, seen: &'a TrialEvidence) -> Option<Self> {
+        let of = &plan.contrasts[contrast];
+        let name = &plan.results[plan.cells[of.a].workload][of.result_a].name;
+        let runs = |cell: usize| -> BTreeMap<u32, &Observed> {
+            let all = seen.get(&cell).into_iter().flat_map(|cell| &cell.runs);
+            all.filter_map(|(round, run)| Some((*round, run.get(name)?))).collect()
+        };
+        let all = [runs(of.a), runs(of.b)];
+        if all.iter().any(BTreeMap::is_empty) {
+            return None;
+        }
+        let pairs = all[0].iter().filter_map(|(round, a)| Some([*a, *all[1].get(round)?])).collect();
+        let whole =
+            |cell: usize, runs| Whole::of(seen.get(&cell).and_then(|cell| cell.stacks.get(name)), runs);
+        Some(Self { pairs, wholes: [whole(of.a, &all[0]), whole(of.b, &all[1])] })
+    }
+
+    /// The stacks of the parts, those with most time first.
+    fn add_stacks(&self, rows: &mut [Row], names: [&str; 2]) {
+        for (whole, arm) in self.wholes.iter().zip(names) {
+            let mut all = whole.spent();
+            all.sort_by(|one, other| other.time.total_cmp(&one.time));
+            for row in &mut *rows {
+                let own = all.iter().filter(|spent| Some(&spent.cause) == row.cause.as_ref());
+                let own = own.filter(|spent| !spent.frames.is_empty() && spent.time > 0.0);
+                row.stacks.extend(own.take(STACKS).map(|spent| Stack {
+                    arm: arm.to_owned(),
+                    per_operation_ns: spent.time,
+                    count: spent.count,
+                    frames: spent.frames.to_vec(),
+                }));
+            }
+        }
+    }
+
+    fn kernel_threads(&self, per_operation: (f64, f64)) -> Vec<KernelThreads> {
+        let [of_a, of_b] = [0, 1].map(|index: usize| self.wholes[index].kernel_threads());
+        let names: BTreeSet<&str> = of_a.keys().chain(of_b.keys()).copied().collect();
+        let time = |of: &BTreeMap<&str, f64>, name: &str| of.get(name).copied().unwrap_or_default();
+        let all = names.into_iter().map(|name| KernelThreads {
+            name: name.to_owned(),
+            a_ns: time(&of_a, name),
+            b_ns: time(&of_b, name),
+        });
+        let is_loud =
+            |it: &KernelThreads| it.a_ns > QUIET * per_operation.0 || it.b_ns > QUIET * per_operation.1;
+        let mut all: Vec<KernelThreads> = all.filter(is_loud).collect();
+        all.sort_by(|one, other| (other.a_ns + other.b_ns).total_cmp(&(one.a_ns + one.b_ns)));
+        all
+    }
+
+    fn observation(&self) -> Option<(f64, f64)> {
+        let [a, b] = [0, 1].map(|index: usize| {
+            let whole = &self.wholes[index];
+            Some(whole.per_operation(whole.evidence?.cost?.0 as f64))
+        });
+        a.zip(b)
+    }
+}
+
+/// The explanations of a trial: of its contrasts that were observed.
+pub(crate) fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEvidence) -> Vec<Explanation> {
+    let all = evidence::questions(plan).unwrap_or_default().into_iter();
+    let observed = all.filter(|at| Both::of(plan, *at, seen).is_some());
+    observed.map(|at| explanation(plan, at, &states[at], seen)).collect()
+}
+
+fn conclusion(
     state: &ContrastState,
-    seen: &BTreeMap<usize, CellEvidence>,
-) -> Explanation {
-    let of = &plan.contrasts[contrast];
-    let name = &plan.results[plan.cells[of.a].workload][of.result_a].name;
-    let runs = |cell: usize| -> BTreeMap<u32, &Observed> {
-        let all = seen.get(&cell).into_iter().flat_map(|cell| &cell.runs);
-        all.filter_map(|(round, run)| Some((*round, run.get(name)?))).collect()
-    };
-    let (of_a, of_b) = (runs(of.a), runs(of.b));
-    let pairs: Vec<[&Observed; 2]> =
-        of_a.iter().filter_map(|(round, a)| Some([*a, *of_b.get(round)?])).collect();
-    let timed = state.ratio.zip(state.interval);
-    let observed = observed_ratio(&pairs);
-    let (per_operation_ns, parts) = parts(&pairs);
-    let conclusion = match (state.verdict, timed, observed) {
+    observed: Option<(f64, (f64, f64))>,
+    pairs: &[[&Observed; 2]],
+    (per_operation, parts): (&(f64, f64), &[Row]),
+) -> Conclusion {
+    match (state.verdict, state.ratio.and(state.interval), observed) {
         (Outcome::Equivalent, ..) => Conclusion::NoDifference,
-        (Outcome::Faster | Outcome::Slower, Some((_, timed)), Some((_, observed))) => {
+        (Outcome::Faster | Outcome::Slower, Some(timed), Some((_, observed))) => {
             let is_same_side = (observed.0 > 1.0 && timed.0 > 1.0) || (observed.1 < 1.0 && timed.1 < 1.0);
             let is_reproduced = is_same_side && observed.0 <= timed.1 && timed.0 <= observed.1;
-            let lost: u64 = pairs.iter().flatten().map(|run| run.evidence.lost).sum();
-            match first(&parts).and_then(|row| row.share) {
+            let lost: u64 = pairs.iter().flatten().map(|run| run.lost).sum();
+            match first(parts).and_then(|row| row.share) {
                 _ if pairs.len() < MIN_ROUNDS as usize => Conclusion::TooFewRounds,
                 _ if !is_reproduced => Conclusion::NotReproduced,
-                _ if lost > 0 || !is_complete(&parts, per_operation_ns) => Conclusion::Incomplete,
+                _ if lost > 0 || !is_complete(parts, *per_operation) => Conclusion::Incomplete,
                 Some((_, (least, _))) if least > MOST => Conclusion::Because,
                 Some(_) => Conclusion::Together,
                 None => Conclusion::NoPart,
@@ -134,7 +263,17 @@ pub fn explanation(
         }
         (Outcome::Faster | Outcome::Slower, ..) => Conclusion::TooFewRounds,
         _ => Conclusion::Undecided,
-    };
+    }
+}
+
+/// The explanation of a contrast by the observed runs of its cells.
+pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &TrialEvidence) -> Explanation {
+    let both = Both::of(plan, contrast, seen);
+    let pairs = both.as_ref().map(|both| both.pairs.as_slice()).unwrap_or_default();
+    let observed = observed_ratio(pairs);
+    let (per_operation_ns, mut parts) = parts(pairs);
+    let conclusion = conclusion(state, observed, pairs, (&per_operation_ns, &parts));
+    both.iter().for_each(|both| both.add_stacks(&mut parts, [&state.a, &state.b]));
     Explanation {
         schema_version: SCHEMA_VERSION,
         a: state.a.clone(),
@@ -142,21 +281,15 @@ pub fn explanation(
         workload: state.workload.clone(),
         phase: state.phase.clone(),
         threads: state.threads,
-        timed,
+        timed: state.ratio.zip(state.interval),
         observed,
         rounds: pairs.len(),
         conclusion,
         per_operation_ns,
         parts,
-        last: pairs.last().map(|pair| pair.map(of_its_threads).to_vec()).unwrap_or_default(),
+        kernel_threads: both.as_ref().map(|both| both.kernel_threads(per_operation_ns)).unwrap_or_default(),
+        observation_ns: both.as_ref().and_then(Both::observation),
     }
-}
-
-/// The evidence of a load without the threads of others.
-fn of_its_threads(run: &Observed) -> Evidence {
-    let mut evidence = run.evidence.clone();
-    evidence.threads.retain(|group| group.name == run.group);
-    evidence
 }
 
 /// The cause with the largest share, if that is larger than its uncertainty.
@@ -193,10 +326,10 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
     let per_operation = |run: &Observed, time: f64| time / run.operations as f64;
     let whole = |run: &Observed| per_operation(run, f64::from(run.threads) * run.duration.0 as f64);
     // Of the load's own measured time: the observer's begins and ends a moment later.
-    let spent = |run: &Observed, time: f64| {
-        per_operation(run, time) * run.duration.0 as f64 / run.evidence.duration.0 as f64
-    };
-    let all: BTreeSet<&Cause> = pairs.iter().flatten().flat_map(|run| run.causes.keys()).collect();
+    let spent =
+        |run: &Observed, time: f64| per_operation(run, time) * run.duration.0 as f64 / run.observed.0 as f64;
+    let causes = pairs.iter().flatten().flat_map(|run| &run.causes);
+    let all: BTreeSet<&Cause> = causes.map(|(cause, _)| cause).collect();
     let wholes: Vec<[f64; 2]> = pairs.iter().map(|pair| pair.map(whole)).collect();
     let difference = |[a, b]: &[f64; 2]| a - b;
     let differences: Vec<f64> = wholes.iter().map(difference).collect();
@@ -204,13 +337,15 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
         let of: Vec<f64> = times.iter().map(difference).collect();
         let share = part::share(&of, &differences, ALPHA).map(|part| (part.share, part.interval));
         let mean = |index: usize| times.iter().map(|pair| pair[index]).sum::<f64>() / n;
-        Row { cause, a_ns: mean(0), b_ns: mean(1), share }
+        Row { cause, a_ns: mean(0), b_ns: mean(1), share, stacks: Vec::new() }
     };
     let times_of = |cause: &Cause| -> Vec<[f64; 2]> {
-        let of = |run: &Observed| spent(run, run.causes.get(cause).copied().unwrap_or_default());
+        let time =
+            |run: &Observed| run.causes.iter().find(|(known, _)| known == cause).map(|(_, time)| *time);
+        let of = |run: &Observed| spent(run, time(run).unwrap_or_default());
         pairs.iter().map(|pair| pair.map(of)).collect()
     };
-    let left = |run: &Observed| whole(run) - spent(run, run.causes.values().sum());
+    let left = |run: &Observed| whole(run) - spent(run, run.causes.iter().map(|(_, time)| time).sum());
     let rest = pairs.iter().map(|pair| pair.map(left));
     let mut rows: Vec<Row> = all.iter().map(|cause| row(Some((*cause).clone()), times_of(cause))).collect();
     rows.push(row(None, rest.collect()));
@@ -222,6 +357,11 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
 }
 
 impl Row {
+    /// True for time on a processor, spinning included.
+    fn is_running(&self) -> bool {
+        self.cause.as_ref().is_some_and(|cause| matches!(cause.category, Category::Kernel | Category::User))
+    }
+
     fn name(&self) -> String {
         let Some(Cause { category, what }) = &self.cause else { return "not accounted for".into() };
         match category {
@@ -241,18 +381,42 @@ pub fn text(explanation: &Explanation) -> String {
     if explanation.rounds == 0 {
         return out;
     }
-    let observed = explanation.observed.map_or_else(String::new, |(value, ends)| {
-        format!("; in them {} is {} {} {}", a, ratio(value), b, ratio_interval(ends))
-    });
-    let _ = writeln!(out, "  {} observed{observed}", counted(explanation.rounds, "round"));
-    out.push('\n');
-    out += &table(explanation, [&a, &b]);
-    out += &stacks(explanation, [&a, &b]);
+    let _ = writeln!(out, "  {}\n\n{}", basis(explanation), table(explanation));
+    if !explanation.kernel_threads.is_empty() {
+        let _ = writeln!(out, "{}", kernel_table(explanation));
+    }
+    out += &stacks(explanation);
     out
 }
 
+/// The conclusion and what it rests on.
+pub fn in_short(explanation: &Explanation) -> String {
+    let names = [&explanation.a, &explanation.b].map(|name| plain(name));
+    format!("{}\n  {}\n", heading(explanation, [&names[0], &names[1]]), basis(explanation))
+}
+
+/// The rounds that an explanation rests on.
+pub(crate) fn basis(explanation: &Explanation) -> String {
+    let Explanation { a, b, .. } = explanation;
+    let observed = explanation.observed.map_or_else(String::new, |(value, ends)| {
+        format!("; in them {} is {} {} {}", plain(a), ratio(value), plain(b), ratio_interval(ends))
+    });
+    let (all_a, all_b) = explanation.per_operation_ns;
+    let cost = explanation.observation_ns.map_or_else(String::new, |(of_a, of_b)| {
+        let share = (of_a / all_a).max(of_b / all_b) * 100.0;
+        format!("; observing them took at most {} % of the thread time", numbers::plain(rounded(share)))
+    });
+    format!("{} observed{observed}{cost}", counted(explanation.rounds, "round"))
+}
+
+/// A percentage with two digits, rounded up.
+fn rounded(share: f64) -> f64 {
+    let unit = if share < 10.0 { 10.0 } else { 1.0 };
+    (share * unit).ceil() / unit
+}
+
 /// The sentence with the conclusion.
-fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
+pub(crate) fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
     let phase = match explanation.phase.as_str() {
         "" => String::new(),
         phase => format!(" ({})", plain(phase)),
@@ -301,74 +465,76 @@ fn sentence(row: &Row, [a, b]: [&str; 2]) -> String {
     )
 }
 
-fn table(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["thread time per operation", a, b, "share of the difference"]);
+/// Rows of the table of parts, with its headings.
+pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
     let (all_a, all_b) = explanation.per_operation_ns;
     let is_large = |row: &&Row| {
         let of_time = (row.a_ns.abs() / all_a).max(row.b_ns.abs() / all_b);
         row.cause.is_none() || row.share.map_or(of_time, |(share, _)| share.abs()) >= SMALL
     };
+    let (a, b) = (plain(&explanation.a), plain(&explanation.b));
+    let mut rows = vec![["thread time per operation".into(), a, b, "share of the difference".into()]];
     for row in explanation.parts.iter().filter(is_large) {
         let share = row.share.map_or_else(|| "-".into(), percent);
-        table.add_row([row.name(), time(row.a_ns), time(row.b_ns), share]);
+        rows.push([row.name(), time(row.a_ns), time(row.b_ns), share]);
     }
     let others: Vec<&Row> = explanation.parts.iter().filter(|row| !is_large(row)).collect();
     if !others.is_empty() {
         let sum = |of: fn(&Row) -> f64| others.iter().map(|row| of(row)).sum::<f64>();
         let name = format!("other parts ({})", others.len());
-        table.add_row([name, time(sum(|row| row.a_ns)), time(sum(|row| row.b_ns)), String::new()]);
+        rows.push([name, time(sum(|row| row.a_ns)), time(sum(|row| row.b_ns)), String::new()]);
     }
-    table.add_row(["all".into(), time(all_a), time(all_b), String::new()]);
+    rows.push(["all".into(), time(all_a), time(all_b), String::new()]);
+    rows
+}
+
+/// Rows of the table of kernel threads, with its headings.
+pub(crate) fn kernel_grid(explanation: &Explanation) -> Vec<[String; 3]> {
+    let heading = "kernel threads on a processor, per operation".into();
+    let mut rows = vec![[heading, plain(&explanation.a), plain(&explanation.b)]];
+    rows.extend(explanation.kernel_threads.iter().map(|it| [plain(&it.name), time(it.a_ns), time(it.b_ns)]));
+    rows
+}
+
+fn tabled<const N: usize>(rows: Vec<[String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let mut rows = rows.into_iter();
+    table.set_header(rows.next().expect("there are headings"));
+    table.add_rows(rows);
     figures(table)
 }
 
-/// The most frequent stacks of the waits of the first cause.
-fn stacks(explanation: &Explanation, names: [&str; 2]) -> String {
-    let Some(row) = first(&explanation.parts) else { return String::new() };
-    let index = usize::from(row.a_ns < row.b_ns);
-    let Some(group) = explanation.last.get(index).and_then(|evidence| evidence.threads.first()) else {
-        return String::new();
-    };
-    if row.cause.as_ref().is_some_and(|cause| matches!(cause.category, Category::Kernel | Category::User)) {
-        return functions(group, names[index]);
-    }
-    let mut waits: Vec<_> = group.waits.iter().filter(|wait| Some(wait.cause()) == row.cause).collect();
-    waits.sort_by_key(|wait| std::cmp::Reverse(wait.time));
+fn table(explanation: &Explanation) -> String {
+    tabled(grid(explanation))
+}
+
+fn kernel_table(explanation: &Explanation) -> String {
+    tabled(kernel_grid(explanation))
+}
+
+/// The most frequent stacks of the first cause, of the arm that spends more on it.
+fn stacks(explanation: &Explanation) -> String {
     let mut out = String::new();
-    for wait in waits.iter().take(STACKS) {
+    for Stack { arm, per_operation_ns, count, frames } in first_stacks(explanation) {
+        let frames = frames.iter().rev().map(String::as_str).collect::<Vec<_>>().join(" → ");
+        let what = first(&explanation.parts).filter(|row| row.is_running()).map_or("wait", |_| "sample");
         let _ = writeln!(
             out,
-            "\n  {} in {} of {}, last round:\n    {}",
-            time(wait.time.0 as f64),
-            counted(wait.count, "wait"),
-            names[index],
-            wait.frames.iter().rev().cloned().collect::<Vec<_>>().join(" → ")
+            "  {} per operation of {} ({}):\n    {frames}\n",
+            time(*per_operation_ns),
+            plain(arm),
+            counted(*count, what)
         );
     }
     out
 }
 
-/// The functions in which most time on a processor was sampled.
-fn functions(group: &Activity, name: &str) -> String {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for sample in &group.samples {
-        let function = sample.frames.first().map_or("user mode", |frame| frame.as_str());
-        *counts.entry(function).or_default() += sample.count;
-    }
-    let all: u64 = counts.values().sum();
-    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let share =
-        |(function, count): &(&str, u64)| format!("{function} {:.0} %", *count as f64 / all as f64 * 100.0);
-    let most: Vec<String> = counts.iter().take(STACKS).map(share).collect();
-    format!(
-        "
-  time of {name} on a processor, last round: {}
-",
-        most.join(", ")
-    )
+/// The most frequent stacks of the first cause, of the arm that spends more on it.
+pub(crate) fn first_stacks(explanation: &Explanation) -> impl Iterator<Item = &Stack> {
+    let more = |row: &Row| if row.a_ns > row.b_ns { &explanation.a } else { &explanation.b };
+    let first = first(&explanation.parts).into_iter();
+    first.flat_map(move |row| row.stacks.iter().filter(move |stack| stack.arm == *more(row)))
 }
 
 fn time(value: f64) -> String {
@@ -381,5 +547,7 @@ fn time(value: f64) -> String {
 
 /// A share with its interval, in percent.
 fn percent((share, (low, high)): (f64, (f64, f64))) -> String {
-    format!("{:.0} % [{:.0}, {:.0}]", share * 100.0, low * 100.0, high * 100.0)
+    // Without the sign of a zero.
+    let [share, low, high] = [share, low, high].map(|value| (value * 100.0).round() + 0.0);
+    format!("{share} % [{low}, {high}]")
 }

@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{Document, WorkloadReport},
-    numbers, plain, plain_lines, receipt, summary, table,
+    evidence, numbers, plain, plain_lines, receipt, summary, table,
 };
 use fstrial_model::trial::Compare;
 use std::fmt::Write;
@@ -23,6 +23,9 @@ pub fn render(document: &Document) -> String {
     }
     if let Some(report) = &document.receipt {
         lines(&mut out, Some(&receipt::title(report)), &receipt::lines(&report.arms, true));
+    }
+    for explanation in &document.explanations {
+        let _ = writeln!(out, "### Why\n\n{}", fenced(&evidence::text(explanation)));
     }
     lines(&mut out, Some("Failed"), &document.failures);
     lines(&mut out, Some("Warnings"), &document.warnings);

@@ -4,7 +4,7 @@
 use super::{
     USUAL_COLUMNS, claim,
     document::Document,
-    plain, plain_lines, receipt,
+    evidence, plain, plain_lines, receipt,
     remarks::{controls_in_short, remarks},
     served,
     stdout::folded,
@@ -46,6 +46,10 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         for line in receipt::lines(&report.arms, is_whole) {
             out += &fold(&format!("  {line}\n"));
         }
+    }
+    for explanation in &document.explanations {
+        let lines = if is_whole { evidence::text(explanation) } else { evidence::in_short(explanation) };
+        let _ = writeln!(out, "\n{HEADING}Why{HEADING:#}\n{}", fold(&lines).trim_end());
     }
     let lines = summary::in_short(document, if is_whole { usize::MAX } else { summary::MAX_OPEN });
     let heading = if lines.is_empty() { String::new() } else { format!("{HEADING}In short{HEADING:#}\n") };

@@ -27,6 +27,18 @@ use fstrial_run::{
 use fstrial_stack::command::quoted;
 use std::fmt::Write;
 
+/// Runs for evidence, after all others.
+fn observed(runs: u32) -> String {
+    if runs == 0 {
+        return String::new();
+    }
+    format!(
+        "\nObserved runs, which are not timed, after the last round\n   1. {} of each arm with a verdict on throughput, observed by \
+         eBPF programs\n      undo: as of every run above\n",
+        counted(runs, "run")
+    )
+}
+
 /// Placeholder for the log device before it has a name.
 const LOG_NODE: &str = "LOG";
 
@@ -116,6 +128,7 @@ pub fn render(
     for warning in plan.workloads.iter().filter_map(within_a_period) {
         let _ = writeln!(out, "  warning: {warning}");
     }
+    out += &observed(settings.explain);
     out
 }
 

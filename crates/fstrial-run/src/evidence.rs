@@ -1,29 +1,33 @@
 //! Rounds for evidence: runs of the cells of decided contrasts, observed by programs in the kernel. Observation costs time, so
-//! these runs are never those that a verdict rests on, and are not stored with them.
+//! these runs are never those that a verdict rests on, and are stored apart from them.
 
 use crate::{
     cell::{Contrast, Of},
+    contrast::{ContrastState, Outcome},
     error::ExpectedError,
     place::Place,
     plan::Plan,
     untimed,
 };
 use fstrial_model::{
+    device::DeviceKind,
     evidence::{Activity, Evidence},
     filesystem::waits::Cause,
-    job::{Purpose, RunFailure, WorkerMessage},
+    job::{FailureKind, Purpose, RunFailure, WorkerMessage},
     measurement::{LoadResult, Measurement, Stage},
     metric::Metric,
     units::Nanos,
     workload::Workload,
 };
-use std::collections::BTreeMap;
+use fstrial_probe::{ProbeError, Tracer};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds that an interval of a share needs at least.
 pub const MIN_ROUNDS: u32 = 8;
 
 /// A load under observation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// Its threads.
     pub threads: u16,
@@ -31,29 +35,96 @@ pub struct Observed {
     pub operations: u64,
     /// The measured time.
     pub duration: Nanos,
-    /// The group of its threads in the evidence.
-    pub group: String,
+    /// Duration of the observation: it begins and ends a moment after the measured time.
+    pub observed: Nanos,
     /// Time of its threads by cause, in nanoseconds.
-    pub causes: BTreeMap<Cause, f64>,
-    /// The evidence of its phase, of all loads in it; without threads if a later run of its cell was observed.
-    pub evidence: Evidence,
+    pub causes: Vec<(Cause, f64)>,
+    /// Amounts that were lost.
+    pub lost: u64,
 }
 
 /// A run by the names of its results.
 pub type ObservedRun = BTreeMap<String, Observed>;
 
 /// The observed runs of a cell.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CellEvidence {
     /// By round.
     pub runs: BTreeMap<u32, ObservedRun>,
+    /// The evidence of all runs together, by the names of results: of user threads those of its load.
+    pub stacks: BTreeMap<String, Evidence>,
     /// The failure that ended its runs.
     pub failure: Option<RunFailure>,
 }
 
+/// Evidence of a trial, by the numbers of cells in its plan.
+pub type TrialEvidence = BTreeMap<usize, CellEvidence>;
+
+/// Contrasts of a plan whose verdicts can be explained.
+///
+/// # Errors
+/// There is none.
+pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
+    let trial = &plan.trial;
+    let refused = |what: &str, hint: &str| Err(ExpectedError::usage(format!("the trial {what}"), hint));
+    if plan.places.iter().any(Option::is_some) {
+        return refused("has arms at other places, which are not observed yet", "compare arms on this host");
+    }
+    if trial.arms.iter().any(|arm| arm.state.is_some()) || trial.device.kind == DeviceKind::Disk {
+        return refused(
+            "has prepared filesystems or a disk to erase, which are not observed yet",
+            "compare its arms when fresh, on an image or a modelled device",
+        );
+    }
+    let all: Vec<usize> =
+        (0..plan.contrasts.len()).filter(|at| explains(plan, &plan.contrasts[*at])).collect();
+    if all.is_empty() {
+        return refused(
+            "compares no throughput of loads whose threads work in a closed loop",
+            "explain a trial of workloads such as append-fsync, without a rate and without a program",
+        );
+    }
+    Ok(all)
+}
+
+/// True if a contrast has a difference to explain.
+pub fn is_decided(state: &ContrastState) -> bool {
+    matches!(state.verdict, Outcome::Faster | Outcome::Slower)
+}
+
+/// The cells of the contrasts that have a difference to explain.
+///
+/// # Errors
+/// Those of [`questions`].
+pub fn cells(plan: &Plan, states: &[ContrastState]) -> Result<Vec<usize>, ExpectedError> {
+    let decided = questions(plan)?.into_iter().filter(|at| is_decided(&states[*at]));
+    let cells: BTreeSet<usize> = decided.flat_map(|at| plan.contrasts[at].cells()).collect();
+    Ok(cells.into_iter().collect())
+}
+
+/// Tries whether this kernel can be observed.
+///
+/// # Errors
+/// The reason that it cannot.
+pub fn try_here() -> Result<(), ExpectedError> {
+    Tracer::start().map(drop).map_err(|error| {
+        let context = "evidence".into();
+        ExpectedError::Run { context, failure: no_evidence(&error) }
+    })
+}
+
+pub(crate) fn no_evidence(error: &ProbeError) -> RunFailure {
+    RunFailure {
+        kind: FailureKind::HostLacks,
+        stage: Stage::Load,
+        what: format!("the kernel gives no evidence: {error}"),
+        hint: Some("use a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that lets root load eBPF programs".into()),
+    }
+}
+
 /// True if thread time explains a contrast: of the throughput of two arms, under loads of fstrial whose threads issue the next
 /// operation when the last one has ended.
-pub fn explains(plan: &Plan, contrast: &Contrast) -> bool {
+fn explains(plan: &Plan, contrast: &Contrast) -> bool {
     let is_control = |cell: usize| plan.trial.arms[plan.cells[cell].arm].control_of.is_some();
     let is_closed = |cell: usize| {
         let workload: &Workload = &plan.workloads[plan.cells[cell].workload];
@@ -81,16 +152,17 @@ pub fn run(
     cells: &[usize],
     rounds: u32,
     done: &mut dyn FnMut(usize, usize),
-) -> Result<(BTreeMap<usize, CellEvidence>, bool), ExpectedError> {
-    let mut all: BTreeMap<usize, CellEvidence> = BTreeMap::new();
+) -> Result<(TrialEvidence, bool), ExpectedError> {
+    let mut all = TrialEvidence::new();
     let ended = untimed::rounds(plan, place, (cells, rounds), done, |place, cell, round| {
         let seen = all.entry(cell).or_default();
-        let Some(observed) = observe(plan, place, cell, round)? else { return Ok(false) };
-        // Megabytes each.
-        for earlier in seen.runs.values_mut().flat_map(BTreeMap::values_mut) {
-            (earlier.evidence.threads, earlier.evidence.kernel_threads) = (Vec::new(), Vec::new());
+        let Some(loads) = observe(plan, place, cell, round)? else { return Ok(false) };
+        let mut run = ObservedRun::new();
+        for (name, (observed, evidence)) in loads {
+            seen.stacks.entry(name.clone()).or_default().add(&evidence);
+            run.insert(name, observed);
         }
-        seen.runs.insert(round, observed);
+        seen.runs.insert(round, run);
         Ok(true)
     });
     let (failures, is_interrupted) = ended?;
@@ -100,13 +172,11 @@ pub fn run(
     Ok((all, is_interrupted))
 }
 
+/// Loads of a run, each with its evidence.
+type Loads = BTreeMap<String, (Observed, Evidence)>;
+
 /// One run; none if it was interrupted.
-fn observe(
-    plan: &Plan,
-    place: &mut dyn Place,
-    cell: usize,
-    round: u32,
-) -> Result<Option<ObservedRun>, RunFailure> {
+fn observe(plan: &Plan, place: &mut dyn Place, cell: usize, round: u32) -> Result<Option<Loads>, RunFailure> {
     let mut task = plan.task(cell, round, place.data());
     task.purpose = Purpose::Evidence;
     let mut seen: Vec<(BTreeMap<String, String>, Evidence)> = Vec::new();
@@ -116,14 +186,14 @@ fn observe(
         }
     });
     let Some(measurement) = ended? else { return Ok(None) };
-    let observed = measurement.map(|measurement| together(&measurement, &seen));
-    observed
-        .filter(|observed| !observed.is_empty())
+    let loads = measurement.map(|measurement| together(&measurement, &seen));
+    loads
+        .filter(|loads| !loads.is_empty())
         .map(Some)
         .ok_or_else(|| untimed::missing(Stage::Load, "the worker gave no evidence"))
 }
 
-fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> ObservedRun {
+fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> Loads {
     let observed = |(name, load): (&str, &LoadResult)| {
         // Of an attempt that was repeated the last one counts.
         let (group, evidence) =
@@ -132,11 +202,13 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
             threads: load.threads,
             operations: load.operations,
             duration: load.duration,
-            group: group.clone(),
-            causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default(),
-            evidence: evidence.clone(),
+            observed: evidence.duration,
+            causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default().into_iter().collect(),
+            lost: evidence.lost,
         };
-        Some((name.to_owned(), observed))
+        let mut evidence = evidence.clone();
+        evidence.threads.retain(|known| known.name == *group);
+        Some((name.to_owned(), (observed, evidence)))
     };
     measurement.loads().filter_map(observed).collect()
 }

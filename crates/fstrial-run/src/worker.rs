@@ -18,7 +18,7 @@ use super::{
 pub use clients::require_mpi;
 pub use helper::helper;
 
-use crate::{error::ExpectedError, exit_code};
+use crate::{error::ExpectedError, evidence::no_evidence, exit_code};
 use clap::Args;
 use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site};
 use fstrial_model::{
@@ -32,7 +32,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Better, Pattern, Until, metric::PickedNumber},
 };
-use fstrial_probe::{ProbeError, Tracer};
+use fstrial_probe::Tracer;
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
@@ -656,15 +656,6 @@ impl<'a> Run<'a> {
 /// The group of a load's threads in evidence.
 fn thread_group(load: &Load) -> String {
     fstrial_probe::group_of(&format!("{}-0", load.set))
-}
-
-fn no_evidence(error: &ProbeError) -> RunFailure {
-    RunFailure {
-        kind: FailureKind::HostLacks,
-        stage: Stage::Load,
-        what: format!("the kernel gives no evidence: {error}"),
-        hint: Some("use a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that lets root load eBPF programs".into()),
-    }
 }
 
 /// A load that went wrong.

@@ -11,3 +11,8 @@ CREATE TABLE IF NOT EXISTS receipt (
     trial INTEGER PRIMARY KEY REFERENCES trial (id),
     json TEXT NOT NULL
 ) STRICT;
+-- The observed runs that explain the verdicts of a trial, if it was explained. The latest.
+CREATE TABLE IF NOT EXISTS evidence (
+    trial INTEGER PRIMARY KEY REFERENCES trial (id),
+    json TEXT NOT NULL
+) STRICT;

@@ -12,7 +12,7 @@ use crate::{
     filter::{MAX_TAGS, tag_problem},
     runs::{insert_measurement, insert_run, visit_runs},
     store::BUSY,
-    trials::{add_tags, insert_receipt, insert_session, last_session, shared, stored_trial},
+    trials::{Attachment, add_tags, attach, insert_session, last_session, shared, stored_trial},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, named_params, params};
 use std::{collections::HashMap, time::Duration};
@@ -148,7 +148,7 @@ fn remove(connection: &Connection, trial: TrialId) -> Result<(), Fault> {
         let of_runs = format!("DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE trial = ?1)");
         connection.execute(&of_runs, [trial.0])?;
     }
-    for table in ["run", "answers", "receipt", "cell", "tally", "tag", "session", "arm"] {
+    for table in ["run", "answers", "receipt", "evidence", "cell", "tally", "tag", "session", "arm"] {
         connection.execute(&format!("DELETE FROM {table} WHERE trial = ?1"), [trial.0])?;
     }
     connection.execute("DELETE FROM trial WHERE id = ?1", [trial.0])?;
@@ -278,7 +278,9 @@ fn insert_trial(target: &Connection, stored: &StoredTrial) -> Result<TrialId, Fa
     let id = TrialId(target.last_insert_rowid());
     target.execute("INSERT INTO tally (trial, rounds, runs, failed_runs) VALUES (?1, 0, 0, 0)", [id.0])?;
     add_tags(target, id, &summary.tags)?;
-    stored.receipt.iter().try_for_each(|json| insert_receipt(target, id, json))?;
+    for (kind, json) in [(Attachment::Receipt, &stored.receipt), (Attachment::Evidence, &stored.evidence)] {
+        json.iter().try_for_each(|json| attach(target, kind, id, json))?;
+    }
     for (position, arm) in stored.arms.iter().enumerate() {
         let facts = match &arm.facts {
             Some(facts) => Some(shared(target, "facts", &to_json("the facts", facts)?)?),

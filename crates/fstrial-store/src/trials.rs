@@ -103,6 +103,9 @@ pub struct StoredTrial {
     /// Its power cuts, as JSON, if it has a receipt.
     #[serde(default)]
     pub receipt: Option<String>,
+    /// Its observed runs, as JSON, if it was explained.
+    #[serde(default)]
+    pub evidence: Option<String>,
 }
 
 /// An arm of a stored trial.
@@ -253,7 +256,19 @@ impl Store {
     pub fn keep_receipt(&mut self, trial: TrialId, json: &str) -> Result<(), StoreError> {
         self.write("keep the receipt of a trial", |transaction| {
             last_session(transaction, trial)?;
-            insert_receipt(transaction, trial, json)
+            attach(transaction, Attachment::Receipt, trial, json)
+        })
+    }
+
+    /// Stores the observed runs of a trial, as JSON, instead of earlier ones.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    pub fn keep_evidence(&mut self, trial: TrialId, json: &str) -> Result<(), StoreError> {
+        self.write("keep the evidence of a trial", |transaction| {
+            last_session(transaction, trial)?;
+            transaction.execute("DELETE FROM evidence WHERE trial = ?1", [trial.0])?;
+            attach(transaction, Attachment::Evidence, trial, json)
         })
     }
 
@@ -382,16 +397,35 @@ pub(crate) fn stored_trial(connection: &Connection, trial: TrialId) -> Result<St
         summaries(connection, "WHERE trial.id = ?1", [trial.0])?.pop().ok_or(Fault::NoSuchTrial(trial))?;
     let toml = connection.query_row("SELECT toml FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))?;
     let arms = arms(connection, trial)?;
-    let (sessions, receipt) = (sessions(connection, trial)?, receipt(connection, trial)?);
-    Ok(StoredTrial { summary, toml, arms, sessions, receipt })
+    let sessions = sessions(connection, trial)?;
+    let [receipt, evidence] =
+        [Attachment::Receipt, Attachment::Evidence].map(|kind| attached(connection, kind, trial));
+    Ok(StoredTrial { summary, toml, arms, sessions, receipt: receipt?, evidence: evidence? })
+}
+
+/// Results of runs that are not timed, as JSON.
+#[derive(Clone, Copy)]
+pub(crate) enum Attachment {
+    Receipt,
+    Evidence,
+}
+
+impl Attachment {
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Receipt => "receipt",
+            Self::Evidence => "evidence",
+        }
+    }
 }
 
 /// A store from before has no such table.
-fn receipt(connection: &Connection, trial: TrialId) -> Result<Option<String>, Fault> {
-    if !has_table(connection, "receipt")? {
+fn attached(connection: &Connection, kind: Attachment, trial: TrialId) -> Result<Option<String>, Fault> {
+    let table = kind.table();
+    if !has_table(connection, table)? {
         return Ok(None);
     }
-    let mut kept = connection.prepare_cached("SELECT json FROM receipt WHERE trial = ?1")?;
+    let mut kept = connection.prepare_cached(&format!("SELECT json FROM {table} WHERE trial = ?1"))?;
     Ok(kept.query_row([trial.0], |row| row.get(0)).optional()?)
 }
 
@@ -420,8 +454,14 @@ pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String])
     }
 }
 
-pub(crate) fn insert_receipt(connection: &Connection, trial: TrialId, json: &str) -> Result<(), Fault> {
-    connection.execute("INSERT INTO receipt (trial, json) VALUES (?1, ?2)", params![trial.0, json])?;
+pub(crate) fn attach(
+    connection: &Connection,
+    kind: Attachment,
+    trial: TrialId,
+    json: &str,
+) -> Result<(), Fault> {
+    let insert = format!("INSERT INTO {} (trial, json) VALUES (?1, ?2)", kind.table());
+    connection.execute(&insert, params![trial.0, json])?;
     Ok(())
 }
 

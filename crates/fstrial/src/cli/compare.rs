@@ -5,7 +5,7 @@ use super::{
     conduct::{self, ConductArgs},
     fit,
     lacking::Set,
-    out_file, receipts,
+    observed, out_file, receipts,
     scheduler::Where,
     workloads::{self, Named},
 };
@@ -166,6 +166,11 @@ pub(crate) struct CompareArgs {
     /// [default: none; without a number 20].
     #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = receipts::RUNS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     receipt: Option<u32>,
+
+    /// Observe this many rounds after the last one, and name the causes of the verdicts, see `fstrial explain` [default: none; without
+    /// a number 8].
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = observed::ROUNDS, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    explain: Option<u32>,
 
     /// Random seed.
     #[arg(long, hide_short_help = true, value_parser = super::conduct::seed)]
@@ -389,6 +394,7 @@ impl CompareArgs {
                 seed: self.seed,
                 state: self.state,
                 receipt: self.receipt.unwrap_or_default(),
+                explain: self.explain.unwrap_or_default(),
                 clients: self.clients.unwrap_or(defaults.clients),
                 ..Settings::default()
             },

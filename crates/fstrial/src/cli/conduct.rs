@@ -3,7 +3,7 @@
 mod args;
 mod resume;
 
-use super::{Home, lacking, pages, receipts};
+use super::{Home, lacking, observed, pages, receipts};
 pub(in crate::cli) use args::AfterRound;
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks, seed};
 use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
@@ -25,7 +25,7 @@ use fstrial_run::{
     environment::{self, Environment},
     error::ExpectedError,
     event::{Event, Listener, Listeners},
-    exit_code,
+    evidence, exit_code,
     forecast::{self, Forecast},
     interrupt::Interrupt,
     kernels::{Kernels, require_qemu},
@@ -210,6 +210,10 @@ pub(crate) fn measure(
     let has_next = booted.is_some_and(|booted| booted.next.is_some());
     stored.iter().filter(|_| !has_next).try_for_each(|stored| check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
+    if plan.trial.trial.explain > 0 {
+        evidence::questions(&plan)?;
+        evidence::try_here()?;
+    }
     let has_receipt = stored.as_ref().is_some_and(|stored| stored.receipt.is_some());
     let state_folder = state_folder(&plan, home)?;
     interrupt.end_at_once(false);
@@ -290,6 +294,9 @@ impl<'a> Conducting<'a> {
             session.rounds(places, earlier, &mut Listeners(vec![&mut recorder, shown]))
         };
         shown.progress.clear();
+        if let Ok(finished) = &finished {
+            self.explain(finished, places, store, id)?;
+        }
         let status = finished.as_ref().map_or(TrialStatus::Failed, Finished::status);
         let of_places = places.iter().flat_map(|place| place.warnings());
         let error = finished.as_ref().err();
@@ -312,6 +319,37 @@ impl<'a> Conducting<'a> {
             page: (!self.args.no_page).then(|| TrialPage::of(reported)),
             left: None,
         })
+    }
+}
+
+impl Conducting<'_> {
+    /// Observes runs that explain the verdicts, if the trial asks for them and has some. A failure leaves the verdicts complete.
+    fn explain(
+        &self,
+        finished: &Finished<'_>,
+        places: &mut [Box<dyn Place>],
+        store: &mut Store,
+        id: TrialId,
+    ) -> Result<(), ExpectedError> {
+        let rounds = self.plan.trial.trial.explain;
+        if rounds == 0 || matches!(finished.reason, Reason::Interrupted | Reason::Reboot) {
+            return Ok(());
+        }
+        let cells = evidence::cells(self.plan, &finished.all.states())?;
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let why = match observed::observe(self.plan, places, &cells, rounds) {
+            Ok((_, true)) => vec!["it was interrupted".to_owned()],
+            Ok((seen, false)) => {
+                store.keep_evidence(id, &observed::to_json(&seen))?;
+                observed::failures(self.plan, &seen)
+            }
+            Err(error) => vec![error.in_full()],
+        };
+        let lines: Vec<String> =
+            why.iter().map(|why| format!("the verdicts are not explained: {why}")).collect();
+        Ok(store.warn(id, &lines)?)
     }
 }
 

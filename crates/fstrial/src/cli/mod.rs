@@ -21,6 +21,7 @@ mod kernels;
 mod lacking;
 mod meta;
 mod noise;
+mod observed;
 mod on;
 mod out_file;
 mod pages;

@@ -3,17 +3,19 @@
 use crate::support::{self, Ended, Lab};
 use serde_json::Value;
 
-/// The explanation of the last trial; `None` if this kernel cannot be observed.
-fn explained(lab: &Lab, name: &str) -> Option<Value> {
-    let ended: Ended = lab.run("explain --rounds 8 --json");
+/// The explanation of a comparison of two arms under one load; `None` if this kernel cannot be observed.
+fn explained(lab: &Lab, name: &str, comparison: &str) -> Option<Value> {
+    let ended: Ended = lab.run(&format!("compare {comparison} --explain"));
     if ended.code() == 10 && ended.stderr.contains("the kernel gives no evidence") {
         support::skip(name, ended.stderr.lines().next().unwrap_or_default());
         return None;
     }
-    assert_eq!(ended.code(), 0, "{ended:?}");
-    let mut all = ended.json();
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    assert!(ended.stdout.contains("\nWhy\n"), "{ended:?}");
+    let report = lab.run("report --format json").json().remove(0);
+    let all = report["explanations"].as_array().unwrap();
     assert_eq!(all.len(), 1, "{all:?}");
-    let explanation = all.remove(0);
+    let explanation = all[0].clone();
     // Every nanosecond is in one part.
     for (index, of) in ["a_ns", "b_ns"].into_iter().enumerate() {
         let whole = explanation["per_operation_ns"][index].as_f64().unwrap();
@@ -33,12 +35,9 @@ fn sleep_of_btrfs_without_ssd_is_named() {
         return;
     }
     let lab = Lab::new();
-    let ended = lab.run(
-        "compare nossd=btrfs:nossd ssd=btrfs:ssd -w append-fsync --threads 4 --duration 500ms --rounds 8 \
-         --device model:nvme --set device.size=1GiB",
-    );
-    assert!([0, 3].contains(&ended.code()), "{ended:?}");
-    let Some(explanation) = explained(&lab, name) else { return };
+    let comparison = "nossd=btrfs:nossd ssd=btrfs:ssd -w append-fsync --threads 4 --duration 500ms --rounds 8 \
+                      --device model:nvme --set device.size=1GiB";
+    let Some(explanation) = explained(&lab, name, comparison) else { return };
     // On a busy machine the observed runs may differ from the timed ones, and the answer says so.
     let conclusion = explanation["conclusion"].as_str().unwrap();
     assert!(["because", "not-reproduced"].contains(&conclusion), "{explanation}");
@@ -46,7 +45,18 @@ fn sleep_of_btrfs_without_ssd_is_named() {
     assert!(first["share"][1][0].as_f64().unwrap() > 0.5, "{first}");
     assert_eq!(first["cause"]["category"], "sleep", "{first}");
     assert!(first["cause"]["what"].as_str().unwrap().contains("one tick"), "{first}");
+    let stacks = first["stacks"].as_array().unwrap();
+    let time: f64 = stacks.iter().map(|stack| stack["per_operation_ns"].as_f64().unwrap()).sum();
+    assert!(time > 0.9 * first["b_ns"].as_f64().unwrap(), "{first}");
+    assert!(stacks.iter().all(|stack| stack["arm"] == "nossd"), "{first}");
+    assert!(!explanation["kernel_threads"].as_array().unwrap().is_empty(), "{explanation}");
+    let observation = explanation["observation_ns"][0].as_f64().unwrap();
+    let whole = explanation["per_operation_ns"][0].as_f64().unwrap();
+    assert!(observation > 0.0 && observation < whole / 4.0, "{explanation}");
+    // Later evidence takes the place of earlier evidence.
     let text = lab.run("explain --rounds 3").stdout;
+    let stored = lab.run("report --format text").stdout;
+    assert!(stored.contains(text.lines().next().unwrap()), "{text}: {stored}");
     for expected in ["an explanation takes 8 observed rounds", "share of the difference", "btrfs_sync_log"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
