@@ -125,9 +125,8 @@ pub fn render(
         }
     );
     out += &budget(forecast);
-    for warning in plan.workloads.iter().filter_map(within_a_period) {
-        let _ = writeln!(out, "  warning: {warning}");
-    }
+    let warnings = plan.workloads.iter().filter_map(within_a_period);
+    warnings.for_each(|warning| out += &format!("  warning: {warning}\n"));
     out += &observed(settings.explain);
     out
 }
