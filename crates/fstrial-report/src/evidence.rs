@@ -3,7 +3,7 @@
 //! In a closed loop the throughput is the number of threads over the time that each takes for an operation, so the difference
 //! of these times is the difference of the throughputs, and its parts add up.
 
-use crate::{plain, text::figures};
+use crate::{flame, plain, text::figures};
 use comfy_table::{Table, presets};
 use fstrial_model::{
     evidence::{Evidence, Spent},
@@ -11,7 +11,7 @@ use fstrial_model::{
 };
 use fstrial_run::{
     contrast::{ContrastState, Outcome},
-    evidence::{self, MIN_ROUNDS, Observed, TrialEvidence},
+    evidence::{self, CellEvidence, MIN_ROUNDS, Observed, TrialEvidence},
     numbers::{self, counted, nanos, ratio, ratio_interval},
     plan::{Plan, threads_in_words},
 };
@@ -146,6 +146,11 @@ pub(crate) struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
+    fn of_cell(cell: &'a CellEvidence, name: &str) -> Self {
+        let runs = cell.runs.iter().filter_map(|(round, run)| Some((*round, run.get(name)?)));
+        Self::of(cell.stacks.get(name), &runs.collect())
+    }
+
     fn of(evidence: Option<&'a Evidence>, runs: &BTreeMap<u32, &Observed>) -> Self {
         let sum = |of: fn(&Observed) -> u64| runs.values().map(|run| of(run)).sum::<u64>() as f64;
         let scale = sum(|run| run.duration.0) / sum(|run| run.observed.0);
@@ -238,6 +243,25 @@ pub(crate) fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEv
     let all = evidence::questions(plan).unwrap_or_default().into_iter();
     let observed = all.filter(|at| Both::of(plan, *at, seen).is_some());
     observed.map(|at| explanation(plan, at, &states[at], seen)).collect()
+}
+
+/// The evidence of a trial as folded stacks.
+pub fn folded(plan: &Plan, seen: &TrialEvidence) -> String {
+    let mut out = String::new();
+    for (cell, evidence) in seen {
+        for name in evidence.stacks.keys() {
+            let first = [plan.cell_name(*cell), name.clone()];
+            let first: Vec<&str> = first.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+            out += &flame::folded(&first, &Whole::of_cell(evidence, name).spent());
+        }
+    }
+    out
+}
+
+/// Thread time for an operation by place, of both arms of each explanation.
+pub(crate) fn spent<'a>(plan: &Plan, seen: &'a TrialEvidence) -> Vec<[Vec<Spent<'a>>; 2]> {
+    let all = evidence::questions(plan).unwrap_or_default().into_iter();
+    all.filter_map(|at| Some(Both::of(plan, at, seen)?.wholes.map(|whole| whole.spent()))).collect()
 }
 
 fn conclusion(
@@ -516,18 +540,22 @@ fn kernel_table(explanation: &Explanation) -> String {
 /// The most frequent stacks of the first cause, of the arm that spends more on it.
 fn stacks(explanation: &Explanation) -> String {
     let mut out = String::new();
-    for Stack { arm, per_operation_ns, count, frames } in first_stacks(explanation) {
-        let frames = frames.iter().rev().map(String::as_str).collect::<Vec<_>>().join(" → ");
-        let what = first(&explanation.parts).filter(|row| row.is_running()).map_or("wait", |_| "sample");
-        let _ = writeln!(
-            out,
-            "  {} per operation of {} ({}):\n    {frames}\n",
-            time(*per_operation_ns),
-            plain(arm),
-            counted(*count, what)
-        );
+    for stack in first_stacks(explanation) {
+        let _ = writeln!(out, "  {}:\n    {}\n", place(explanation, stack), path(stack));
     }
     out
+}
+
+/// The time at a place, as text.
+pub(crate) fn place(explanation: &Explanation, stack: &Stack) -> String {
+    let what = first(&explanation.parts).filter(|row| row.is_running()).map_or("wait", |_| "sample");
+    let (time, count) = (time(stack.per_operation_ns), counted(stack.count, what));
+    format!("{time} per operation of {} ({count})", plain(&stack.arm))
+}
+
+/// The functions of a place from the outermost.
+pub(crate) fn path(stack: &Stack) -> String {
+    stack.frames.iter().rev().map(|frame| plain(frame)).collect::<Vec<_>>().join(" → ")
 }
 
 /// The most frequent stacks of the first cause, of the arm that spends more on it.

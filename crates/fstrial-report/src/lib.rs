@@ -17,6 +17,7 @@ pub mod evidence;
 pub mod export;
 pub mod fio_json;
 pub mod first_lap;
+mod flame;
 pub mod json_lines;
 pub mod lkml;
 pub mod markdown;

@@ -11,6 +11,7 @@ mod chart;
 pub mod claims;
 mod collect;
 mod data;
+mod flames;
 mod forest;
 mod forests;
 pub mod meta;

@@ -1,10 +1,13 @@
 //! A trial on a page: its answer, each of its workloads with pictures and figures, the actual settings of its arms, and
 //! how to repeat it.
 
-use super::{CHOICES, TrialPage, answer, chart, claims, data::TrialData, head, list, pictures};
+use super::{
+    CHOICES, TrialPage, answer, chart, claims, data::TrialData, flames::Panel, head, list, pictures,
+};
 use crate::{
     again::JudgedTrial,
     document::{self, Document, WorkloadReport},
+    evidence::{self, Explanation},
     receipt, summary, table, verdict,
 };
 use fstrial_model::{facts::Fact, metric::Metric};
@@ -26,6 +29,8 @@ pub(super) struct Shown {
     errors: Vec<String>,
     /// Pairs of arms of unequal durability that are compared, and why they are.
     pub(super) unequal: Vec<(String, String, String)>,
+    /// Explanations of its verdicts.
+    panels: Vec<Panel>,
     /// Its place on the page.
     place: usize,
 }
@@ -37,6 +42,7 @@ impl Shown {
         });
         Self {
             errors: errors.collect(),
+            panels: Panel::all(&judged.document.explanations, &evidence::spent(judged.plan, judged.evidence)),
             unequal: document::unequal_pairs(judged.plan, judged.finished),
             stored: judged.stored.clone(),
             commands: judged.commands.to_vec(),
@@ -189,10 +195,16 @@ fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: 
             summary { h3 { (workload.title()) } }
             @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
+            @for panel in shown.panels.iter().filter(|panel| is_of(&panel.explanation, workload)) { (panel.render()) }
             (pictures::of(&trial.data, &trial.data.sections[index], &anchor))
             (figures(shown, workload))
         }
     }
+}
+
+/// True if an explanation is about a workload, or this phase of it.
+fn is_of(explanation: &Explanation, workload: &WorkloadReport) -> bool {
+    explanation.workload == workload.name && explanation.phase == workload.phase
 }
 
 /// The figures of a workload, and every verdict as text.

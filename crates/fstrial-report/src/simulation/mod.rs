@@ -4,6 +4,7 @@
 mod claims;
 mod controls;
 mod counterexamples;
+mod evidence;
 mod stored;
 mod trials;
 

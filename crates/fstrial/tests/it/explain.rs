@@ -53,6 +53,16 @@ fn sleep_of_btrfs_without_ssd_is_named() {
     let observation = explanation["observation_ns"][0].as_f64().unwrap();
     let whole = explanation["per_operation_ns"][0].as_f64().unwrap();
     assert!(observation > 0.0 && observation < whole / 4.0, "{explanation}");
+    let page = lab.run("report --out -").stdout;
+    assert_eq!(page.matches("<svg class=\"flame\"").count(), 3, "{page}");
+    for expected in ["Why", "more of nossd", "waiting for other syncs to join", "btrfs_sync_log"] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    let folded = lab.run("results export --format folded").stdout;
+    let of_nossd = folded.lines().filter(|line| line.starts_with("nossd "));
+    let sum: f64 = of_nossd.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum();
+    let whole = explanation["per_operation_ns"][1].as_f64().unwrap();
+    assert!((sum / whole - 1.0).abs() < 0.2, "{sum}, not {whole}: {folded}");
     // Later evidence takes the place of earlier evidence.
     let text = lab.run("explain --rounds 3").stdout;
     let stored = lab.run("report --format text").stdout;

@@ -8,6 +8,7 @@ use crate::cli::{
 };
 use clap::{Args, ValueEnum};
 use fstrial_report::{
+    evidence,
     export::{
         go_bench::GoBench,
         open_metrics::OpenMetrics,
@@ -67,6 +68,8 @@ enum Format {
     Go,
     /// OpenMetrics for Prometheus: rates, latencies, ratios and verdicts.
     Openmetrics,
+    /// Folded stacks of observed runs for flamegraph.pl, by cell: nanoseconds per operation (one trial).
+    Folded,
     /// fio JSON for fio-plot, one file per run: OUT/round-R/ARM/WORKLOAD-THREADS.json (one trial; requires --out FOLDER).
     Fio,
     /// Store with these trials for `results import` (requires --out).
@@ -164,6 +167,18 @@ fn write(
             let trial = only(trials, "toml")?;
             let mut out = out;
             out.write_all(trial.toml.as_bytes()).and_then(|()| out.flush())
+        }
+        Format::Folded => {
+            let trial = only(trials, "folded")?;
+            let stacks =
+                super::judged(store, &trial, |judged| evidence::folded(judged.plan, judged.evidence))?;
+            if stacks.is_empty() {
+                let id = trial.summary.id;
+                let what = format!("no runs of trial {id} were observed");
+                return Err(ExpectedError::usage(what, format!("observe some: fstrial explain {id}")));
+            }
+            let mut out = out;
+            out.write_all(stacks.as_bytes()).and_then(|()| out.flush())
         }
         Format::Fio | Format::Store => unreachable!("they are not a single text"),
     };
