@@ -112,7 +112,7 @@ pub use layout::{PreparedPhase, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
 pub use promises::{Change, SyncObserver, Synced, observe_syncs};
 pub use recorder::encode;
-pub use run::Moment;
+pub use run::{Moment, group_name};
 pub use state::{Made, Recipe, StateSummary, finish_state, make_state};
 pub use target::{Seat, Target, Usage};
 pub use validate::validate;

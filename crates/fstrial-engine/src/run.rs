@@ -20,6 +20,12 @@ use std::{
     thread::{Builder, ScopedJoinHandle},
 };
 
+/// The name of the threads of a group, of those that run together, before their number: `load0` of `load0-3`. The kernel has room for
+/// 15 bytes of a name.
+pub fn group_name(group: usize) -> String {
+    format!("load{group}")
+}
+
 /// An instant of a run at which the caller may want to read the machine's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -159,7 +165,7 @@ impl PreparedPhase {
             });
             for (group, number, work) in all {
                 let (load, gate) = (loads[group], &gate);
-                let thread = Builder::new().name(format!("{}-{number}", load.set));
+                let thread = Builder::new().name(format!("{}-{number}", group_name(group)));
                 match thread.spawn_scoped(scope, move || run_thread(number, load, clock, &mut **work, gate)) {
                     Ok(handle) => handles[group].push(handle),
                     Err(source) => {

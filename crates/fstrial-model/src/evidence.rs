@@ -7,6 +7,10 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Modes of time on a processor.
+const USER: &str = "in user mode";
+const KERNEL: &str = "in the kernel";
+
 /// Measured time of threads, by what they did in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -110,23 +114,26 @@ impl Activity {
         Nanos(self.running.0 + self.runnable.0 + self.waiting().0)
     }
 
-    /// Its time by place. Time on a processor is divided by the samples. Time until another of these threads has done the same work
-    /// has the main cause of the waits in that work.
+    /// Its time by place. Time on a processor is divided by the samples, and time until another of these threads has done the same work
+    /// by the causes of the waits in that work.
     pub fn spent(&self) -> Vec<Spent<'_>> {
         let whole = |category, what: &str, time: Nanos, count| {
             let cause = Cause { category, what: what.to_owned() };
             Spent { frames: &[], cause, time: time.0 as f64, count }
         };
         let mut all = vec![whole(Category::Runnable, "a processor", self.runnable, self.preempted)];
-        all.extend(self.waits.iter().map(|wait| Spent {
-            frames: &wait.frames,
-            cause: self.main_cause(wait),
-            time: wait.time.0 as f64,
-            count: wait.count,
-        }));
+        for Wait { frames, time, count } in &self.waits {
+            let parts = self.parts(frames);
+            let of_parts: f64 = parts.iter().map(|(_, part)| part).sum();
+            let part = |(cause, part)| {
+                let time = time.0 as f64 * part / of_parts;
+                Spent { frames, cause, time, count: *count }
+            };
+            all.extend(parts.into_iter().map(part));
+        }
         let samples: u64 = self.samples.iter().map(|sample| sample.count).sum();
         if samples == 0 {
-            all.push(whole(Category::Kernel, "", self.running, 0));
+            all.push(whole(Category::Processor, KERNEL, self.running, 0));
         }
         all.extend(self.samples.iter().map(|sample| Spent {
             frames: &sample.frames,
@@ -137,19 +144,11 @@ impl Activity {
         all
     }
 
-    /// Its time by cause, in nanoseconds. Time until another of these threads has done the same work is divided by the causes of the
-    /// waits in that work.
+    /// Its time by cause, in nanoseconds.
     pub fn by_cause(&self) -> BTreeMap<Cause, f64> {
         let mut causes = BTreeMap::new();
         for spent in self.spent() {
-            let work = self.joined(spent.frames);
-            let whole: f64 = work.iter().map(|(_, time)| time).sum();
-            if work.is_empty() {
-                *causes.entry(spent.cause).or_default() += spent.time;
-            }
-            for (cause, part) in work {
-                *causes.entry(cause).or_default() += spent.time * part / whole;
-            }
+            *causes.entry(spent.cause).or_default() += spent.time;
         }
         causes
     }
@@ -176,40 +175,34 @@ impl Activity {
         }
     }
 
-    /// The cause of a wait, or of most time of the work that it waits for.
-    fn main_cause(&self, wait: &Wait) -> Cause {
-        let work = self.joined(&wait.frames).into_iter();
-        let most = work.max_by(|(_, one), (_, other)| one.total_cmp(other));
-        most.map_or_else(|| wait.cause(), |(cause, _)| cause)
-    }
-
-    /// Waits in the work of another of these threads that a stack waits for, with their times.
-    fn joined(&self, frames: &[String]) -> Vec<(Cause, f64)> {
-        waits::joins(frames).map(|work| self.waits_in(work)).unwrap_or_default()
-    }
-
-    /// Waits in a function, of threads that do not wait for each other, with their times.
-    fn waits_in(&self, function: &str) -> Vec<(Cause, f64)> {
-        let is_own =
-            |wait: &&Wait| waits::is_in(&wait.frames, function) && waits::joins(&wait.frames).is_none();
-        let waits = self.waits.iter().filter(is_own).filter(|wait| wait.time.0 > 0);
-        waits.map(|wait| (wait.cause(), wait.time.0 as f64)).collect()
+    /// The causes of waits at a place, with weights: its own, or those of the work of another thread that it waits for.
+    fn parts(&self, frames: &[String]) -> Vec<(Cause, f64)> {
+        let own = |wait: &&Wait, work| {
+            waits::is_in(&wait.frames, work) && waits::joins(&wait.frames).is_none() && wait.time.0 > 0
+        };
+        // Not those that queue for it: they are more than the one that works.
+        let is_work = |(cause, _): &(Cause, f64)| cause.category != Category::Lock;
+        let of_work = |work| {
+            let waits = self.waits.iter().filter(|wait| own(wait, work));
+            waits.map(|wait| (cause(&wait.frames), wait.time.0 as f64)).filter(is_work).collect()
+        };
+        let parts: Vec<(Cause, f64)> = waits::joins(frames).map(of_work).unwrap_or_default();
+        if parts.is_empty() { vec![(cause(frames), 1.0)] } else { parts }
     }
 }
 
-impl Wait {
-    /// The reason for it, or the place if that is not known.
-    pub fn cause(&self) -> Cause {
-        let unknown = || Cause { category: Category::Unknown, what: waits::place(&self.frames).to_owned() };
-        waits::cause(&self.frames).unwrap_or_else(unknown)
-    }
+/// The reason for a wait, or the place if that is not known.
+fn cause(frames: &[String]) -> Cause {
+    let unknown = || Cause { category: Category::Unknown, what: waits::place(frames).to_owned() };
+    waits::cause(frames).unwrap_or_else(unknown)
 }
 
 impl Sample {
     /// The reason for the time on a processor: a lock, if the thread spins for it.
     fn cause(&self) -> Cause {
-        let category = if self.frames.is_empty() { Category::User } else { Category::Kernel };
-        waits::spins(&self.frames).unwrap_or(Cause { category, what: String::new() })
+        let mode = if self.frames.is_empty() { USER } else { KERNEL };
+        let running = || Cause { category: Category::Processor, what: mode.into() };
+        waits::spins(&self.frames).unwrap_or_else(running)
     }
 }
 
@@ -242,8 +235,9 @@ mod tests {
         let of = |category| {
             causes.iter().filter(|(it, _)| it.category == category).map(|(_, time)| time).sum::<f64>()
         };
-        let parts = [Category::User, Category::Kernel, Category::Lock, Category::Journal, Category::Unknown];
-        assert_eq!(parts.map(of), [250.0, 500.0, 250.0, 570.0, 4.0]);
+        let parts = [Category::Processor, Category::Lock, Category::Journal, Category::Unknown];
+        assert_eq!(parts.map(of), [750.0, 250.0, 570.0, 4.0]);
+        assert_eq!(causes[&Cause { category: Category::Processor, what: USER.into() }], 250.0);
         assert_eq!(of(Category::Runnable), 30.0);
         assert_eq!(causes.values().sum::<f64>(), group.accounted().0 as f64);
         assert_eq!(causes.len(), 6);
@@ -282,8 +276,10 @@ mod tests {
         assert_eq!(of(&[&join, &tick, &supers], Category::Sleep), 900.0);
         assert_eq!(of(&[&join, &tick, &supers], Category::Journal), 300.0);
         assert_eq!(of(&[&join], Category::Journal), 800.0);
-        let waits = vec![join, tick, supers];
-        let whole = Activity { waits, ..Activity::default() };
-        assert_eq!(whole.spent()[1].cause.category, Category::Sleep);
+        // Threads that queue for the work do not do it.
+        let queue = wait("schedule __mutex_lock btrfs_sync_log", 5000);
+        assert_eq!(of(&[&join, &tick, &supers, &queue], Category::Sleep), 900.0);
+        let whole = Activity { waits: vec![join, tick, supers], ..Activity::default() };
+        assert_eq!(whole.spent().iter().map(|spent| spent.time).sum::<f64>(), 1200.0);
     }
 }

@@ -36,8 +36,10 @@ const LEAVES: Duration = Duration::from_millis(20);
 const FRAMES: usize = 40;
 /// At most as many of them are the observer's.
 const OWN: usize = 10;
-/// Words of a key of `amounts`: the kind, two of the name, the frames.
-const KEY: usize = 3 + FRAMES;
+/// Words of a group: the kind, and two of the name.
+const GROUP: usize = 3;
+/// Words of a key of `amounts`: the group, and the frames.
+const KEY: usize = GROUP + FRAMES;
 /// Words of a processor's row: its last switch, what it lost, a key.
 const PROCESSOR: usize = 2 + KEY;
 
@@ -92,6 +94,8 @@ impl Tracer {
         // Numbers of namespaces have 32 bits.
         let namespace = u32::try_from(namespace).unwrap_or_default();
         let symbols = kernel_symbols().map_err(|error| ProbeError::NotRead("/proc/kallsyms", error))?;
+        let symbols: BTreeMap<u64, String> =
+            symbols.into_iter().map(|(address, name)| (address, without_module(&name).to_owned())).collect();
         if symbols.len() < SYMBOLS {
             return Err(ProbeError::Hidden);
         }
@@ -149,18 +153,26 @@ impl Tracer {
     pub fn evidence(self) -> Result<Evidence, ProbeError> {
         // A thread has been joined a moment before it leaves its processor for the last time.
         std::thread::park_timeout(LEAVES);
-        let amounts: KernelMap<_, [u64; KEY], [u64; 2]> =
-            KernelMap::try_from(self.programs.map("amounts").expect("it is declared"))?;
         let mut groups: BTreeMap<(bool, String), Group> = BTreeMap::new();
-        for amount in amounts.iter() {
-            let (key, [time, count]) = amount?;
-            let group = (key[0] & OF_KERNEL != 0, group_of(&name_in(&key)));
-            groups.entry(group).or_default().add(
-                key[0] & !OF_KERNEL,
-                frames_in(&key, &self.symbols),
-                time,
-                count,
-            );
+        let mut add = |group: [u64; GROUP], frames: &[u64], [time, count]: [u64; 2]| {
+            let is_of_kernel = group[0] & OF_KERNEL != 0;
+            let known = groups.entry((is_of_kernel, name_in(&group))).or_default();
+            known.add(group[0] & !OF_KERNEL, frames_in(frames, &self.symbols), time, count);
+        };
+        for table in ["amounts", "samples"] {
+            let table = self.programs.map(table).expect("it is declared");
+            let table: KernelMap<_, [u64; KEY], [u64; 2]> = KernelMap::try_from(table)?;
+            for amount in table.iter() {
+                let (key, amount) = amount?;
+                let (group, frames) = key.split_first_chunk().expect("a key begins with its group");
+                add(*group, frames, amount);
+            }
+        }
+        let totals: KernelMap<_, [u64; GROUP], [u64; 2]> =
+            KernelMap::try_from(self.programs.map("totals").expect("it is declared"))?;
+        for amount in totals.iter() {
+            let (group, amount) = amount?;
+            add(group, &[], amount);
         }
         let processors: PerCpuArray<_, [u64; PROCESSOR]> =
             PerCpuArray::try_from(self.programs.map("processors").expect("it is declared"))?;
@@ -254,26 +266,24 @@ impl Group {
     }
 }
 
-/// The name of a thread, of at most 15 bytes.
-fn name_in(key: &[u64; KEY]) -> String {
+/// The name of a group of threads: the beginning of theirs, up to `-` or `/`; else it ends before a number or a point.
+fn name_in(group: &[u64; GROUP]) -> String {
     let bytes: Vec<u8> =
-        key[1..3].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+        group[1..].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    let name = String::from_utf8_lossy(&bytes);
+    let end = |last: char| last.is_ascii_digit() || last == '.';
+    let group = name.strip_suffix(['-', '/']).unwrap_or_else(|| name.trim_end_matches(end));
+    group.to_owned()
 }
 
-/// The group of a thread by its name, of which the kernel has 15 bytes: up to a number or a slash, `load` of `load-3` and `kworker`
-/// of `kworker/0:1`.
-pub fn group_of(name: &str) -> String {
-    let name = &name[..name.floor_char_boundary(15)];
-    match name.split_once('/') {
-        Some((group, _)) => group.to_owned(),
-        None => name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '-').to_owned(),
-    }
+/// A function's name without its module, `xfs_log_force` of `xfs_log_force\t[xfs]`.
+fn without_module(symbol: &str) -> &str {
+    symbol.split_whitespace().next().unwrap_or_default()
 }
 
 /// The functions of a stack, the innermost first; without those of the observer itself.
-fn frames_in(key: &[u64; KEY], symbols: &BTreeMap<u64, String>) -> Vec<String> {
-    let addresses = key[3..].iter().take_while(|address| **address != 0);
+fn frames_in(frames: &[u64], symbols: &BTreeMap<u64, String>) -> Vec<String> {
+    let addresses = frames.iter().take_while(|address| **address != 0);
     let name = |address: &u64| symbols.range(..=*address).next_back().map_or("?", |(_, name)| name.as_str());
     let names: Vec<&str> = addresses.map(name).collect();
     // Of a wait; samples begin with the function that ran.
@@ -291,16 +301,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_grouped_by_their_names() {
-        for (name, group) in [
-            ("load-12", "load"),
-            ("jbd2/loop0-8", "jbd2"),
-            ("kworker/0:1H", "kworker"),
+    fn names_are_those_of_groups_and_functions() {
+        let group = |name: &str| {
+            let mut bytes = [0; 16];
+            bytes[..name.len()].copy_from_slice(name.as_bytes());
+            let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+            [0, word(0), word(8)]
+        };
+        for (name, expected) in [
+            ("load12-", "load12"),
+            ("jbd2/", "jbd2"),
+            ("kworker/", "kworker"),
             ("loop7", "loop"),
+            ("kdamond.0", "kdamond"),
             ("btrfs-transacti", "btrfs-transacti"),
-            ("a-long-name-of-a-set-3", "a-long-name-of"),
         ] {
-            assert_eq!(group_of(name), group);
+            assert_eq!(name_in(&group(name)), expected);
         }
+        assert_eq!(without_module("xfs_log_force\t[xfs]"), "xfs_log_force");
+        assert_eq!(without_module("vfs_write"), "vfs_write");
     }
 }

@@ -79,9 +79,12 @@ struct {
 
 /* As in lib.rs. */
 enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, OF_KERNEL = 8 };
-struct key {
+struct group {
 	__u64 kind;
 	char name[16];
+};
+struct key {
+	struct group group;
 	__u64 frames[FRAMES];
 };
 struct amount {
@@ -93,6 +96,20 @@ struct {
 	__type(key, struct key);
 	__type(value, struct amount);
 } amounts SEC(".maps");
+/* Amounts without frames: a short key is looked up much faster. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct group);
+	__type(value, struct amount);
+} totals SEC(".maps");
+/* The innermost address of a sample is any instruction: they have a table of their own, which may fill up without loss of time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct key);
+	__type(value, struct amount);
+} samples SEC(".maps");
 
 struct processor {
 	__u64 switched, lost;
@@ -130,7 +147,18 @@ static __always_inline int is_kernel_thread(struct task_struct *task)
 	return (BPF_CORE_READ(task, flags) & PF_KTHREAD) && BPF_CORE_READ(task, pid);
 }
 
-/* Adds what is in the window to the amount of the scratch key, whose frames are set. */
+/* Threads of a group have one name: that of user threads ends with `-`, that of the kernel's with `/`. */
+static __always_inline void name_group(char *name, char end)
+{
+	int is_over = 0;
+	for (int i = 0; i < 16; i++) {
+		if (is_over)
+			name[i] = 0;
+		is_over |= name[i] == end;
+	}
+}
+
+/* Adds what is in the window to the amount of the scratch key; of a wait or a sample its frames are set. */
 static __always_inline void add(struct processor *processor, struct task_struct *task, __u64 kind, __u64 from, __u64 to)
 {
 	__u32 zero = 0;
@@ -140,16 +168,19 @@ static __always_inline void add(struct processor *processor, struct task_struct 
 	from = from > in->from ? from : in->from;
 	to = to < in->to ? to : in->to;
 	struct key *key = &processor->scratch;
-	key->kind = kind;
-	BPF_CORE_READ_INTO(&key->name, task, comm);
-	struct amount *known = bpf_map_lookup_elem(&amounts, key);
+	key->group.kind = kind;
+	BPF_CORE_READ_INTO(&key->group.name, task, comm);
+	name_group(key->group.name, kind & OF_KERNEL ? '/' : '-');
+	void *table = kind == SAMPLED ? (void *)&samples : kind == WAITS ? (void *)&amounts : (void *)&totals;
+	struct amount *known = bpf_map_lookup_elem(table, key);
 	if (!known) {
 		struct amount none = {};
-		bpf_map_update_elem(&amounts, key, &none, BPF_NOEXIST);
-		known = bpf_map_lookup_elem(&amounts, key);
+		bpf_map_update_elem(table, key, &none, BPF_NOEXIST);
+		known = bpf_map_lookup_elem(table, key);
 	}
 	if (!known) {
-		processor->lost++;
+		if (kind != SAMPLED)
+			processor->lost++;
 		return;
 	}
 	__sync_fetch_and_add(&known->time, to - from);
@@ -182,7 +213,6 @@ int sched_switch(__u64 *ctx)
 	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
 	/* A thread that ends has no namespace any more. */
 	int was_observed = (thread && thread->state == RUNNING) || is_observed(prev);
-	clear(&processor->scratch);
 	if (since && was_observed)
 		add(processor, prev, RUNS, since, now);
 	else if (since && is_kernel_thread(prev))
@@ -219,7 +249,6 @@ int sched_switch(__u64 *ctx)
 			return 0;
 		}
 		if (thread->state == RUNNABLE) {
-			clear(&processor->scratch);
 			add(processor, next, QUEUES, thread->since, now);
 		} else if (thread->state == WAITING) {
 			/* Its wakeup was not seen. */
@@ -258,13 +287,12 @@ int sample(void *ctx)
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
-	int observed = is_observed(task);
-	if (!observed && !is_kernel_thread(task))
+	if (!is_observed(task))
 		return 0;
 	clear(&processor->scratch);
 	bpf_get_stack(ctx, processor->scratch.frames, sizeof(processor->scratch.frames), 0);
 	__u64 now = bpf_ktime_get_ns();
-	add(processor, task, observed ? SAMPLED : SAMPLED | OF_KERNEL, now, now);
+	add(processor, task, SAMPLED, now, now);
 	return 0;
 }
 

@@ -28,13 +28,19 @@ pub const SCHEMA_VERSION: u32 = 2;
 const ALPHA: f64 = 0.05;
 /// Share of the difference from which a cause alone explains it.
 const MOST: f64 = 0.5;
-/// Rows of a table with less of the difference, and of both times, are left out of the text.
+/// Rows of a table, and stacks, with less of the times of both arms are left out.
 const SMALL: f64 = 0.01;
+/// A cause with all but this share of a part stands for it.
+const REST: f64 = 0.05;
+/// Share of the difference that may be unaccounted for.
+const UNKNOWN: f64 = 0.2;
 /// Share of a thread's time that may be unaccounted for.
 const UNACCOUNTED: f64 = 0.05;
 /// Stacks of a cause and an arm in JSON.
 const STACKS: usize = 3;
-/// Kernel threads with less of the time of an operation, of both, are left out.
+/// Functions on a processor that are named at most.
+const FUNCTIONS: usize = 8;
+/// Kernel threads and functions with less of the time of an operation, of both, are left out.
 const QUIET: f64 = 0.001;
 
 /// A contrast and the parts of its difference.
@@ -60,20 +66,36 @@ pub struct Explanation {
     /// Thread time for an operation, in nanoseconds: of `a` and of `b`.
     pub per_operation_ns: (f64, f64),
     /// The parts, the largest share of the difference first.
-    pub parts: Vec<Row>,
-    /// Time of the kernel's threads on a processor, for an operation.
-    pub kernel_threads: Vec<KernelThreads>,
+    pub parts: Vec<Part>,
+    /// Time on a processor of the kernel's threads of the machine.
+    pub kernel_threads: Vec<Running>,
+    /// Functions in which the load's threads were most on a processor, by samples.
+    pub functions: Vec<Running>,
     /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`. An upper bound: it counts the events of
     /// all threads of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation_ns: Option<(f64, f64)>,
 }
 
-/// A part of the thread time for an operation.
+/// A part of the thread time for an operation: of all causes of a category.
+#[derive(Debug, Clone, Serialize)]
+pub struct Part {
+    /// None: not accounted for.
+    pub category: Option<Category>,
+    /// The time of `a`, in nanoseconds.
+    pub a_ns: f64,
+    /// The time of `b`.
+    pub b_ns: f64,
+    /// Share of the difference between the two, with its interval; none if the difference is not distinguishable from 0.
+    pub share: Option<(f64, (f64, f64))>,
+    /// Its causes, the largest share of the difference first.
+    pub causes: Vec<Row>,
+}
+
+/// The time of a cause for an operation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// None: not accounted for.
-    pub cause: Option<Cause>,
+    pub cause: Cause,
     /// The time of `a`, in nanoseconds.
     pub a_ns: f64,
     /// The time of `b`.
@@ -90,17 +112,19 @@ pub struct Stack {
     pub arm: String,
     /// Time for an operation, in nanoseconds.
     pub per_operation_ns: f64,
-    /// Waits; of time on a processor samples.
+    /// Waits or samples.
     pub count: u64,
+    /// True if they are samples of time on a processor.
+    pub is_sampled: bool,
     /// Functions, the innermost first.
     pub frames: Vec<String>,
 }
 
-/// Threads of the kernel with names of the same beginning.
+/// Time on a processor of threads of the kernel, by the beginning of their names, or of the load in a function.
 #[derive(Debug, Clone, Serialize)]
-pub struct KernelThreads {
+pub struct Running {
     pub name: String,
-    /// Time on a processor for an operation of `a`, in nanoseconds.
+    /// Time for an operation of `a`, in nanoseconds.
     pub a_ns: f64,
     /// The same of `b`.
     pub b_ns: f64,
@@ -145,16 +169,17 @@ pub(crate) struct Whole<'a> {
     scale: f64,
 }
 
-impl<'a> Whole<'a> {
-    fn of_cell(cell: &'a CellEvidence, name: &str) -> Self {
-        let runs = cell.runs.iter().filter_map(|(round, run)| Some((*round, run.get(name)?)));
-        Self::of(cell.stacks.get(name), &runs.collect())
-    }
+/// The observed runs of a result.
+fn runs_of<'a>(cell: &'a CellEvidence, name: &str) -> BTreeMap<u32, &'a Observed> {
+    cell.runs.iter().filter_map(|(round, run)| Some((*round, run.get(name)?))).collect()
+}
 
-    fn of(evidence: Option<&'a Evidence>, runs: &BTreeMap<u32, &Observed>) -> Self {
+impl<'a> Whole<'a> {
+    fn of(cell: &'a CellEvidence, name: &str) -> Self {
+        let runs = runs_of(cell, name);
         let sum = |of: fn(&Observed) -> u64| runs.values().map(|run| of(run)).sum::<u64>() as f64;
         let scale = sum(|run| run.duration.0) / sum(|run| run.observed.0);
-        Self { evidence, operations: sum(|run| run.operations), scale }
+        Self { evidence: cell.stacks.get(name), operations: sum(|run| run.operations), scale }
     }
 
     /// A time of all runs for an operation.
@@ -169,6 +194,16 @@ impl<'a> Whole<'a> {
         all.map(|spent| Spent { time: self.per_operation(spent.time), ..spent }).collect()
     }
 
+    /// Time of its threads on a processor for an operation, by function.
+    fn functions(&self) -> BTreeMap<&'a str, f64> {
+        let mut all = BTreeMap::new();
+        for spent in self.spent().into_iter().filter(|spent| spent.cause.category == Category::Processor) {
+            let function = spent.frames.first().map_or("user mode", |frame| frame.as_str());
+            *all.entry(function).or_default() += spent.time;
+        }
+        all
+    }
+
     /// Time of the kernel's threads on a processor for an operation.
     fn kernel_threads(&self) -> BTreeMap<&'a str, f64> {
         let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.kernel_threads);
@@ -180,51 +215,52 @@ impl<'a> Both<'a> {
     /// The evidence of a contrast; none if it was not observed.
     pub(crate) fn of(plan: &Plan, contrast: usize, seen: &'a TrialEvidence) -> Option<Self> {
         let of = &plan.contrasts[contrast];
-        let name = &plan.results[plan.cells[of.a].workload][of.result_a].name;
-        let runs = |cell: usize| -> BTreeMap<u32, &Observed> {
-            let all = seen.get(&cell).into_iter().flat_map(|cell| &cell.runs);
-            all.filter_map(|(round, run)| Some((*round, run.get(name)?))).collect()
+        let cell = |cell: usize, result: usize| {
+            let name = &plan.results[plan.cells[cell].workload][result].name;
+            let evidence = seen.get(&cell)?;
+            Some((evidence, name)).filter(|_| !runs_of(evidence, name).is_empty())
         };
-        let all = [runs(of.a), runs(of.b)];
-        if all.iter().any(BTreeMap::is_empty) {
-            return None;
-        }
-        let pairs = all[0].iter().filter_map(|(round, a)| Some([*a, *all[1].get(round)?])).collect();
-        let whole =
-            |cell: usize, runs| Whole::of(seen.get(&cell).and_then(|cell| cell.stacks.get(name)), runs);
-        Some(Self { pairs, wholes: [whole(of.a, &all[0]), whole(of.b, &all[1])] })
+        let (a, b) = (cell(of.a, of.result_a)?, cell(of.b, of.result_b)?);
+        let [of_a, of_b] = [a, b].map(|(evidence, name)| runs_of(evidence, name));
+        let pairs = of_a.iter().filter_map(|(round, a)| Some([*a, *of_b.get(round)?])).collect();
+        Some(Self { pairs, wholes: [a, b].map(|(evidence, name)| Whole::of(evidence, name)) })
     }
 
     /// The stacks of the parts, those with most time first.
-    fn add_stacks(&self, rows: &mut [Row], names: [&str; 2]) {
-        for (whole, arm) in self.wholes.iter().zip(names) {
-            let mut all = whole.spent();
+    fn add_stacks(&self, parts: &mut [Part], (all_a, all_b): (f64, f64), names: [&str; 2]) {
+        for ((of_arm, time), arm) in self.wholes.iter().zip([all_a, all_b]).zip(names) {
+            let mut all = of_arm.spent();
             all.sort_by(|one, other| other.time.total_cmp(&one.time));
-            for row in &mut *rows {
-                let own = all.iter().filter(|spent| Some(&spent.cause) == row.cause.as_ref());
-                let own = own.filter(|spent| !spent.frames.is_empty() && spent.time > 0.0);
+            for row in parts.iter_mut().flat_map(|part| &mut part.causes) {
+                let own = all.iter().filter(|spent| spent.cause == row.cause && !spent.frames.is_empty());
+                let own = own.filter(|spent| spent.time >= SMALL * time);
                 row.stacks.extend(own.take(STACKS).map(|spent| Stack {
                     arm: arm.to_owned(),
                     per_operation_ns: spent.time,
                     count: spent.count,
+                    is_sampled: row.cause.category == Category::Processor || !flame::is_wait(spent.frames),
                     frames: spent.frames.to_vec(),
                 }));
             }
         }
     }
 
-    fn kernel_threads(&self, per_operation: (f64, f64)) -> Vec<KernelThreads> {
-        let [of_a, of_b] = [0, 1].map(|index: usize| self.wholes[index].kernel_threads());
+    /// Times of both by name, the longest first.
+    fn running(
+        &self,
+        of: impl Fn(&Whole<'a>) -> BTreeMap<&'a str, f64>,
+        per_operation: (f64, f64),
+    ) -> Vec<Running> {
+        let [of_a, of_b] = [0, 1].map(|index: usize| of(&self.wholes[index]));
         let names: BTreeSet<&str> = of_a.keys().chain(of_b.keys()).copied().collect();
         let time = |of: &BTreeMap<&str, f64>, name: &str| of.get(name).copied().unwrap_or_default();
-        let all = names.into_iter().map(|name| KernelThreads {
+        let all = names.into_iter().map(|name| Running {
             name: name.to_owned(),
             a_ns: time(&of_a, name),
             b_ns: time(&of_b, name),
         });
-        let is_loud =
-            |it: &KernelThreads| it.a_ns > QUIET * per_operation.0 || it.b_ns > QUIET * per_operation.1;
-        let mut all: Vec<KernelThreads> = all.filter(is_loud).collect();
+        let is_loud = |it: &Running| it.a_ns > QUIET * per_operation.0 || it.b_ns > QUIET * per_operation.1;
+        let mut all: Vec<Running> = all.filter(is_loud).collect();
         all.sort_by(|one, other| (other.a_ns + other.b_ns).total_cmp(&(one.a_ns + one.b_ns)));
         all
     }
@@ -239,9 +275,9 @@ impl<'a> Both<'a> {
 }
 
 /// The explanations of a trial: of its contrasts that were observed.
-pub(crate) fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEvidence) -> Vec<Explanation> {
+pub fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEvidence) -> Vec<Explanation> {
     let all = evidence::questions(plan).unwrap_or_default().into_iter();
-    let observed = all.filter(|at| Both::of(plan, *at, seen).is_some());
+    let observed = all.filter(|at| evidence::is_decided(&states[*at]) && Both::of(plan, *at, seen).is_some());
     observed.map(|at| explanation(plan, at, &states[at], seen)).collect()
 }
 
@@ -252,23 +288,28 @@ pub fn folded(plan: &Plan, seen: &TrialEvidence) -> String {
         for name in evidence.stacks.keys() {
             let first = [plan.cell_name(*cell), name.clone()];
             let first: Vec<&str> = first.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-            out += &flame::folded(&first, &Whole::of_cell(evidence, name).spent());
+            out += &flame::folded(&first, &Whole::of(evidence, name).spent());
         }
     }
     out
 }
 
 /// Thread time for an operation by place, of both arms of each explanation.
-pub(crate) fn spent<'a>(plan: &Plan, seen: &'a TrialEvidence) -> Vec<[Vec<Spent<'a>>; 2]> {
+pub(crate) fn spent<'a>(
+    plan: &Plan,
+    states: &[ContrastState],
+    seen: &'a TrialEvidence,
+) -> Vec<[Vec<Spent<'a>>; 2]> {
     let all = evidence::questions(plan).unwrap_or_default().into_iter();
-    all.filter_map(|at| Some(Both::of(plan, at, seen)?.wholes.map(|whole| whole.spent()))).collect()
+    let decided = all.filter(|at| evidence::is_decided(&states[*at]));
+    decided.filter_map(|at| Some(Both::of(plan, at, seen)?.wholes.map(|whole| whole.spent()))).collect()
 }
 
 fn conclusion(
     state: &ContrastState,
     observed: Option<(f64, (f64, f64))>,
     pairs: &[[&Observed; 2]],
-    (per_operation, parts): (&(f64, f64), &[Row]),
+    (per_operation, parts): (&(f64, f64), &[Part]),
 ) -> Conclusion {
     match (state.verdict, state.ratio.and(state.interval), observed) {
         (Outcome::Equivalent, ..) => Conclusion::NoDifference,
@@ -276,7 +317,7 @@ fn conclusion(
             let is_same_side = (observed.0 > 1.0 && timed.0 > 1.0) || (observed.1 < 1.0 && timed.1 < 1.0);
             let is_reproduced = is_same_side && observed.0 <= timed.1 && timed.0 <= observed.1;
             let lost: u64 = pairs.iter().flatten().map(|run| run.lost).sum();
-            match first(parts).and_then(|row| row.share) {
+            match first(parts).and_then(|part| part.share) {
                 _ if pairs.len() < MIN_ROUNDS as usize => Conclusion::TooFewRounds,
                 _ if !is_reproduced => Conclusion::NotReproduced,
                 _ if lost > 0 || !is_complete(parts, *per_operation) => Conclusion::Incomplete,
@@ -290,6 +331,9 @@ fn conclusion(
     }
 }
 
+/// Times of an arm by name.
+type Times = dyn for<'w, 'e> Fn(&'w Whole<'e>) -> BTreeMap<&'e str, f64>;
+
 /// The explanation of a contrast by the observed runs of its cells.
 pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &TrialEvidence) -> Explanation {
     let both = Both::of(plan, contrast, seen);
@@ -297,7 +341,12 @@ pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &T
     let observed = observed_ratio(pairs);
     let (per_operation_ns, mut parts) = parts(pairs);
     let conclusion = conclusion(state, observed, pairs, (&per_operation_ns, &parts));
-    both.iter().for_each(|both| both.add_stacks(&mut parts, [&state.a, &state.b]));
+    let running = |of: &Times, most: usize| {
+        let mut all = both.as_ref().map(|both| both.running(of, per_operation_ns)).unwrap_or_default();
+        all.truncate(most);
+        all
+    };
+    both.iter().for_each(|both| both.add_stacks(&mut parts, per_operation_ns, [&state.a, &state.b]));
     Explanation {
         schema_version: SCHEMA_VERSION,
         a: state.a.clone(),
@@ -311,86 +360,149 @@ pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &T
         conclusion,
         per_operation_ns,
         parts,
-        kernel_threads: both.as_ref().map(|both| both.kernel_threads(per_operation_ns)).unwrap_or_default(),
+        kernel_threads: running(&|whole| whole.kernel_threads(), usize::MAX),
+        functions: running(&|whole| whole.functions(), FUNCTIONS),
         observation_ns: both.as_ref().and_then(Both::observation),
     }
 }
 
-/// The cause with the largest share, if that is larger than its uncertainty.
-fn first(parts: &[Row]) -> Option<&Row> {
-    let first = parts.iter().find(|row| row.cause.is_some());
-    first.filter(|row| row.share.is_some_and(|(_, (least, _))| least > 0.0))
+/// The part whose share is the largest at the lower end of its interval, if that is larger than its uncertainty.
+fn first(parts: &[Part]) -> Option<&Part> {
+    let least = |part: &Part| part.share.map_or(0.0, |(_, (least, _))| least);
+    let causes = parts.iter().filter(|part| part.category.is_some() && least(part) > 0.0);
+    causes.max_by(|one, other| least(one).total_cmp(&least(other)))
 }
 
-/// True if nearly all time is accounted for, of both.
-fn is_complete(parts: &[Row], (all_a, all_b): (f64, f64)) -> bool {
-    let mut rest = parts.iter().filter(|row| row.cause.is_none());
-    rest.all(|row| row.a_ns.abs() <= UNACCOUNTED * all_a && row.b_ns.abs() <= UNACCOUNTED * all_b)
+/// True if nearly all time of both is accounted for, and most of the difference.
+fn is_complete(parts: &[Part], (all_a, all_b): (f64, f64)) -> bool {
+    let mut rest = parts.iter().filter(|part| part.category.is_none());
+    rest.all(|part| {
+        let is_small = part.a_ns.abs() <= UNACCOUNTED * all_a && part.b_ns.abs() <= UNACCOUNTED * all_b;
+        is_small && part.share.is_none_or(|(_, (low, high))| low > -UNKNOWN && high < UNKNOWN)
+    })
 }
 
-/// The ratio of rates in pairs, with its interval: the mean of logarithms.
+/// The ratio of the rates of all rounds together, with its interval.
 fn observed_ratio(pairs: &[[&Observed; 2]]) -> Option<(f64, (f64, f64))> {
     let n = pairs.len();
     if n < 3 {
         return None;
     }
-    let rate = |run: &Observed| run.operations as f64 / run.duration.as_secs_f64();
-    let logarithms: Vec<f64> = pairs.iter().map(|[a, b]| (rate(a) / rate(b)).ln()).collect();
-    let (mean, sd) = spread::mean_and_sd(&logarithms)?;
+    let logarithms = |index: usize| -> Vec<f64> {
+        let values = per_operation(pairs, index, Observed::thread_time);
+        let mean = values.iter().sum::<f64>() / n as f64;
+        values.iter().map(|value| mean.ln() + (value - mean) / mean).collect()
+    };
+    let (of_a, of_b) = (logarithms(0), logarithms(1));
+    let differences: Vec<f64> = of_b.iter().zip(&of_a).map(|(b, a)| b - a).collect();
+    let (mean, sd) = spread::mean_and_sd(&differences)?;
     let half = student::two_sided_quantile(ALPHA, n - 1) * sd / (n as f64).sqrt();
     Some((mean.exp(), ((mean - half).exp(), (mean + half).exp())))
 }
 
+/// A time of one of each pair for an operation: values with the mean and the spread of the time of all rounds over their operations.
+fn per_operation(pairs: &[[&Observed; 2]], index: usize, time: impl Fn(&Observed) -> f64) -> Vec<f64> {
+    let runs = || pairs.iter().map(|pair| pair[index]);
+    let times: Vec<f64> = runs().map(time).collect();
+    let operations: Vec<f64> = runs().map(|run| run.operations as f64).collect();
+    part::linearised(&times, &operations)
+}
+
+/// Thread time for an operation of both, with its share of a difference.
+struct Shares<'p> {
+    pairs: &'p [[&'p Observed; 2]],
+    /// Differences of the whole times.
+    differences: Vec<f64>,
+}
+
+/// Time of `a`, of `b`, and the share.
+type Share = (f64, f64, Option<(f64, (f64, f64))>);
+
+impl Shares<'_> {
+    fn of(&self, time: impl Fn(&Observed) -> f64) -> Share {
+        let [a, b] = [0, 1].map(|index| per_operation(self.pairs, index, &time));
+        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+        let share =
+            part::share(&differences, &self.differences, ALPHA).map(|part| (part.share, part.interval));
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        (mean(&a), mean(&b), share)
+    }
+}
+
 /// Thread time for an operation, of both, and its parts.
-fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Row>) {
+fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Part>) {
     if pairs.is_empty() {
         return ((0.0, 0.0), Vec::new());
     }
-    let n = pairs.len() as f64;
-    let per_operation = |run: &Observed, time: f64| time / run.operations as f64;
-    let whole = |run: &Observed| per_operation(run, f64::from(run.threads) * run.duration.0 as f64);
-    // Of the load's own measured time: the observer's begins and ends a moment later.
-    let spent =
-        |run: &Observed, time: f64| per_operation(run, time) * run.duration.0 as f64 / run.observed.0 as f64;
+    let mut shares = Shares { pairs, differences: vec![1.0; pairs.len()] };
+    let [a, b] = [0, 1].map(|index| per_operation(pairs, index, Observed::thread_time));
+    shares.differences = a.iter().zip(&b).map(|(a, b)| a - b).collect();
     let causes = pairs.iter().flatten().flat_map(|run| &run.causes);
     let all: BTreeSet<&Cause> = causes.map(|(cause, _)| cause).collect();
-    let wholes: Vec<[f64; 2]> = pairs.iter().map(|pair| pair.map(whole)).collect();
-    let difference = |[a, b]: &[f64; 2]| a - b;
-    let differences: Vec<f64> = wholes.iter().map(difference).collect();
-    let row = |cause: Option<Cause>, times: Vec<[f64; 2]>| {
-        let of: Vec<f64> = times.iter().map(difference).collect();
-        let share = part::share(&of, &differences, ALPHA).map(|part| (part.share, part.interval));
-        let mean = |index: usize| times.iter().map(|pair| pair[index]).sum::<f64>() / n;
-        Row { cause, a_ns: mean(0), b_ns: mean(1), share, stacks: Vec::new() }
-    };
-    let times_of = |cause: &Cause| -> Vec<[f64; 2]> {
-        let time =
-            |run: &Observed| run.causes.iter().find(|(known, _)| known == cause).map(|(_, time)| *time);
-        let of = |run: &Observed| spent(run, time(run).unwrap_or_default());
-        pairs.iter().map(|pair| pair.map(of)).collect()
-    };
-    let left = |run: &Observed| whole(run) - spent(run, run.causes.iter().map(|(_, time)| time).sum());
-    let rest = pairs.iter().map(|pair| pair.map(left));
-    let mut rows: Vec<Row> = all.iter().map(|cause| row(Some((*cause).clone()), times_of(cause))).collect();
-    rows.push(row(None, rest.collect()));
-    let sign = differences.iter().sum::<f64>().signum();
-    let of_difference = |row: &Row| (row.a_ns - row.b_ns) * sign;
-    rows.sort_by(|one, other| of_difference(other).total_cmp(&of_difference(one)));
-    let mean = |index: usize| wholes.iter().map(|pair| pair[index]).sum::<f64>() / n;
-    ((mean(0), mean(1)), rows)
+    let (all_a, all_b, _) = shares.of(Observed::thread_time);
+    let sign = (all_a - all_b).signum();
+    let categories: BTreeSet<Category> = all.iter().map(|cause| cause.category).collect();
+    let mut parts: Vec<Part> = Vec::new();
+    for category in categories {
+        let row = |cause: &&Cause| {
+            let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|known| known == *cause));
+            Row { cause: (*cause).clone(), a_ns, b_ns, share, stacks: Vec::new() }
+        };
+        let own = all.iter().filter(|cause| cause.category == category);
+        let mut causes: Vec<Row> = own.map(row).collect();
+        causes.sort_by(|one, other| {
+            (sign * (other.a_ns - other.b_ns)).total_cmp(&(sign * (one.a_ns - one.b_ns)))
+        });
+        let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|cause| cause.category == category));
+        parts.push(Part { category: Some(category), a_ns, b_ns, share, causes });
+    }
+    let (a_ns, b_ns, share) = shares.of(|run| run.thread_time() - run.time_of(|_| true));
+    parts.push(Part { category: None, a_ns, b_ns, share, causes: Vec::new() });
+    parts.sort_by(|one, other| (sign * (other.a_ns - other.b_ns)).total_cmp(&(sign * (one.a_ns - one.b_ns))));
+    ((all_a, all_b), parts)
+}
+
+/// True if a time is worth a row, of the whole times of both.
+fn is_large((a, b): (f64, f64), (all_a, all_b): (f64, f64)) -> bool {
+    (a.abs() / all_a).max(b.abs() / all_b) >= SMALL
+}
+
+impl Part {
+    /// The cause with nearly all of it.
+    fn only(&self) -> Option<&Row> {
+        let is_all = |row: &&Row| {
+            (row.a_ns - self.a_ns).abs() <= REST * self.a_ns.max(self.b_ns)
+                && (row.b_ns - self.b_ns).abs() <= REST * self.a_ns.max(self.b_ns)
+        };
+        self.causes.iter().find(is_all)
+    }
+
+    /// Its name, or that of its only cause.
+    fn name(&self) -> String {
+        let Some(category) = self.category else { return "not accounted for".into() };
+        if let Some(row) = self.only() {
+            return row.name();
+        }
+        let words = match category {
+            Category::Processor => "on a processor",
+            Category::Lock => "waiting for locks",
+            Category::Io => "waiting for I/O",
+            Category::Journal => "waiting for the filesystem's journal or log",
+            Category::Throttling => "throttled",
+            Category::Sleep => "sleeping",
+            Category::Others => "waiting for other threads",
+            Category::Runnable => "waiting for a processor",
+            Category::Unknown => "waiting at places without a name",
+        };
+        words.into()
+    }
 }
 
 impl Row {
-    /// True for time on a processor, spinning included.
-    fn is_running(&self) -> bool {
-        self.cause.as_ref().is_some_and(|cause| matches!(cause.category, Category::Kernel | Category::User))
-    }
-
     fn name(&self) -> String {
-        let Some(Cause { category, what }) = &self.cause else { return "not accounted for".into() };
-        match category {
-            Category::User => "on a processor, in user mode".into(),
-            Category::Kernel => "on a processor, in the kernel".into(),
+        let what = plain(&self.cause.what);
+        match self.cause.category {
+            Category::Processor => format!("on a processor, {what}"),
             Category::Unknown => format!("waiting in {what}"),
             _ => format!("waiting for {what}"),
         }
@@ -405,9 +517,12 @@ pub fn text(explanation: &Explanation) -> String {
     if explanation.rounds == 0 {
         return out;
     }
-    let _ = writeln!(out, "  {}\n\n{}", basis(explanation), table(explanation));
-    if !explanation.kernel_threads.is_empty() {
-        let _ = writeln!(out, "{}", kernel_table(explanation));
+    if let Some(meanwhile) = meanwhile(explanation) {
+        let _ = writeln!(out, "  {meanwhile}");
+    }
+    let _ = writeln!(out, "  {}\n\n{}", basis(explanation), tabled(grid(explanation)));
+    for rows in running_grids(explanation) {
+        let _ = writeln!(out, "{}", tabled(rows));
     }
     out += &stacks(explanation);
     out
@@ -428,7 +543,7 @@ pub(crate) fn basis(explanation: &Explanation) -> String {
     let (all_a, all_b) = explanation.per_operation_ns;
     let cost = explanation.observation_ns.map_or_else(String::new, |(of_a, of_b)| {
         let share = (of_a / all_a).max(of_b / all_b) * 100.0;
-        format!("; observing them took at most {} % of the thread time", numbers::plain(rounded(share)))
+        format!("; the programs that observe took {} % of the thread time", numbers::plain(rounded(share)))
     });
     format!("{} observed{observed}{cost}", counted(explanation.rounds, "round"))
 }
@@ -458,13 +573,21 @@ pub(crate) fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
             format!("{a} and {b} are equivalent, so no difference is explained")
         }
         (Conclusion::NotReproduced, _) => {
-            format!(
-                "{verdict}, and the observed runs do not show this, so they explain nothing (--rounds observes more)"
-            )
+            let is_unclear = explanation.observed.is_none_or(|(_, ends)| ends.0 <= 1.0 && ends.1 >= 1.0);
+            match is_unclear {
+                true => {
+                    format!("{verdict}, and the observed runs vary too much to show this; more of them may")
+                }
+                false => {
+                    format!("{verdict}, and the observed runs do not show this, so they explain nothing")
+                }
+            }
         }
         (Conclusion::NoPart, _) => format!("{verdict}, and no part of the time is clearly larger"),
         (Conclusion::Incomplete, _) => {
-            format!("{verdict}, and too much time is not accounted for to explain it")
+            format!(
+                "{verdict}, and too much of the time or of the difference is not accounted for to explain it"
+            )
         }
         (Conclusion::TooFewRounds, _) => {
             format!("{verdict}; an explanation takes {} observed rounds of both", MIN_ROUNDS)
@@ -475,49 +598,88 @@ pub(crate) fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
 }
 
 /// A part in a sentence: of the arm that spends more of it.
-fn sentence(row: &Row, [a, b]: [&str; 2]) -> String {
-    let (more, less, of_more, of_less) =
-        if row.a_ns > row.b_ns { (a, b, row.a_ns, row.b_ns) } else { (b, a, row.b_ns, row.a_ns) };
-    let share = row
+fn sentence(part: &Part, [a, b]: [&str; 2]) -> String {
+    let is_a = part.a_ns > part.b_ns;
+    let (more, less) = if is_a { (a, b) } else { (b, a) };
+    let times =
+        |(of_a, of_b): (f64, f64)| if is_a { (time(of_a), time(of_b)) } else { (time(of_b), time(of_a)) };
+    let (of_more, of_less) = times((part.a_ns, part.b_ns));
+    let share = part
         .share
         .map_or_else(String::new, |share| format!(": {} of the difference in thread time", percent(share)));
+    let mostly = match (part.only(), part.causes.first()) {
+        (None, Some(row)) => {
+            let (of_more, of_less) = times((row.a_ns, row.b_ns));
+            format!(", above all {} ({of_more}, {of_less})", row.name())
+        }
+        _ => String::new(),
+    };
     format!(
-        "the threads of {more} spend {} per operation {}, those of {less} {}{share}",
-        time(of_more),
-        row.name(),
-        time(of_less)
+        "the threads of {more} spend {of_more} per operation {}, those of {less} {of_less}{share}{mostly}",
+        part.name()
     )
+}
+
+/// Threads of the kernel that work while the first part is waited for, if they have a part in the difference.
+pub(crate) fn meanwhile(explanation: &Explanation) -> Option<String> {
+    let part = first(&explanation.parts)?;
+    if !matches!(part.category?, Category::Lock | Category::Io | Category::Journal | Category::Others) {
+        return None;
+    }
+    let (all_a, all_b) = explanation.per_operation_ns;
+    let more = |it: &Running| (it.a_ns - it.b_ns) / (all_a - all_b);
+    let most = explanation.kernel_threads.iter().max_by(|one, other| more(one).total_cmp(&more(other)))?;
+    let (a, b) = (plain(&explanation.a), plain(&explanation.b));
+    (more(most) > MOST).then(|| {
+        format!(
+            "meanwhile {} threads of the kernel spend on a processor, for each operation, {} with {a} and {} with {b}",
+            plain(&most.name),
+            time(most.a_ns),
+            time(most.b_ns)
+        )
+    })
 }
 
 /// Rows of the table of parts, with its headings.
 pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
-    let (all_a, all_b) = explanation.per_operation_ns;
-    let is_large = |row: &&Row| {
-        let of_time = (row.a_ns.abs() / all_a).max(row.b_ns.abs() / all_b);
-        row.cause.is_none() || row.share.map_or(of_time, |(share, _)| share.abs()) >= SMALL
-    };
+    let all = explanation.per_operation_ns;
     let (a, b) = (plain(&explanation.a), plain(&explanation.b));
     let mut rows = vec![["thread time per operation".into(), a, b, "share of the difference".into()]];
-    for row in explanation.parts.iter().filter(is_large) {
-        let share = row.share.map_or_else(|| "-".into(), percent);
-        rows.push([row.name(), time(row.a_ns), time(row.b_ns), share]);
+    let (mut others, mut of_others) = (0, (0.0, 0.0));
+    for part in &explanation.parts {
+        if part.category.is_some() && !is_large((part.a_ns, part.b_ns), all) {
+            others += 1;
+            of_others = (of_others.0 + part.a_ns, of_others.1 + part.b_ns);
+            continue;
+        }
+        let share = part.share.map_or_else(|| "?".into(), percent);
+        rows.push([part.name(), time(part.a_ns), time(part.b_ns), share]);
+        let causes =
+            part.causes.iter().filter(|row| part.only().is_none() && is_large((row.a_ns, row.b_ns), all));
+        rows.extend(
+            causes.map(|row| [format!("– {}", row.name()), time(row.a_ns), time(row.b_ns), String::new()]),
+        );
     }
-    let others: Vec<&Row> = explanation.parts.iter().filter(|row| !is_large(row)).collect();
-    if !others.is_empty() {
-        let sum = |of: fn(&Row) -> f64| others.iter().map(|row| of(row)).sum::<f64>();
-        let name = format!("other parts ({})", others.len());
-        rows.push([name, time(sum(|row| row.a_ns)), time(sum(|row| row.b_ns)), String::new()]);
+    if others > 0 {
+        rows.push([format!("other parts ({others})"), time(of_others.0), time(of_others.1), String::new()]);
     }
-    rows.push(["all".into(), time(all_a), time(all_b), String::new()]);
+    rows.push(["all".into(), time(all.0), time(all.1), String::new()]);
     rows
 }
 
-/// Rows of the table of kernel threads, with its headings.
-pub(crate) fn kernel_grid(explanation: &Explanation) -> Vec<[String; 3]> {
-    let heading = "kernel threads on a processor, per operation".into();
-    let mut rows = vec![[heading, plain(&explanation.a), plain(&explanation.b)]];
-    rows.extend(explanation.kernel_threads.iter().map(|it| [plain(&it.name), time(it.a_ns), time(it.b_ns)]));
-    rows
+/// Further tables: of the kernel's threads, and of functions if time on a processor comes first; rows with their headings.
+pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> {
+    let grid = |heading: &str, all: &[Running]| {
+        let mut rows = vec![[heading.to_owned(), plain(&explanation.a), plain(&explanation.b)]];
+        rows.extend(all.iter().map(|it| [plain(&it.name), time(it.a_ns), time(it.b_ns)]));
+        rows
+    };
+    let is_running = first(&explanation.parts).is_some_and(|part| part.category == Some(Category::Processor));
+    let functions = if is_running { explanation.functions.as_slice() } else { &[] };
+    let threads =
+        grid("kernel threads of the machine, on a processor per operation", &explanation.kernel_threads);
+    let functions = grid("functions of the load, on a processor per operation", functions);
+    [threads, functions].into_iter().filter(|rows| rows.len() > 1).collect()
 }
 
 fn tabled<const N: usize>(rows: Vec<[String; N]>) -> String {
@@ -529,26 +691,18 @@ fn tabled<const N: usize>(rows: Vec<[String; N]>) -> String {
     figures(table)
 }
 
-fn table(explanation: &Explanation) -> String {
-    tabled(grid(explanation))
-}
-
-fn kernel_table(explanation: &Explanation) -> String {
-    tabled(kernel_grid(explanation))
-}
-
 /// The most frequent stacks of the first cause, of the arm that spends more on it.
 fn stacks(explanation: &Explanation) -> String {
     let mut out = String::new();
     for stack in first_stacks(explanation) {
-        let _ = writeln!(out, "  {}:\n    {}\n", place(explanation, stack), path(stack));
+        let _ = writeln!(out, "  {}:\n    {}\n", place(stack), path(stack));
     }
     out
 }
 
 /// The time at a place, as text.
-pub(crate) fn place(explanation: &Explanation, stack: &Stack) -> String {
-    let what = first(&explanation.parts).filter(|row| row.is_running()).map_or("wait", |_| "sample");
+pub(crate) fn place(stack: &Stack) -> String {
+    let what = if stack.is_sampled { "sample" } else { "wait" };
     let (time, count) = (time(stack.per_operation_ns), counted(stack.count, what));
     format!("{time} per operation of {} ({count})", plain(&stack.arm))
 }
@@ -558,11 +712,15 @@ pub(crate) fn path(stack: &Stack) -> String {
     stack.frames.iter().rev().map(|frame| plain(frame)).collect::<Vec<_>>().join(" → ")
 }
 
-/// The most frequent stacks of the first cause, of the arm that spends more on it.
-pub(crate) fn first_stacks(explanation: &Explanation) -> impl Iterator<Item = &Stack> {
-    let more = |row: &Row| if row.a_ns > row.b_ns { &explanation.a } else { &explanation.b };
-    let first = first(&explanation.parts).into_iter();
-    first.flat_map(move |row| row.stacks.iter().filter(move |stack| stack.arm == *more(row)))
+/// The stacks of the first part with most time, of the arm that spends more on it.
+pub(crate) fn first_stacks(explanation: &Explanation) -> Vec<&Stack> {
+    let Some(part) = first(&explanation.parts) else { return Vec::new() };
+    let more = if part.a_ns > part.b_ns { &explanation.a } else { &explanation.b };
+    let stacks = part.causes.iter().flat_map(|row| &row.stacks).filter(|stack| stack.arm == *more);
+    let mut stacks: Vec<&Stack> = stacks.collect();
+    stacks.sort_by(|one, other| other.per_operation_ns.total_cmp(&one.per_operation_ns));
+    stacks.truncate(STACKS);
+    stacks
 }
 
 fn time(value: f64) -> String {

@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 const RUNNING: &str = "on a processor";
 const WAITING: &str = "waiting";
 const RUNNABLE: &str = "waiting for a processor";
-const USER: &str = "user mode";
+/// The observer gives no deeper stacks.
+const DEEPEST: usize = 64;
 
 /// Time in a function and those that it called.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,16 +41,20 @@ impl Frame {
 }
 
 /// The path of a place. A thread that runs has frames in the kernel, a sample of one, or none in user mode.
-fn path<'s>(spent: &Spent<'s>) -> Vec<&'s str> {
-    let is_running = spent.frames.first().is_none_or(|innermost| innermost != "__schedule");
+fn path<'s>(spent: &'s Spent<'_>) -> Vec<&'s str> {
     let kind = match spent.cause.category {
         Category::Runnable => return vec![RUNNABLE],
-        Category::User => return vec![RUNNING, USER],
-        Category::Kernel => RUNNING,
-        Category::Lock if is_running => RUNNING,
+        Category::Processor if spent.frames.is_empty() => return vec![RUNNING, &spent.cause.what],
+        Category::Processor => RUNNING,
+        Category::Lock if !is_wait(spent.frames) => RUNNING,
         _ => WAITING,
     };
-    std::iter::once(kind).chain(spent.frames.iter().rev().map(String::as_str)).collect()
+    std::iter::once(kind).chain(spent.frames.iter().rev().take(DEEPEST).map(String::as_str)).collect()
+}
+
+/// True if a stack is that of a wait, and not of a thread on a processor.
+pub(crate) fn is_wait(frames: &[String]) -> bool {
+    frames.first().is_some_and(|innermost| innermost == "__schedule")
 }
 
 /// The tree of an arm.
@@ -102,7 +107,7 @@ mod tests {
     use fstrial_model::filesystem::waits::Cause;
 
     fn spent<'a>(frames: &'a [String], category: Category, time: f64) -> Spent<'a> {
-        Spent { frames, cause: Cause { category, what: String::new() }, time, count: 1 }
+        Spent { frames, cause: Cause { category, what: "in user mode".into() }, time, count: 1 }
     }
 
     #[test]
@@ -112,12 +117,12 @@ mod tests {
             (frames("__schedule<down<write"), frames("osq_lock<down<write"), frames("copy<write"));
         let a = [
             spent(&[], Category::Runnable, 5.0),
-            spent(&[], Category::User, 7.0),
+            spent(&[], Category::Processor, 7.0),
             spent(&wait, Category::Lock, 100.0),
             spent(&spin, Category::Lock, 20.0),
-            spent(&copy, Category::Kernel, 30.0),
+            spent(&copy, Category::Processor, 30.0),
         ];
-        let b = [spent(&copy, Category::Kernel, 42.0), spent(&[], Category::User, 7.0)];
+        let b = [spent(&copy, Category::Processor, 42.0), spent(&[], Category::Processor, 7.0)];
         let tree = tree("a", &a);
         let kinds: Vec<(&str, f64)> = tree.children.iter().map(|it| (it.name.as_str(), it.time)).collect();
         assert_eq!(kinds, [(WAITING, 100.0), (RUNNING, 57.0), (RUNNABLE, 5.0)]);
@@ -130,7 +135,7 @@ mod tests {
         assert_eq!(sides, [("more of a", 125.0), ("more of b", 12.0)]);
         assert_eq!(
             folded(&["a;b"], &a),
-            "a_b;waiting for a processor 5\na_b;on a processor;user mode 7\na_b;waiting;write;down;__schedule 100\n\
+            "a_b;waiting for a processor 5\na_b;on a processor;in user mode 7\na_b;waiting;write;down;__schedule 100\n\
              a_b;on a processor;write;down;osq_lock 20\na_b;on a processor;write;copy 30\n"
         );
     }

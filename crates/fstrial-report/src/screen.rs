@@ -18,6 +18,8 @@ mod figures;
 pub use super::remarks::Remarked;
 
 pub(super) const HEADING: Style = Style::new().bold();
+/// Explanations in a short answer.
+const MAX_EXPLAINED: usize = 5;
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 
@@ -47,7 +49,8 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
             out += &fold(&format!("  {line}\n"));
         }
     }
-    for explanation in &document.explanations {
+    let shown = if is_whole { usize::MAX } else { MAX_EXPLAINED };
+    for explanation in document.explanations.iter().take(shown) {
         let lines = if is_whole { evidence::text(explanation) } else { evidence::in_short(explanation) };
         let _ = writeln!(out, "\n{HEADING}Why{HEADING:#}\n{}", fold(&lines).trim_end());
     }

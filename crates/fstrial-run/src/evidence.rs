@@ -10,6 +10,7 @@ use crate::{
     untimed,
 };
 use fstrial_model::{
+    arm::Arm,
     device::DeviceKind,
     evidence::{Activity, Evidence},
     filesystem::waits::Cause,
@@ -17,14 +18,18 @@ use fstrial_model::{
     measurement::{LoadResult, Measurement, Stage},
     metric::Metric,
     units::Nanos,
-    workload::Workload,
+    workload::{Group, Until, Workload},
 };
 use fstrial_probe::{ProbeError, Tracer};
+use fstrial_stack::StackError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds that an interval of a share needs at least.
 pub const MIN_ROUNDS: u32 = 8;
+
+/// Verdicts of a trial that are explained at most: each has a table, and stacks.
+const MOST: usize = 60;
 
 /// A load under observation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +46,19 @@ pub struct Observed {
     pub causes: Vec<(Cause, f64)>,
     /// Amounts that were lost.
     pub lost: u64,
+}
+
+impl Observed {
+    /// All time of its threads, in nanoseconds.
+    pub fn thread_time(&self) -> f64 {
+        f64::from(self.threads) * self.duration.0 as f64
+    }
+
+    /// Time of some causes, in nanoseconds of the measured time.
+    pub fn time_of(&self, is_one: impl Fn(&Cause) -> bool) -> f64 {
+        let time: f64 = self.causes.iter().filter(|(cause, _)| is_one(cause)).map(|(_, time)| time).sum();
+        time * self.duration.0 as f64 / self.observed.0 as f64
+    }
 }
 
 /// A run by the names of its results.
@@ -70,10 +88,11 @@ pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
     if plan.places.iter().any(Option::is_some) {
         return refused("has arms at other places, which are not observed yet", "compare arms on this host");
     }
-    if trial.arms.iter().any(|arm| arm.state.is_some()) || trial.device.kind == DeviceKind::Disk {
+    let is_made = |arm: &Arm| arm.state.is_none() && !arm.is_directory();
+    if !trial.arms.iter().all(is_made) || trial.device.kind == DeviceKind::Disk {
         return refused(
-            "has prepared filesystems or a disk to erase, which are not observed yet",
-            "compare its arms when fresh, on an image or a modelled device",
+            "has directories, prepared filesystems or a disk to erase, which are not observed yet",
+            "compare arms that are fresh, on an image or a modelled device",
         );
     }
     let all: Vec<usize> =
@@ -81,7 +100,13 @@ pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
     if all.is_empty() {
         return refused(
             "compares no throughput of loads whose threads work in a closed loop",
-            "explain a trial of workloads such as append-fsync, without a rate and without a program",
+            "explain a trial of workloads such as append-fsync, without a rate, an amount of work or a program",
+        );
+    }
+    if all.len() > MOST {
+        return refused(
+            &format!("has {} verdicts on throughput, and at most {MOST} are explained", all.len()),
+            "compare fewer arms, workloads or levels of threads",
         );
     }
     Ok(all)
@@ -131,7 +156,10 @@ fn explains(plan: &Plan, contrast: &Contrast) -> bool {
         let mut phases = workload.phases().iter();
         workload.program().is_none()
             && workload.operation().is_none()
-            && phases.all(|it| it.find_rate.is_none() && it.groups.iter().all(|group| group.rate.is_none()))
+            && phases.all(|it| {
+                let is_closed = |group: &Group| group.rate.is_none() && group.pattern.period().is_none();
+                it.find_rate.is_none() && it.until == Until::Time && it.groups.iter().all(is_closed)
+            })
     };
     let cells = [contrast.a, contrast.b];
     contrast.metric == Metric::Throughput
@@ -141,18 +169,15 @@ fn explains(plan: &Plan, contrast: &Contrast) -> bool {
         && cells.into_iter().all(is_closed)
 }
 
-/// Observes cells of a plan in random order, each round with all of them. `done` hears the number of runs done and of all.
-/// True if it was interrupted.
-///
-/// # Errors
-/// This host lacks what an arm or the observation needs.
+/// Observes cells of a plan in random order, each round with all of them. `done` hears the number of runs done and of all. With the
+/// evidence comes the error that ended it early: an interruption, or that this host lacks what an arm or the observation needs.
 pub fn run(
     plan: &Plan,
     place: &mut dyn Place,
     cells: &[usize],
     rounds: u32,
     done: &mut dyn FnMut(usize, usize),
-) -> Result<(TrialEvidence, bool), ExpectedError> {
+) -> (TrialEvidence, Option<ExpectedError>) {
     let mut all = TrialEvidence::new();
     let ended = untimed::rounds(plan, place, (cells, rounds), done, |place, cell, round| {
         let seen = all.entry(cell).or_default();
@@ -165,11 +190,20 @@ pub fn run(
         seen.runs.insert(round, run);
         Ok(true)
     });
-    let (failures, is_interrupted) = ended?;
+    let (failures, error) = match ended {
+        Ok((failures, true)) => (failures, Some(StackError::Interrupted.into())),
+        Ok((failures, false)) => (failures, None),
+        Err(error) => (BTreeMap::new(), Some(error)),
+    };
     for (cell, failure) in failures {
         all.entry(cell).or_default().failure = Some(failure);
     }
-    Ok((all, is_interrupted))
+    (all, error)
+}
+
+/// Observed runs that every cell has at least.
+pub fn least_runs(evidence: &TrialEvidence) -> usize {
+    evidence.values().map(|cell| cell.runs.len()).min().unwrap_or(0)
 }
 
 /// Loads of a run, each with its evidence.

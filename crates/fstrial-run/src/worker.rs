@@ -20,13 +20,13 @@ pub use helper::helper;
 
 use crate::{error::ExpectedError, evidence::no_evidence, exit_code};
 use clap::Args;
-use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site};
+use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site, group_name};
 use fstrial_model::{
     arm::CheckedArm,
     filesystem::LogCount,
     job::{
-        DeviceBinding, FailureKind, GroupTask, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask,
-        Purpose, RunFailure, Task, WorkerMessage,
+        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, Purpose,
+        RunFailure, Task, WorkerMessage,
     },
     measurement::{Counter, Counters, LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
@@ -615,11 +615,9 @@ impl<'a> Run<'a> {
         }
         if let Some(tracer) = tracer {
             let evidence = Box::new(tracer.evidence().map_err(|error| no_evidence(&error))?);
-            let group = |group: &GroupTask| Some((group.result.clone()?, thread_group(&group.load)));
-            say(&WorkerMessage::Evidence {
-                groups: phase.groups.iter().filter_map(group).collect(),
-                evidence,
-            });
+            let groups = phase.groups.iter().enumerate();
+            let groups = groups.filter_map(|(index, group)| Some((group.result.clone()?, group_name(index))));
+            say(&WorkerMessage::Evidence { groups: groups.collect(), evidence });
         }
         Ok(results)
     }
@@ -651,11 +649,6 @@ impl<'a> Run<'a> {
         attached.detach().map_err(|e| self.failed(&e))?;
         checked.and(saved)
     }
-}
-
-/// The group of a load's threads in evidence.
-fn thread_group(load: &Load) -> String {
-    fstrial_probe::group_of(&format!("{}-0", load.set))
 }
 
 /// A load that went wrong.

@@ -13,6 +13,18 @@ pub struct Part {
     pub interval: (f64, f64),
 }
 
+/// Values whose mean is the ratio of two sums, and whose spread is that of this ratio: `y / x + (y_i - (y / x) x_i) / mean(x)`, the
+/// linearised variate of Särndal, Swensson & Wretman, Model Assisted Survey Sampling (1992), section 5.5.
+///
+/// # Panics
+/// The lists differ in length.
+pub fn linearised(y: &[f64], x: &[f64]) -> Vec<f64> {
+    assert_eq!(y.len(), x.len(), "they are pairs");
+    let (sum_y, sum_x) = (y.iter().sum::<f64>(), x.iter().sum::<f64>());
+    let (ratio, mean) = (sum_y / sum_x, sum_x / x.len() as f64);
+    y.iter().zip(x).map(|(y, x)| ratio + (y - ratio * x) / mean).collect()
+}
+
 /// The share that parts have of wholes, with an interval of error probability `alpha` for normal errors. None with fewer than
 /// three pairs, and if the mean of the wholes is not distinguishable from 0 at `alpha`.
 ///
@@ -55,6 +67,17 @@ mod tests {
     use super::*;
     use rand_chacha::ChaCha8Rng;
     use rand_core::{Rng, SeedableRng};
+
+    #[test]
+    fn linearised_values_have_the_mean_and_the_spread_of_a_ratio_of_sums() {
+        let (y, x) = ([3.0, 5.0, 4.0, 9.0], [1.0, 2.0, 1.5, 2.5]);
+        let values = linearised(&y, &x);
+        assert!((values.iter().sum::<f64>() / 4.0 - 3.0).abs() < 1e-12);
+        // By hand: residuals y - 3 x are 0, -1, -0.5, 1.5, over the mean 1.75 of x.
+        for (value, residual) in values.iter().zip([0.0, -1.0, -0.5, 1.5]) {
+            assert!((value - 3.0 - residual / 1.75).abs() < 1e-12);
+        }
+    }
 
     /// The bounds are the roots of (P − r W)² = t² Var(P − r W).
     #[test]

@@ -11,10 +11,8 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Category {
-        /// On a processor, in user mode.
-        "user" User,
-        /// On a processor, in the kernel.
-        "kernel" Kernel,
+        /// On a processor.
+        "processor" Processor,
         /// Waiting for a lock, spinning included.
         "lock" Lock,
         /// Waiting for the device.
@@ -39,7 +37,7 @@ words! {
 pub struct Cause {
     /// Its kind.
     pub category: Category,
-    /// The thing that is waited for, to follow "for".
+    /// The thing that is waited for, to follow "for"; on a processor the mode.
     pub what: String,
 }
 
@@ -113,6 +111,8 @@ const ROWS: &[Row] = &[
     row(Category::Lock, &["queued_read_lock_slowpath"], "a spinning read lock"),
     row(Category::Lock, &["queued_write_lock_slowpath"], "a spinning write lock"),
     row(Category::Lock, &["__pv_queued_spin_lock_slowpath"], "a spinlock"),
+    row(Category::Lock, &["__folio_lock"], "a page's lock"),
+    row(Category::Lock, &["__folio_lock_killable"], "a page's lock"),
     // The device.
     row(Category::Io, &["blkdev_issue_flush"], "a flush of the device"),
     row(Category::Io, &["blk_mq_get_tag"], "a free request of the device"),
@@ -172,10 +172,11 @@ pub fn is_in<S: AsRef<str>>(frames: &[S], function: &str) -> bool {
 }
 
 /// Beginnings of the names of functions that only do the waiting or the locking; the next one outwards is the call site.
-const MECHANISMS: [&str; 20] = [
+const MECHANISMS: [&str; 21] = [
     "__schedule",
     "schedule",
     "io_schedule",
+    "__folio_lock",
     "rwsem_",
     "down_",
     "__down",
@@ -265,6 +266,11 @@ mod tests {
                 "osq_lock<rwsem_down_write_slowpath<down_write<ext4_buffered_write_iter<vfs_write",
                 Category::Lock,
                 "an exclusive lock in ext4_buffered_write_iter",
+            ),
+            (
+                "__schedule<schedule<io_schedule<__folio_lock<extent_write_cache_pages<btrfs_writepages<do_writepages",
+                Category::Lock,
+                "a page's lock in extent_write_cache_pages",
             ),
             (
                 "__schedule<schedule<schedule_timeout<btrfs_sync_log<btrfs_sync_file",

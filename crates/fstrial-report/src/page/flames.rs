@@ -49,16 +49,17 @@ impl Panel {
             div.why {
                 h4 { "Why" }
                 p { strong { (first) } " " (rest.trim()) }
+                @if let Some(line) = evidence::meanwhile(&self.explanation) { p { (line) } }
                 p.note { (evidence::basis(&self.explanation)) }
                 @if self.explanation.rounds > 0 {
                     details {
                         summary { "Where the time of " (names[0]) " and " (names[1]) " went" }
                         (table("Parts of the thread time", evidence::grid(&self.explanation)))
-                        @if !self.explanation.kernel_threads.is_empty() {
-                            (table("Threads of the kernel", evidence::kernel_grid(&self.explanation)))
+                        @for rows in evidence::running_grids(&self.explanation) {
+                            (table("Time on a processor", rows))
                         }
                         @for stack in evidence::first_stacks(&self.explanation) {
-                            p.note { (evidence::place(&self.explanation, stack)) }
+                            p.note { (evidence::place(stack)) }
                             pre.code tabindex="0" { (evidence::path(stack)) }
                         }
                         @if let Some(graphs) = &self.graphs { (graphs) }
@@ -97,26 +98,27 @@ fn graphs(explanation: &Explanation, [of_a, of_b]: &[Vec<Spent<'_>>; 2]) -> Mark
     let trees = [crate::flame::tree(&a, of_a), crate::flame::tree(&b, of_b)];
     let most = trees[0].time.max(trees[1].time);
     let difference = crate::flame::difference([&a, &b], [of_a, of_b]);
+    let titled = |tree: &Frame| format!("{}: {} per operation", tree.name, nanos(tree.time));
+    let titles: Vec<String> = difference.children.iter().map(titled).collect();
     html! {
         h5 { "Thread time per operation by stack" }
         p.note {
             "Calls go downwards; the width is time, of both arms to the same scale. Point at a frame for its figures. The difference \
              has what each arm spends more than the other."
         }
-        @for tree in &trees { (graph(tree, most)) }
-        (graph(&difference, difference.time))
+        @for tree in &trees { (graph(tree, &titled(tree), most)) }
+        (graph(&difference, &titles.join(", "), difference.time))
     }
 }
 
 /// A graph of which `most` is the whole width.
-fn graph(tree: &Frame, most: f64) -> Markup {
+fn graph(tree: &Frame, title: &str, most: f64) -> Markup {
     let scale = WIDTH / most;
-    let title = format!("{}: {} per operation", tree.name, nanos(tree.time));
     let height = (levels(tree, scale) + 1) as f64 * HEIGHT;
     html! {
         div.scroll tabindex="0" role="group" aria-label={ "Flame graph of " (tree.name) } {
             svg.flame role="img" aria-label=(title) viewBox=(format!("0 0 {WIDTH} {}", px(height))) {
-                (text(Some("heading"), 2.0, HEIGHT - 4.0, &title))
+                (text(Some("heading"), 2.0, HEIGHT - 4.0, title))
                 (frames(&tree.children, (0.0, HEIGHT), (scale, tree.time), "w"))
             }
         }

@@ -42,7 +42,10 @@ impl Shown {
         });
         Self {
             errors: errors.collect(),
-            panels: Panel::all(&judged.document.explanations, &evidence::spent(judged.plan, judged.evidence)),
+            panels: Panel::all(
+                &judged.document.explanations,
+                &evidence::spent(judged.plan, &judged.finished.all.states(), judged.evidence),
+            ),
             unequal: document::unequal_pairs(judged.plan, judged.finished),
             stored: judged.stored.clone(),
             commands: judged.commands.to_vec(),

@@ -13,6 +13,8 @@ const RATIO: f64 = 1.5;
 /// That of the faster one.
 const TIME: f64 = 100_000.0;
 
+const CATEGORIES: [Category; 4] = [Category::Lock, Category::Io, Category::Journal, Category::Sleep];
+
 /// Observed runs: parts with these shares of the difference, all times with noise of this standard deviation of their logs.
 struct Drawn<'a> {
     seed: u64,
@@ -36,7 +38,7 @@ impl Drawn<'_> {
         let parts: Vec<f64> = self.shares.iter().map(time).collect();
         let whole: f64 = parts.iter().sum();
         let operations = (f64::from(threads) * duration.0 as f64 / whole).round();
-        let cause = |index: usize| Cause { category: Category::Lock, what: format!("lock {index}") };
+        let cause = |index: usize| Cause { category: CATEGORIES[index], what: format!("cause {index}") };
         let of = |(index, part): (usize, &f64)| (cause(index), part * operations * (1.0 - self.unaccounted));
         Observed {
             threads,
@@ -96,7 +98,7 @@ fn conclusions_follow_their_rules() {
     let equal = ContrastState { verdict: Outcome::Equivalent, ..state.clone() };
     assert_eq!(explanation(&plan, at, &equal, &seen).conclusion, Conclusion::NoDifference);
     let first = &conclude(&DRAWN).parts[0];
-    assert_eq!(first.cause.as_ref().unwrap().what, "lock 0");
+    assert_eq!(first.causes[0].cause.what, "cause 0");
     assert!((first.share.unwrap().0 - 0.8).abs() < 0.03, "{first:?}");
 }
 

@@ -169,7 +169,7 @@ pub(crate) struct CompareArgs {
 
     /// Observe this many rounds after the last one, and name the causes of the verdicts, see `fstrial explain` [default: none; without
     /// a number 8].
-    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = observed::ROUNDS, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = observed::ROUNDS, value_parser = clap::value_parser!(u32).range(8..=1000))]
     explain: Option<u32>,
 
     /// Random seed.

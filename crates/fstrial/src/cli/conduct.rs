@@ -112,7 +112,7 @@ pub(crate) fn conduct(
 }
 
 /// Stores the answer as a page, and reports its path. A failure leaves the answer complete: the page can be made again.
-fn kept(home: &Home, id: i64, page: TrialPage) -> String {
+pub(crate) fn kept(home: &Home, id: i64, page: TrialPage) -> String {
     match pages::keep_ended(home, id, page) {
         Ok(path) => format!("\nas a page: {}\n", path.display()),
         Err(error) => format!("\nno page was made: {error}; try again with `fstrial report {id}`\n"),
@@ -146,6 +146,9 @@ pub(crate) fn dry_run(
     missing.extend(lacking::of_guests(&plan.trial, &home.folder()?));
     missing.extend(lacking::memory(&plan).err().map(|error| lacking::with_hint(&error.into())));
     missing.extend(lacking::of_device(&plan));
+    if plan.trial.trial.explain > 0 {
+        missing.extend(evidence::questions(&plan).err().map(|error| lacking::with_hint(&error)));
+    }
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
 }
@@ -295,7 +298,7 @@ impl<'a> Conducting<'a> {
         };
         shown.progress.clear();
         if let Ok(finished) = &finished {
-            self.explain(finished, places, store, id)?;
+            self.explain(finished, places, store, id);
         }
         let status = finished.as_ref().map_or(TrialStatus::Failed, Finished::status);
         let of_places = places.iter().flat_map(|place| place.warnings());
@@ -323,33 +326,30 @@ impl<'a> Conducting<'a> {
 }
 
 impl Conducting<'_> {
-    /// Observes runs that explain the verdicts, if the trial asks for them and has some. A failure leaves the verdicts complete.
+    /// Observes runs that explain the verdicts, if the trial asks for them and has some. An error leaves the verdicts complete.
     fn explain(
         &self,
         finished: &Finished<'_>,
         places: &mut [Box<dyn Place>],
         store: &mut Store,
         id: TrialId,
-    ) -> Result<(), ExpectedError> {
+    ) {
         let rounds = self.plan.trial.trial.explain;
         if rounds == 0 || matches!(finished.reason, Reason::Interrupted | Reason::Reboot) {
-            return Ok(());
+            return;
         }
-        let cells = evidence::cells(self.plan, &finished.all.states())?;
+        let cells = evidence::cells(self.plan, &finished.all.states()).unwrap_or_default();
         if cells.is_empty() {
-            return Ok(());
+            return;
         }
-        let why = match observed::observe(self.plan, places, &cells, rounds) {
-            Ok((_, true)) => vec!["it was interrupted".to_owned()],
-            Ok((seen, false)) => {
-                store.keep_evidence(id, &observed::to_json(&seen))?;
-                observed::failures(self.plan, &seen)
-            }
-            Err(error) => vec![error.in_full()],
-        };
-        let lines: Vec<String> =
-            why.iter().map(|why| format!("the verdicts are not explained: {why}")).collect();
-        Ok(store.warn(id, &lines)?)
+        let (seen, ended_by) = observed::observe(self.plan, places, &cells, rounds);
+        let kept = observed::keep(store, id, &seen).map(drop);
+        for error in ended_by.into_iter().chain(kept.err()) {
+            let why = error.in_full();
+            super::say(&format!(
+                "! the observed runs ended early: {why}; `fstrial explain {id}` takes them again\n"
+            ));
+        }
     }
 }
 

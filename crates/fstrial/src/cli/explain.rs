@@ -2,21 +2,23 @@
 
 use super::{
     Home, conduct, lacking,
-    observed::{self as runs, ROUNDS},
+    observed::{self, ROUNDS},
     results,
 };
 use clap::Args;
 use fstrial_report::{
     evidence::{self, Explanation},
     json_lines,
+    page::TrialPage,
+    plain,
 };
 use fstrial_run::{
+    environment::Environment,
     error::ExpectedError,
     evidence::{TrialEvidence, cells, questions, try_here},
     exit_code, session,
 };
-use fstrial_stack::StackError;
-use fstrial_store::Store;
+use fstrial_store::{Store, StoredTrial};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,7 @@ Examples:
 /// It runs the same arms and workloads again, observed by programs in the kernel (eBPF): time on a processor, and time waiting
 /// for locks, the device, the journal and others, by the kernel's stack. These runs are not timed for a verdict. In a closed
 /// loop the difference in throughput is that in thread time per operation, so its parts add up, each with an interval. The
-/// evidence is stored with the trial, instead of earlier evidence: `fstrial report` shows it.
+/// evidence is stored with the trial, instead of earlier evidence of no more rounds: `fstrial report` shows it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
@@ -37,8 +39,8 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trial: Option<i64>,
 
-    /// Observed rounds; with fewer than 8 no cause is named.
-    #[arg(long, value_name = "N", default_value = ROUNDS, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    /// Observed rounds, at least 8.
+    #[arg(long, value_name = "N", default_value = ROUNDS, value_parser = clap::value_parser!(u32).range(8..=1000))]
     rounds: u32,
 
     /// Print JSON, a line for each contrast.
@@ -53,12 +55,13 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     let store = results::open(&args.home)?;
     let stored = results::find(&store, args.trial)?;
     let id = stored.summary.id;
-    conduct::check_machine(&stored)?;
-    let (plan, states) =
-        results::judged(&store, &stored, |judged| (judged.plan.clone(), judged.finished.all.states()))?;
+    check_machine(&stored)?;
+    let (plan, states, warnings) = results::judged(&store, &stored, |judged| {
+        (judged.plan.clone(), judged.finished.all.states(), judged.document.warnings.clone())
+    })?;
     let asked = questions(&plan)?;
-    let observed = cells(&plan, &states)?;
-    if observed.is_empty() {
+    let cells = cells(&plan, &states)?;
+    if cells.is_empty() {
         // Known already: nothing is run for them.
         let all =
             asked.iter().map(|at| evidence::explanation(&plan, *at, &states[*at], &TrialEvidence::new()));
@@ -72,25 +75,46 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     let interrupt = conduct::interrupt()?;
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
-    let (seen, is_interrupted) = session::unwatched(&plan, &interrupt, &ledger, |_, places, _| {
-        runs::observe(&plan, places, &observed, args.rounds)
+    let (seen, error) = session::unwatched(&plan, &interrupt, &ledger, |_, places, _| {
+        Ok(observed::observe(&plan, places, &cells, args.rounds))
     })?;
-    if is_interrupted {
-        return Err(StackError::Interrupted.into());
-    }
     let mut store = Store::open(args.home.results()?)?;
-    store.keep_evidence(id, &runs::to_json(&seen))?;
-    let stored = store.trial(id)?;
-    results::judged(&store, &stored, |judged| {
-        judged.document.explanations.iter().for_each(|explanation| tell(explanation, args.json));
+    let is_kept = observed::keep(&mut store, id, &seen)?;
+    for explanation in evidence::explanations(&plan, &states, &seen) {
+        tell(&explanation, args.json);
+    }
+    let failures = || seen.iter().filter_map(|(cell, seen)| Some((cell, seen.failure.as_ref()?)));
+    if !args.json {
         // Those of the verdicts are those of their explanation.
-        if !args.json {
-            judged.document.warnings.iter().for_each(|warning| super::say(&format!("! {warning}\n")));
+        warnings.iter().for_each(|warning| super::say(&format!("! {warning}\n")));
+    }
+    for (cell, failure) in failures() {
+        super::say(&format!("! {}: observation ended: {failure}\n", plan.cell_name(*cell)));
+    }
+    match is_kept {
+        true if args.json => {}
+        true => {
+            let page = results::judged(&store, &store.trial(id)?, TrialPage::of)?;
+            super::say(&conduct::kept(&args.home, id.0, page));
         }
-    })?;
-    let failures = runs::failures(&plan, &seen);
-    failures.iter().for_each(|line| super::say(&format!("! {line}\n")));
-    Ok(if failures.is_empty() { exit_code::VERDICT } else { exit_code::SETUP_FAILED })
+        false => super::say("! this evidence has fewer rounds than the stored, which was kept\n"),
+    }
+    error.map_or_else(
+        || Ok(if failures().next().is_none() { exit_code::VERDICT } else { exit_code::SETUP_FAILED }),
+        Err,
+    )
+}
+
+/// Refuses the trial of another machine or kernel: the verdict of one has no causes on another.
+fn check_machine(stored: &StoredTrial) -> Result<(), ExpectedError> {
+    let here = Environment::of_this_machine();
+    let last = stored.sessions.last();
+    let Some((there, here)) = last.and_then(|last| here.changed(&last.environment)) else { return Ok(()) };
+    let id = stored.summary.id;
+    Err(ExpectedError::usage(
+        format!("trial {id} ran on {}, and this is {here}", plain(&there)),
+        "explain it there, or compare again here with --explain",
+    ))
 }
 
 fn tell(explanation: &Explanation, is_json: bool) {

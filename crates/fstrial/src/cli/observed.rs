@@ -7,17 +7,18 @@ use fstrial_run::{
     place::Place,
     plan::Plan,
 };
+use fstrial_store::{Store, TrialId};
 
 /// Observed rounds, unless another number is requested; as text for clap.
 pub(super) const ROUNDS: &str = "8";
 
-/// Observes cells of a plan; true if it was interrupted.
+/// Observes cells of a plan, until an error if there is one.
 pub(super) fn observe(
     plan: &Plan,
     places: &mut [Box<dyn Place>],
     cells: &[usize],
     rounds: u32,
-) -> Result<(TrialEvidence, bool), ExpectedError> {
+) -> (TrialEvidence, Option<ExpectedError>) {
     let progress = Progress::of("observed runs");
     let place = places.first_mut().expect("the plan has a place");
     let done = evidence::run(plan, place.as_mut(), cells, rounds, &mut |done, all| progress.set(done, all));
@@ -25,13 +26,13 @@ pub(super) fn observe(
     done
 }
 
-/// Evidence as it is stored.
-pub(super) fn to_json(evidence: &TrialEvidence) -> String {
-    serde_json::to_string(evidence).expect("evidence is plain data")
-}
-
-/// A line for each cell whose observation failed.
-pub(super) fn failures(plan: &Plan, seen: &TrialEvidence) -> Vec<String> {
-    let failed = seen.iter().filter_map(|(cell, seen)| Some((cell, seen.failure.as_ref()?)));
-    failed.map(|(cell, failure)| format!("{}: observation: {failure}", plan.cell_name(*cell))).collect()
+/// Stores evidence, unless the trial has some of more rounds; true if it did.
+pub(super) fn keep(store: &mut Store, id: TrialId, seen: &TrialEvidence) -> Result<bool, ExpectedError> {
+    let known = store.trial(id)?.evidence;
+    let known: TrialEvidence = known.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+    let is_kept = evidence::least_runs(seen) >= evidence::least_runs(&known).max(1);
+    if is_kept {
+        store.keep_evidence(id, &serde_json::to_string(seen).expect("evidence is plain data"))?;
+    }
+    Ok(is_kept)
 }
