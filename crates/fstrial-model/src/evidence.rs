@@ -18,8 +18,8 @@ pub struct Evidence {
     pub duration: Nanos,
     /// Threads of the run, by the names of their groups: a thread's own without numbers.
     pub threads: Vec<Activity>,
-    /// Threads of the kernel that ran, for any reason.
-    pub kernel_threads: Vec<Activity>,
+    /// Other threads of the machine that ran, most of them the kernel's.
+    pub other_threads: Vec<Activity>,
     /// Amounts that had no room in the kernel's tables. The shares below 100 % are then too small.
     pub lost: u64,
     /// Processor time of the programs of the observation, for events of all threads of the machine; none if the kernel does not
@@ -85,14 +85,14 @@ impl Evidence {
 
     /// Adds the amounts of another run.
     pub fn add(&mut self, other: &Self) {
-        let Self { duration, threads, kernel_threads, lost, cost } = other;
+        let Self { duration, threads, other_threads, lost, cost } = other;
         self.duration.0 += duration.0;
         self.lost += lost;
         self.cost = match (self.cost, cost) {
             (Some(cost), Some(other)) => Some(Nanos(cost.0 + other.0)),
             (cost, other) => cost.or(*other),
         };
-        for (groups, others) in [(&mut self.threads, threads), (&mut self.kernel_threads, kernel_threads)] {
+        for (groups, others) in [(&mut self.threads, threads), (&mut self.other_threads, other_threads)] {
             for other in others {
                 match groups.iter_mut().find(|group| group.name == other.name) {
                     Some(group) => group.add(other),

@@ -155,9 +155,9 @@ impl Tracer {
         std::thread::park_timeout(LEAVES);
         let mut groups: BTreeMap<(bool, String), Group> = BTreeMap::new();
         let mut add = |group: [u64; GROUP], frames: &[u64], [time, count]: [u64; 2]| {
-            let is_of_kernel = group[0] & OF_KERNEL != 0;
-            let known = groups.entry((is_of_kernel, name_in(&group))).or_default();
-            known.add(group[0] & !OF_KERNEL, frames_in(frames, &self.symbols), time, count);
+            let is_of_others = group[0] & OF_OTHERS != 0;
+            let known = groups.entry((is_of_others, name_in(&group))).or_default();
+            known.add(group[0] & !OF_OTHERS, frames_in(frames, &self.symbols), time, count);
         };
         for table in ["amounts", "samples"] {
             let table = self.programs.map(table).expect("it is declared");
@@ -178,15 +178,15 @@ impl Tracer {
             PerCpuArray::try_from(self.programs.map("processors").expect("it is declared"))?;
         let lost = processors.get(&0, 0)?.iter().map(|row| row[1]).sum();
         let [from, to] = self.window;
-        let (mut threads, mut kernel_threads) = (Vec::new(), Vec::new());
-        for ((is_of_kernel, name), group) in groups {
-            let all = if is_of_kernel { &mut kernel_threads } else { &mut threads };
+        let (mut threads, mut other_threads) = (Vec::new(), Vec::new());
+        for ((is_of_others, name), group) in groups {
+            let all = if is_of_others { &mut other_threads } else { &mut threads };
             all.push(group.activity(name));
         }
         Ok(Evidence {
             duration: Nanos(to.saturating_sub(from)),
             threads,
-            kernel_threads,
+            other_threads,
             lost,
             cost: self.cost.map(|[_, time]| Nanos::from(time)),
         })
@@ -220,7 +220,7 @@ const WAITS: u64 = 1;
 const QUEUES: u64 = 2;
 const PREEMPTED: u64 = 3;
 const SAMPLED: u64 = 4;
-const OF_KERNEL: u64 = 8;
+const OF_OTHERS: u64 = 8;
 
 /// Amounts of a group of threads.
 #[derive(Debug, Default)]
@@ -271,7 +271,7 @@ fn name_in(group: &[u64; GROUP]) -> String {
     let bytes: Vec<u8> =
         group[1..].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     let name = String::from_utf8_lossy(&bytes);
-    let end = |last: char| last.is_ascii_digit() || last == '.';
+    let end = |last: char| last.is_ascii_digit() || ['.', '-'].contains(&last);
     let group = name.strip_suffix(['-', '/']).unwrap_or_else(|| name.trim_end_matches(end));
     group.to_owned()
 }
@@ -314,6 +314,7 @@ mod tests {
             ("kworker/", "kworker"),
             ("loop7", "loop"),
             ("kdamond.0", "kdamond"),
+            ("fuser-0", "fuser"),
             ("btrfs-transacti", "btrfs-transacti"),
         ] {
             assert_eq!(name_in(&group(name)), expected);

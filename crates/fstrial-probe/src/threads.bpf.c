@@ -78,7 +78,7 @@ struct {
 } threads SEC(".maps");
 
 /* As in lib.rs. */
-enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, OF_KERNEL = 8 };
+enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, OF_OTHERS = 8 };
 struct group {
 	__u64 kind;
 	char name[16];
@@ -142,12 +142,7 @@ static __always_inline int is_observed(struct task_struct *task)
 	return 0;
 }
 
-static __always_inline int is_kernel_thread(struct task_struct *task)
-{
-	return (BPF_CORE_READ(task, flags) & PF_KTHREAD) && BPF_CORE_READ(task, pid);
-}
-
-/* Threads of a group have one name: that of user threads ends with `-`, that of the kernel's with `/`. */
+/* Threads of a group have one name: that of observed threads ends with `-`, that of others with `/`. */
 static __always_inline void name_group(char *name, char end)
 {
 	int is_over = 0;
@@ -170,7 +165,7 @@ static __always_inline void add(struct processor *processor, struct task_struct 
 	struct key *key = &processor->scratch;
 	key->group.kind = kind;
 	BPF_CORE_READ_INTO(&key->group.name, task, comm);
-	name_group(key->group.name, kind & OF_KERNEL ? '/' : '-');
+	name_group(key->group.name, kind & OF_OTHERS ? '/' : '-');
 	void *table = kind == SAMPLED ? (void *)&samples : kind == WAITS ? (void *)&amounts : (void *)&totals;
 	struct amount *known = bpf_map_lookup_elem(table, key);
 	if (!known) {
@@ -215,8 +210,8 @@ int sched_switch(__u64 *ctx)
 	int was_observed = (thread && thread->state == RUNNING) || is_observed(prev);
 	if (since && was_observed)
 		add(processor, prev, RUNS, since, now);
-	else if (since && is_kernel_thread(prev))
-		add(processor, prev, RUNS | OF_KERNEL, since, now);
+	else if (since && pid)
+		add(processor, prev, RUNS | OF_OTHERS, since, now);
 	if (was_observed) {
 		__u64 state = bpf_core_field_exists(prev->__state) ?
 				      BPF_CORE_READ(prev, __state) :

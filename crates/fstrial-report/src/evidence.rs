@@ -40,7 +40,7 @@ const UNACCOUNTED: f64 = 0.05;
 const STACKS: usize = 3;
 /// Functions on a processor that are named at most.
 const FUNCTIONS: usize = 8;
-/// Kernel threads and functions with less of the time of an operation, of both, are left out.
+/// Other threads and functions with less of the time of an operation, of both, are left out.
 const QUIET: f64 = 0.001;
 
 /// A contrast and the parts of its difference.
@@ -67,8 +67,8 @@ pub struct Explanation {
     pub per_operation_ns: (f64, f64),
     /// The parts, the largest share of the difference first.
     pub parts: Vec<Part>,
-    /// Time on a processor of the kernel's threads of the machine.
-    pub kernel_threads: Vec<Running>,
+    /// Time on a processor of the other threads of the machine: the kernel's, those of the modelled device, and other programs.
+    pub other_threads: Vec<Running>,
     /// Functions in which the load's threads were most on a processor, by samples.
     pub functions: Vec<Running>,
     /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`. An upper bound: it counts the events of
@@ -120,7 +120,7 @@ pub struct Stack {
     pub frames: Vec<String>,
 }
 
-/// Time on a processor of threads of the kernel, by the beginning of their names, or of the load in a function.
+/// Time on a processor of other threads, by the beginning of their names, or of the load in a function.
 #[derive(Debug, Clone, Serialize)]
 pub struct Running {
     pub name: String,
@@ -204,9 +204,9 @@ impl<'a> Whole<'a> {
         all
     }
 
-    /// Time of the kernel's threads on a processor for an operation.
-    fn kernel_threads(&self) -> BTreeMap<&'a str, f64> {
-        let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.kernel_threads);
+    /// Time of other threads on a processor for an operation.
+    fn other_threads(&self) -> BTreeMap<&'a str, f64> {
+        let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.other_threads);
         groups.map(|group| (group.name.as_str(), self.per_operation(group.running.0 as f64))).collect()
     }
 }
@@ -360,7 +360,7 @@ pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &T
         conclusion,
         per_operation_ns,
         parts,
-        kernel_threads: running(&|whole| whole.kernel_threads(), usize::MAX),
+        other_threads: running(&|whole| whole.other_threads(), usize::MAX),
         functions: running(&|whole| whole.functions(), FUNCTIONS),
         observation_ns: both.as_ref().and_then(Both::observation),
     }
@@ -620,19 +620,22 @@ fn sentence(part: &Part, [a, b]: [&str; 2]) -> String {
     )
 }
 
-/// Threads of the kernel that work while the first part is waited for, if they have a part in the difference.
+/// Other threads that work while the first part is waited for, if they have more than half of the difference.
 pub(crate) fn meanwhile(explanation: &Explanation) -> Option<String> {
     let part = first(&explanation.parts)?;
-    if !matches!(part.category?, Category::Lock | Category::Io | Category::Journal | Category::Others) {
+    if !matches!(
+        part.category?,
+        Category::Lock | Category::Io | Category::Journal | Category::Others | Category::Runnable
+    ) {
         return None;
     }
     let (all_a, all_b) = explanation.per_operation_ns;
     let more = |it: &Running| (it.a_ns - it.b_ns) / (all_a - all_b);
-    let most = explanation.kernel_threads.iter().max_by(|one, other| more(one).total_cmp(&more(other)))?;
+    let most = explanation.other_threads.iter().max_by(|one, other| more(one).total_cmp(&more(other)))?;
     let (a, b) = (plain(&explanation.a), plain(&explanation.b));
     (more(most) > MOST).then(|| {
         format!(
-            "meanwhile {} threads of the kernel spend on a processor, for each operation, {} with {a} and {} with {b}",
+            "meanwhile {} threads spend {} on a processor per operation of {a}, and {} of {b}",
             plain(&most.name),
             time(most.a_ns),
             time(most.b_ns)
@@ -667,7 +670,7 @@ pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
     rows
 }
 
-/// Further tables: of the kernel's threads, and of functions if time on a processor comes first; rows with their headings.
+/// Further tables: of other threads, and of functions if time on a processor comes first; rows with their headings.
 pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> {
     let grid = |heading: &str, all: &[Running]| {
         let mut rows = vec![[heading.to_owned(), plain(&explanation.a), plain(&explanation.b)]];
@@ -677,7 +680,7 @@ pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> 
     let is_running = first(&explanation.parts).is_some_and(|part| part.category == Some(Category::Processor));
     let functions = if is_running { explanation.functions.as_slice() } else { &[] };
     let threads =
-        grid("kernel threads of the machine, on a processor per operation", &explanation.kernel_threads);
+        grid("other threads of the machine, on a processor per operation", &explanation.other_threads);
     let functions = grid("functions of the load, on a processor per operation", functions);
     [threads, functions].into_iter().filter(|rows| rows.len() > 1).collect()
 }

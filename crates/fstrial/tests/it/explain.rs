@@ -3,11 +3,19 @@
 use crate::support::{self, Ended, Lab};
 use serde_json::Value;
 
+/// True if this kernel cannot be observed, which is said.
+fn is_unobservable(name: &str, ended: &Ended) -> bool {
+    let is_refused = ended.code() == 10 && ended.stderr.contains("the kernel gives no evidence");
+    if is_refused {
+        support::skip(name, ended.stderr.lines().next().unwrap_or_default());
+    }
+    is_refused
+}
+
 /// The explanation of a comparison of two arms under one load; `None` if this kernel cannot be observed.
 fn explained(lab: &Lab, name: &str, comparison: &str) -> Option<Value> {
     let ended: Ended = lab.run(&format!("compare {comparison} --explain"));
-    if ended.code() == 10 && ended.stderr.contains("the kernel gives no evidence") {
-        support::skip(name, ended.stderr.lines().next().unwrap_or_default());
+    if is_unobservable(name, &ended) {
         return None;
     }
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -50,7 +58,7 @@ fn sleep_of_btrfs_without_ssd_is_named() {
     let time: f64 = stacks.iter().map(|stack| stack["per_operation_ns"].as_f64().unwrap()).sum();
     assert!(time > 0.9 * first["b_ns"].as_f64().unwrap(), "{first}");
     assert!(stacks.iter().all(|stack| stack["arm"] == "nossd"), "{first}");
-    assert!(!explanation["kernel_threads"].as_array().unwrap().is_empty(), "{explanation}");
+    assert!(!explanation["other_threads"].as_array().unwrap().is_empty(), "{explanation}");
     let observation = explanation["observation_ns"][0].as_f64().unwrap();
     let whole = explanation["per_operation_ns"][0].as_f64().unwrap();
     assert!(observation > 0.0 && observation < whole / 4.0, "{explanation}");
@@ -72,6 +80,107 @@ fn sleep_of_btrfs_without_ssd_is_named() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     lab.assert_nothing_left("after an explanation");
+}
+
+/// Two workloads on one arm, or two arms under one, and the cause that makes one of the two slow.
+struct Planted {
+    trial: &'static str,
+    category: &'static str,
+    /// Words of the answer.
+    words: &'static [&'static str],
+}
+
+const INODE_LOCK: Planted = Planted {
+    trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'ext4'\n\
+            [[workload]]\nname = 'one'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nduration = '300ms'\n\
+            [[workload]]\nname = 'each'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nduration = '300ms'\n\
+            sharing = 'per-thread'\n",
+    category: "lock",
+    words: &["an exclusive lock in ext4_buffered_write_iter"],
+};
+
+const DIRECTORY_LOCK: Planted = Planted {
+    trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'ext4'\n\
+            [[workload]]\nname = 'one'\nkind = 'flow'\nthreads = [8]\nduration = '500ms'\n\
+            sets = [{ name = 'items', files = 4000, present = '50%' }]\nsteps = ['create items', 'close', 'delete items']\n\
+            [[workload]]\nname = 'each'\nkind = 'flow'\nthreads = [8]\nduration = '500ms'\n\
+            sets = [{ name = 'items', files = 4000, present = '50%', per_thread = true }]\n\
+            steps = ['create items', 'close', 'delete items']\n",
+    category: "lock",
+    words: &["waiting for locks", "do_unlinkat"],
+};
+
+const LOCK_OF_THE_LOAD: Planted = Planted {
+    trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'xfs'\n\
+            [[workload]]\nuse = 'random-write'\nname = 'locked'\nserialise = 'io'\nthreads = [4]\nduration = '300ms'\n\
+            [[workload]]\nuse = 'random-write'\nname = 'free'\nthreads = [4]\nduration = '300ms'\n",
+    category: "others",
+    words: &["another thread (futex)"],
+};
+
+const DATA_IN_JOURNAL: Planted = Planted {
+    trial: "[[arm]]\nfilesystem = 'ext4'\n[[arm]]\nname = 'data'\nfilesystem = 'ext4'\nmount = ['data=journal']\n\
+            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nduration = '300ms'\n",
+    category: "journal",
+    words: &["the journal's commit"],
+};
+
+/// The kernel's workers compress, and the load waits for them.
+const COMPRESSION: Planted = Planted {
+    trial: "[[arm]]\nfilesystem = 'btrfs'\n[[arm]]\nname = 'zstd'\nfilesystem = 'btrfs'\nmount = ['compress-force=zstd:15']\n\
+            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nduration = '500ms'\n\
+            data = 'mixed'\ncompressible = '50%'\n",
+    category: "lock",
+    words: &["a page's lock", "meanwhile kworker threads spend"],
+};
+
+/// The first cause that is named is the planted one.
+fn assert_named(name: &str, planted: &Planted) {
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let device = "[device]\nkind = 'model'\nmodel = 'sata-ssd'\nsize = '1GiB'\n";
+    let trial = format!("[trial]\nrounds = 9\nexplain = 8\n{}{device}", planted.trial);
+    let file = lab.write("planted.toml", &trial);
+    let ended: Ended = lab.run(&format!("run {}", file.display()));
+    if is_unobservable(name, &ended) {
+        return;
+    }
+    if ended.code() == 3 {
+        return support::skip(name, "this machine is too busy for a verdict in nine rounds");
+    }
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let explanation = lab.run("report --format json").json().remove(0)["explanations"][0].clone();
+    let conclusion = explanation["conclusion"].as_str().unwrap();
+    assert!(["because", "not-reproduced"].contains(&conclusion), "{explanation}");
+    assert_eq!(explanation["parts"][0]["category"], planted.category, "{explanation}");
+    let text = lab.run("report --format text").stdout;
+    for expected in planted.words {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn lock_of_a_file_is_named() {
+    assert_named("lock_of_a_file_is_named", &INODE_LOCK);
+}
+
+#[test]
+fn journal_of_data_is_named() {
+    assert_named("journal_of_data_is_named", &DATA_IN_JOURNAL);
+}
+
+#[test]
+fn compression_by_other_threads_is_named() {
+    assert_named("compression_by_other_threads_is_named", &COMPRESSION);
+}
+
+#[test]
+#[ignore = "takes minutes with the others: `cargo xtask long tests`"]
+fn locks_of_a_directory_and_of_the_load_are_named() {
+    assert_named("locks_of_a_directory_and_of_the_load_are_named (directory)", &DIRECTORY_LOCK);
+    assert_named("locks_of_a_directory_and_of_the_load_are_named (load)", &LOCK_OF_THE_LOAD);
 }
 
 /// Where nothing differs nothing is explained.
