@@ -92,8 +92,8 @@ struct Planted {
 
 const INODE_LOCK: Planted = Planted {
     trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'ext4'\n\
-            [[workload]]\nname = 'one'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nduration = '300ms'\n\
-            [[workload]]\nname = 'each'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nduration = '300ms'\n\
+            [[workload]]\nname = 'one'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nwarmup = '100ms'\nduration = '300ms'\n\
+            [[workload]]\nname = 'each'\nkind = 'io'\nblock_size = '1MiB'\nfile_size = '32MiB'\nthreads = [8]\nwarmup = '100ms'\nduration = '300ms'\n\
             sharing = 'per-thread'\n",
     category: "lock",
     words: &["an exclusive lock in ext4_buffered_write_iter"],
@@ -101,9 +101,9 @@ const INODE_LOCK: Planted = Planted {
 
 const DIRECTORY_LOCK: Planted = Planted {
     trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'ext4'\n\
-            [[workload]]\nname = 'one'\nkind = 'flow'\nthreads = [8]\nduration = '500ms'\n\
+            [[workload]]\nname = 'one'\nkind = 'flow'\nthreads = [8]\nwarmup = '100ms'\nduration = '500ms'\n\
             sets = [{ name = 'items', files = 4000, present = '50%' }]\nsteps = ['create items', 'close', 'delete items']\n\
-            [[workload]]\nname = 'each'\nkind = 'flow'\nthreads = [8]\nduration = '500ms'\n\
+            [[workload]]\nname = 'each'\nkind = 'flow'\nthreads = [8]\nwarmup = '100ms'\nduration = '500ms'\n\
             sets = [{ name = 'items', files = 4000, present = '50%', per_thread = true }]\n\
             steps = ['create items', 'close', 'delete items']\n",
     category: "lock",
@@ -112,15 +112,15 @@ const DIRECTORY_LOCK: Planted = Planted {
 
 const LOCK_OF_THE_LOAD: Planted = Planted {
     trial: "compare = 'workloads'\n[[arm]]\nfilesystem = 'xfs'\n\
-            [[workload]]\nuse = 'random-write'\nname = 'locked'\nserialise = 'io'\nthreads = [4]\nduration = '300ms'\n\
-            [[workload]]\nuse = 'random-write'\nname = 'free'\nthreads = [4]\nduration = '300ms'\n",
+            [[workload]]\nuse = 'random-write'\nname = 'locked'\nserialise = 'io'\nthreads = [4]\nwarmup = '100ms'\nduration = '300ms'\n\
+            [[workload]]\nuse = 'random-write'\nname = 'free'\nthreads = [4]\nwarmup = '100ms'\nduration = '300ms'\n",
     category: "others",
     words: &["another thread (futex)"],
 };
 
 const DATA_IN_JOURNAL: Planted = Planted {
     trial: "[[arm]]\nfilesystem = 'ext4'\n[[arm]]\nname = 'data'\nfilesystem = 'ext4'\nmount = ['data=journal']\n\
-            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nduration = '300ms'\n",
+            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nwarmup = '100ms'\nduration = '300ms'\n",
     category: "journal",
     words: &["the journal's commit"],
 };
@@ -128,7 +128,7 @@ const DATA_IN_JOURNAL: Planted = Planted {
 /// The kernel's workers compress, and the load waits for them.
 const COMPRESSION: Planted = Planted {
     trial: "[[arm]]\nfilesystem = 'btrfs'\n[[arm]]\nname = 'zstd'\nfilesystem = 'btrfs'\nmount = ['compress-force=zstd:15']\n\
-            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nduration = '500ms'\n\
+            [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nwarmup = '100ms'\nduration = '500ms'\n\
             data = 'mixed'\ncompressible = '50%'\n",
     category: "lock",
     words: &["a page's lock", "meanwhile kworker threads spend"],
