@@ -36,6 +36,8 @@ const REST: f64 = 0.05;
 const UNKNOWN: f64 = 0.2;
 /// Share of a thread's time that may be unaccounted for.
 const UNACCOUNTED: f64 = 0.05;
+/// Part of the timed difference, of logarithms, by which the observed one may leave its interval: observation costs time.
+const TOLERANCE: f64 = 0.25;
 /// Stacks of a cause and an arm in JSON.
 const STACKS: usize = 3;
 /// Functions on a processor that are named at most.
@@ -315,7 +317,9 @@ fn conclusion(
         (Outcome::Equivalent, ..) => Conclusion::NoDifference,
         (Outcome::Faster | Outcome::Slower, Some(timed), Some((_, observed))) => {
             let is_same_side = (observed.0 > 1.0 && timed.0 > 1.0) || (observed.1 < 1.0 && timed.1 < 1.0);
-            let is_reproduced = is_same_side && observed.0 <= timed.1 && timed.0 <= observed.1;
+            let slack = state.ratio.map_or(1.0, |ratio| (TOLERANCE * ratio.ln().abs()).exp());
+            let is_near = observed.0 <= timed.1 * slack && timed.0 <= observed.1 * slack;
+            let is_reproduced = is_same_side && is_near;
             let lost: u64 = pairs.iter().flatten().map(|run| run.lost).sum();
             match first(parts).and_then(|part| part.share) {
                 _ if pairs.len() < MIN_ROUNDS as usize => Conclusion::TooFewRounds,

@@ -84,6 +84,8 @@ fn conclusions_follow_their_rules() {
         (DRAWN, Conclusion::Because),
         (Drawn { shares: &[0.4, 0.3, 0.3], ..DRAWN }, Conclusion::Together),
         (Drawn { rounds: MIN_ROUNDS - 1, ..DRAWN }, Conclusion::TooFewRounds),
+        (Drawn { ratio: 1.4, ..DRAWN }, Conclusion::Because),
+        (Drawn { ratio: 1.25, ..DRAWN }, Conclusion::NotReproduced),
         (Drawn { ratio: 1.01, ..DRAWN }, Conclusion::NotReproduced),
         (Drawn { unaccounted: 0.1, ..DRAWN }, Conclusion::Incomplete),
     ] {
