@@ -11,7 +11,7 @@ use fstrial_run::{
     course::{self, Course},
     environment::Environment,
     error::ExpectedError,
-    evidence::TrialEvidence,
+    evidence::{self as observed, TrialEvidence},
     stored::{Besides, TrialRecord},
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
@@ -71,10 +71,7 @@ pub fn judged<T>(
     }
     document.add_receipt(stored.receipt.as_deref());
     let evidence = document.evidence(stored.evidence.as_deref());
-    let failures = evidence.iter().filter_map(|(cell, seen)| Some((cell, seen.failure.as_ref()?)));
-    document.warnings.extend(
-        failures.map(|(cell, failure)| format!("{}: observation ended: {failure}", plan.cell_name(*cell))),
-    );
+    document.warnings.extend(observed::failures(&plan, &evidence));
     document.explanations = evidence::explanations(&plan, &finished.all.states(), &evidence);
     let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);

@@ -73,8 +73,8 @@ pub struct Explanation {
     pub other_threads: Vec<Running>,
     /// Functions in which the load's threads were most on a processor, by samples.
     pub functions: Vec<Running>,
-    /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`. An upper bound: it counts the events of
-    /// all threads of the machine.
+    /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`, for the events of all threads of the
+    /// machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation_ns: Option<(f64, f64)>,
 }
@@ -155,16 +155,15 @@ pub enum Conclusion {
 }
 
 /// The evidence of a result of two cells.
-pub(crate) struct Both<'a> {
+struct Both<'a> {
     /// Runs of rounds with both.
     pairs: Vec<[&'a Observed; 2]>,
     /// All runs of each, together.
-    pub(crate) wholes: [Whole<'a>; 2],
+    wholes: [Whole<'a>; 2],
 }
 
 /// All observed runs of a load.
-#[derive(Default)]
-pub(crate) struct Whole<'a> {
+struct Whole<'a> {
     evidence: Option<&'a Evidence>,
     operations: f64,
     /// Measured time over that of the observation.
@@ -190,7 +189,7 @@ impl<'a> Whole<'a> {
     }
 
     /// Time of its threads for an operation, by place.
-    pub(crate) fn spent(&self) -> Vec<Spent<'a>> {
+    fn spent(&self) -> Vec<Spent<'a>> {
         let groups = self.evidence.into_iter().flat_map(|evidence| &evidence.threads);
         let all = groups.flat_map(|group| group.spent());
         all.map(|spent| Spent { time: self.per_operation(spent.time), ..spent }).collect()
@@ -215,7 +214,7 @@ impl<'a> Whole<'a> {
 
 impl<'a> Both<'a> {
     /// The evidence of a contrast; none if it was not observed.
-    pub(crate) fn of(plan: &Plan, contrast: usize, seen: &'a TrialEvidence) -> Option<Self> {
+    fn of(plan: &Plan, contrast: usize, seen: &'a TrialEvidence) -> Option<Self> {
         let of = &plan.contrasts[contrast];
         let cell = |cell: usize, result: usize| {
             let name = &plan.results[plan.cells[cell].workload][result].name;
@@ -247,26 +246,6 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Times of both by name, the longest first.
-    fn running(
-        &self,
-        of: impl Fn(&Whole<'a>) -> BTreeMap<&'a str, f64>,
-        per_operation: (f64, f64),
-    ) -> Vec<Running> {
-        let [of_a, of_b] = [0, 1].map(|index: usize| of(&self.wholes[index]));
-        let names: BTreeSet<&str> = of_a.keys().chain(of_b.keys()).copied().collect();
-        let time = |of: &BTreeMap<&str, f64>, name: &str| of.get(name).copied().unwrap_or_default();
-        let all = names.into_iter().map(|name| Running {
-            name: name.to_owned(),
-            a_ns: time(&of_a, name),
-            b_ns: time(&of_b, name),
-        });
-        let is_loud = |it: &Running| it.a_ns > QUIET * per_operation.0 || it.b_ns > QUIET * per_operation.1;
-        let mut all: Vec<Running> = all.filter(is_loud).collect();
-        all.sort_by(|one, other| (other.a_ns + other.b_ns).total_cmp(&(one.a_ns + one.b_ns)));
-        all
-    }
-
     fn observation(&self) -> Option<(f64, f64)> {
         let [a, b] = [0, 1].map(|index: usize| {
             let whole = &self.wholes[index];
@@ -276,11 +255,32 @@ impl<'a> Both<'a> {
     }
 }
 
+/// Times of both by name, the longest first.
+fn running([of_a, of_b]: [BTreeMap<&str, f64>; 2], per_operation: (f64, f64)) -> Vec<Running> {
+    let names: BTreeSet<&str> = of_a.keys().chain(of_b.keys()).copied().collect();
+    let time = |of: &BTreeMap<&str, f64>, name: &str| of.get(name).copied().unwrap_or_default();
+    let all = names.into_iter().map(|name| Running {
+        name: name.to_owned(),
+        a_ns: time(&of_a, name),
+        b_ns: time(&of_b, name),
+    });
+    let is_loud = |it: &Running| it.a_ns > QUIET * per_operation.0 || it.b_ns > QUIET * per_operation.1;
+    let mut all: Vec<Running> = all.filter(is_loud).collect();
+    all.sort_by(|one, other| (other.a_ns + other.b_ns).total_cmp(&(one.a_ns + one.b_ns)));
+    all
+}
+
+/// The decided contrasts of a trial that were observed.
+fn observed<'a>(plan: &Plan, states: &[ContrastState], seen: &'a TrialEvidence) -> Vec<(usize, Both<'a>)> {
+    let all = evidence::questions(plan).unwrap_or_default().into_iter();
+    let decided = all.filter(|at| evidence::is_decided(&states[*at]));
+    decided.filter_map(|at| Some((at, Both::of(plan, at, seen)?))).collect()
+}
+
 /// The explanations of a trial: of its contrasts that were observed.
 pub fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEvidence) -> Vec<Explanation> {
-    let all = evidence::questions(plan).unwrap_or_default().into_iter();
-    let observed = all.filter(|at| evidence::is_decided(&states[*at]) && Both::of(plan, *at, seen).is_some());
-    observed.map(|at| explanation(plan, at, &states[at], seen)).collect()
+    let all = observed(plan, states, seen).into_iter();
+    all.map(|(at, both)| explained(&states[at], Some(&both))).collect()
 }
 
 /// The evidence of a trial as folded stacks.
@@ -302,9 +302,8 @@ pub(crate) fn spent<'a>(
     states: &[ContrastState],
     seen: &'a TrialEvidence,
 ) -> Vec<[Vec<Spent<'a>>; 2]> {
-    let all = evidence::questions(plan).unwrap_or_default().into_iter();
-    let decided = all.filter(|at| evidence::is_decided(&states[*at]));
-    decided.filter_map(|at| Some(Both::of(plan, at, seen)?.wholes.map(|whole| whole.spent()))).collect()
+    let all = observed(plan, states, seen).into_iter();
+    all.map(|(_, both)| both.wholes.map(|whole| whole.spent())).collect()
 }
 
 fn conclusion(
@@ -335,22 +334,20 @@ fn conclusion(
     }
 }
 
-/// Times of an arm by name.
-type Times = dyn for<'w, 'e> Fn(&'w Whole<'e>) -> BTreeMap<&'e str, f64>;
-
 /// The explanation of a contrast by the observed runs of its cells.
 pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &TrialEvidence) -> Explanation {
-    let both = Both::of(plan, contrast, seen);
-    let pairs = both.as_ref().map(|both| both.pairs.as_slice()).unwrap_or_default();
+    explained(state, Both::of(plan, contrast, seen).as_ref())
+}
+
+fn explained(state: &ContrastState, both: Option<&Both<'_>>) -> Explanation {
+    let pairs = both.map(|both| both.pairs.as_slice()).unwrap_or_default();
     let observed = observed_ratio(pairs);
     let (per_operation_ns, mut parts) = parts(pairs);
     let conclusion = conclusion(state, observed, pairs, (&per_operation_ns, &parts));
-    let running = |of: &Times, most: usize| {
-        let mut all = both.as_ref().map(|both| both.running(of, per_operation_ns)).unwrap_or_default();
-        all.truncate(most);
-        all
-    };
     both.iter().for_each(|both| both.add_stacks(&mut parts, per_operation_ns, [&state.a, &state.b]));
+    let wholes = both.map(|both| both.wholes.each_ref());
+    let other_threads = wholes.map(|all| running(all.map(Whole::other_threads), per_operation_ns));
+    let functions = wholes.map(|all| running(all.map(Whole::functions), per_operation_ns));
     Explanation {
         schema_version: SCHEMA_VERSION,
         a: state.a.clone(),
@@ -364,9 +361,9 @@ pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &T
         conclusion,
         per_operation_ns,
         parts,
-        other_threads: running(&|whole| whole.other_threads(), usize::MAX),
-        functions: running(&|whole| whole.functions(), FUNCTIONS),
-        observation_ns: both.as_ref().and_then(Both::observation),
+        other_threads: other_threads.unwrap_or_default(),
+        functions: functions.into_iter().flatten().take(FUNCTIONS).collect(),
+        observation_ns: both.and_then(Both::observation),
     }
 }
 
@@ -398,8 +395,7 @@ fn observed_ratio(pairs: &[[&Observed; 2]]) -> Option<(f64, (f64, f64))> {
         values.iter().map(|value| mean.ln() + (value - mean) / mean).collect()
     };
     let (of_a, of_b) = (logarithms(0), logarithms(1));
-    let differences: Vec<f64> = of_b.iter().zip(&of_a).map(|(b, a)| b - a).collect();
-    let (mean, sd) = spread::mean_and_sd(&differences)?;
+    let (mean, sd) = spread::mean_and_sd(&differences(&of_b, &of_a))?;
     let half = student::two_sided_quantile(ALPHA, n - 1) * sd / (n as f64).sqrt();
     Some((mean.exp(), ((mean - half).exp(), (mean + half).exp())))
 }
@@ -422,12 +418,21 @@ struct Shares<'p> {
 /// Time of `a`, of `b`, and the share.
 type Share = (f64, f64, Option<(f64, (f64, f64))>);
 
-impl Shares<'_> {
+/// Values of the first less those of the second.
+fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+impl<'p> Shares<'p> {
+    fn new(pairs: &'p [[&'p Observed; 2]]) -> Self {
+        let [a, b] = [0, 1].map(|index| per_operation(pairs, index, Observed::thread_time));
+        Self { pairs, differences: differences(&a, &b) }
+    }
+
     fn of(&self, time: impl Fn(&Observed) -> f64) -> Share {
         let [a, b] = [0, 1].map(|index| per_operation(self.pairs, index, &time));
-        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-        let share =
-            part::share(&differences, &self.differences, ALPHA).map(|part| (part.share, part.interval));
+        let share = part::share(&differences(&a, &b), &self.differences, ALPHA);
+        let share = share.map(|part| (part.share, part.interval));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         (mean(&a), mean(&b), share)
     }
@@ -438,13 +443,14 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Part>) {
     if pairs.is_empty() {
         return ((0.0, 0.0), Vec::new());
     }
-    let mut shares = Shares { pairs, differences: vec![1.0; pairs.len()] };
-    let [a, b] = [0, 1].map(|index| per_operation(pairs, index, Observed::thread_time));
-    shares.differences = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+    let shares = Shares::new(pairs);
     let causes = pairs.iter().flatten().flat_map(|run| &run.causes);
     let all: BTreeSet<&Cause> = causes.map(|(cause, _)| cause).collect();
     let (all_a, all_b, _) = shares.of(Observed::thread_time);
     let sign = (all_a - all_b).signum();
+    let by_difference = |one: (f64, f64), other: (f64, f64)| {
+        (sign * (other.0 - other.1)).total_cmp(&(sign * (one.0 - one.1)))
+    };
     let categories: BTreeSet<Category> = all.iter().map(|cause| cause.category).collect();
     let mut parts: Vec<Part> = Vec::new();
     for category in categories {
@@ -454,15 +460,13 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Part>) {
         };
         let own = all.iter().filter(|cause| cause.category == category);
         let mut causes: Vec<Row> = own.map(row).collect();
-        causes.sort_by(|one, other| {
-            (sign * (other.a_ns - other.b_ns)).total_cmp(&(sign * (one.a_ns - one.b_ns)))
-        });
+        causes.sort_by(|one, other| by_difference((one.a_ns, one.b_ns), (other.a_ns, other.b_ns)));
         let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|cause| cause.category == category));
         parts.push(Part { category: Some(category), a_ns, b_ns, share, causes });
     }
     let (a_ns, b_ns, share) = shares.of(|run| run.thread_time() - run.time_of(|_| true));
     parts.push(Part { category: None, a_ns, b_ns, share, causes: Vec::new() });
-    parts.sort_by(|one, other| (sign * (other.a_ns - other.b_ns)).total_cmp(&(sign * (one.a_ns - one.b_ns))));
+    parts.sort_by(|one, other| by_difference((one.a_ns, one.b_ns), (other.a_ns, other.b_ns)));
     ((all_a, all_b), parts)
 }
 
@@ -515,9 +519,7 @@ impl Row {
 
 /// An explanation as text.
 pub fn text(explanation: &Explanation) -> String {
-    let Explanation { a, b, .. } = explanation;
-    let (a, b) = (plain(a), plain(b));
-    let mut out = format!("{}\n", heading(explanation, [&a, &b]));
+    let mut out = format!("{}\n", heading(explanation));
     if explanation.rounds == 0 {
         return out;
     }
@@ -534,8 +536,7 @@ pub fn text(explanation: &Explanation) -> String {
 
 /// The conclusion and what it rests on.
 pub fn in_short(explanation: &Explanation) -> String {
-    let names = [&explanation.a, &explanation.b].map(|name| plain(name));
-    format!("{}\n  {}\n", heading(explanation, [&names[0], &names[1]]), basis(explanation))
+    format!("{}\n  {}\n", heading(explanation), basis(explanation))
 }
 
 /// The rounds that an explanation rests on.
@@ -559,7 +560,9 @@ fn rounded(share: f64) -> f64 {
 }
 
 /// The sentence with the conclusion.
-pub(crate) fn heading(explanation: &Explanation, [a, b]: [&str; 2]) -> String {
+pub(crate) fn heading(explanation: &Explanation) -> String {
+    let names = [&explanation.a, &explanation.b].map(|name| plain(name));
+    let [a, b] = names.each_ref().map(String::as_str);
     let phase = match explanation.phase.as_str() {
         "" => String::new(),
         phase => format!(" ({})", plain(phase)),

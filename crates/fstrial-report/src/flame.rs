@@ -6,9 +6,9 @@ use crate::plain;
 use fstrial_model::{evidence::Spent, filesystem::waits::Category};
 use std::fmt::Write as _;
 
-const RUNNING: &str = "on a processor";
-const WAITING: &str = "waiting";
-const RUNNABLE: &str = "waiting for a processor";
+pub(crate) const RUNNING: &str = "on a processor";
+pub(crate) const WAITING: &str = "waiting";
+pub(crate) const RUNNABLE: &str = "waiting for a processor";
 /// The observer gives no deeper stacks.
 const DEEPEST: usize = 64;
 

@@ -81,7 +81,7 @@ pub type TrialEvidence = BTreeMap<usize, CellEvidence>;
 /// Contrasts of a plan whose verdicts can be explained.
 ///
 /// # Errors
-/// There is none.
+/// No contrast of the plan can be explained.
 pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
     let trial = &plan.trial;
     let refused = |what: &str, hint: &str| Err(ExpectedError::usage(format!("the trial {what}"), hint));
@@ -123,8 +123,7 @@ pub fn is_decided(state: &ContrastState) -> bool {
 /// Those of [`questions`].
 pub fn cells(plan: &Plan, states: &[ContrastState]) -> Result<Vec<usize>, ExpectedError> {
     let decided = questions(plan)?.into_iter().filter(|at| is_decided(&states[*at]));
-    let cells: BTreeSet<usize> = decided.flat_map(|at| plan.contrasts[at].cells()).collect();
-    Ok(cells.into_iter().collect())
+    Ok(decided.flat_map(|at| plan.contrasts[at].cells()).collect::<BTreeSet<_>>().into_iter().collect())
 }
 
 /// Tries whether this kernel can be observed.
@@ -132,10 +131,8 @@ pub fn cells(plan: &Plan, states: &[ContrastState]) -> Result<Vec<usize>, Expect
 /// # Errors
 /// The reason that it cannot.
 pub fn try_here() -> Result<(), ExpectedError> {
-    Tracer::start().map(drop).map_err(|error| {
-        let context = "evidence".into();
-        ExpectedError::Run { context, failure: no_evidence(&error) }
-    })
+    let refused = |error| ExpectedError::Run { context: "evidence".into(), failure: no_evidence(&error) };
+    Tracer::start().map(drop).map_err(refused)
 }
 
 pub(crate) fn no_evidence(error: &ProbeError) -> RunFailure {
@@ -182,12 +179,11 @@ pub fn run(
     let ended = untimed::rounds(plan, place, (cells, rounds), done, |place, cell, round| {
         let seen = all.entry(cell).or_default();
         let Some(loads) = observe(plan, place, cell, round)? else { return Ok(false) };
-        let mut run = ObservedRun::new();
+        let run = seen.runs.entry(round).or_default();
         for (name, (observed, evidence)) in loads {
             seen.stacks.entry(name.clone()).or_default().add(&evidence);
             run.insert(name, observed);
         }
-        seen.runs.insert(round, run);
         Ok(true)
     });
     let (failures, error) = match ended {
@@ -199,6 +195,14 @@ pub fn run(
         all.entry(cell).or_default().failure = Some(failure);
     }
     (all, error)
+}
+
+/// A line for each cell whose observation failed.
+pub fn failures(plan: &Plan, evidence: &TrialEvidence) -> Vec<String> {
+    let line = |(cell, seen): (&usize, &CellEvidence)| {
+        Some(format!("{}: observation ended: {}", plan.cell_name(*cell), seen.failure.as_ref()?))
+    };
+    evidence.iter().filter_map(line).collect()
 }
 
 /// Observed runs that every cell has at least.

@@ -263,7 +263,7 @@ impl Store {
     /// Stores the observed runs of a trial, as JSON, instead of earlier ones.
     ///
     /// # Errors
-    /// There is no such trial; SQLite refused.
+    /// The trial does not exist; SQLite refused.
     pub fn keep_evidence(&mut self, trial: TrialId, json: &str) -> Result<(), StoreError> {
         self.write("keep the evidence of a trial", |transaction| {
             last_session(transaction, trial)?;

@@ -47,10 +47,17 @@ struct Row {
     category: Category,
     /// Completes "waiting for".
     what: &'static str,
+    /// The thread spins there. Others of a lock may be on a processor too, as they go to sleep and wake up.
+    spins: bool,
 }
 
 const fn row(category: Category, functions: &'static [&'static str], what: &'static str) -> Row {
-    Row { functions, category, what }
+    Row { functions, category, what, spins: false }
+}
+
+/// A lock for which a thread spins in a function.
+const fn spin(functions: &'static [&'static str], what: &'static str) -> Row {
+    Row { functions, category: Category::Lock, what, spins: true }
 }
 
 const ROWS: &[Row] = &[
@@ -103,14 +110,14 @@ const ROWS: &[Row] = &[
     row(Category::Lock, &["__down_common"], "a semaphore"),
     row(Category::Lock, &["__down"], "a semaphore"),
     row(Category::Lock, &["inode_dio_wait"], "direct I/O of the file to end"),
-    row(Category::Lock, &["osq_lock"], "a lock, spinning"),
-    row(Category::Lock, &["rwsem_spin_on_owner"], "an exclusive lock, spinning"),
-    row(Category::Lock, &["mutex_spin_on_owner"], "a mutex, spinning"),
-    row(Category::Lock, &["native_queued_spin_lock_slowpath"], "a spinlock"),
-    row(Category::Lock, &["queued_spin_lock_slowpath"], "a spinlock"),
-    row(Category::Lock, &["queued_read_lock_slowpath"], "a spinning read lock"),
-    row(Category::Lock, &["queued_write_lock_slowpath"], "a spinning write lock"),
-    row(Category::Lock, &["__pv_queued_spin_lock_slowpath"], "a spinlock"),
+    spin(&["osq_lock"], "a lock, spinning"),
+    spin(&["rwsem_spin_on_owner"], "an exclusive lock, spinning"),
+    spin(&["mutex_spin_on_owner"], "a mutex, spinning"),
+    spin(&["native_queued_spin_lock_slowpath"], "a spinlock"),
+    spin(&["queued_spin_lock_slowpath"], "a spinlock"),
+    spin(&["queued_read_lock_slowpath"], "a spinning read lock"),
+    spin(&["queued_write_lock_slowpath"], "a spinning write lock"),
+    spin(&["__pv_queued_spin_lock_slowpath"], "a spinlock"),
     row(Category::Lock, &["__folio_lock"], "a page's lock"),
     row(Category::Lock, &["__folio_lock_killable"], "a page's lock"),
     // The device.
@@ -143,18 +150,6 @@ const ROWS: &[Row] = &[
     row(Category::Others, &["__flush_work"], "a worker of the kernel"),
     row(Category::Others, &["btrfs_sync_log"], "other writers of the log tree"),
     row(Category::Others, &["wait_for_completion"], "a worker of the kernel"),
-];
-
-/// Functions that spin. Others of a lock may be on a processor too, as they go to sleep and wake up.
-const SPINS: [&str; 8] = [
-    "osq_lock",
-    "rwsem_spin_on_owner",
-    "mutex_spin_on_owner",
-    "native_queued_spin_lock_slowpath",
-    "__pv_queued_spin_lock_slowpath",
-    "queued_spin_lock_slowpath",
-    "queued_read_lock_slowpath",
-    "queued_write_lock_slowpath",
 ];
 
 /// Functions in which a thread waits until another one of the load has done the same work, and that work: it waits for the same things as
@@ -203,8 +198,8 @@ pub fn cause<S: AsRef<str>>(frames: &[S]) -> Option<Cause> {
 
 /// The lock that a running thread spins for.
 pub fn spins<S: AsRef<str>>(frames: &[S]) -> Option<Cause> {
-    let is_spinning = |frame: &S| SPINS.contains(&plain(frame.as_ref()));
-    if !frames.iter().any(is_spinning) {
+    let spins = |row: &Row| row.spins && row.functions.iter().all(|function| is_in(frames, function));
+    if !ROWS.iter().any(spins) {
         return None;
     }
     cause_among(frames, |category| category == Category::Lock)

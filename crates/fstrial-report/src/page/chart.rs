@@ -5,12 +5,12 @@
 
 use super::{
     axis::Axis,
-    svg::{COLUMN, LINE, WIDTH, float, px, short, text, width},
+    svg::{COLUMN, LINE, WIDTH, begun, float, px, short, text, width},
 };
 use crate::text::plain;
 use maud::{Markup, html};
 use std::fmt::Write;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 const HEIGHT: f64 = 230.0;
 const TOP: f64 = 10.0;
@@ -227,13 +227,7 @@ fn whiskers(series: &Series, room: &Room<'_>) -> String {
 
 /// The name of an axis, cut if it is overlong.
 fn short_name(name: &str) -> String {
-    let mut columns = 0;
-    let fits = |letter: &char| {
-        columns += letter.width().unwrap_or(0);
-        columns <= MOST_NAME
-    };
-    let short: String = name.chars().take_while(fits).collect();
-    if short.len() < name.len() { short + "…" } else { short }
+    begun(name, MOST_NAME)
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
 //! Explanations of verdicts on a page: the sentence, its parts, and flame graphs of the thread time of both arms.
 
 use super::{
-    head,
-    svg::{px, text},
+    cells,
+    svg::{begun, px, text},
 };
 use crate::{
     evidence::{self, Explanation},
-    flame::Frame,
+    flame::{self, Frame},
     numbers::nanos,
     plain,
 };
 use fstrial_model::evidence::Spent;
 use maud::{Markup, html};
+use unicode_width::UnicodeWidthStr;
 
 /// Width of a flame graph in its units, on a page as wide as a text and a half.
 const WIDTH: f64 = 900.0;
@@ -43,7 +44,7 @@ impl Panel {
 
     pub(super) fn render(&self) -> Markup {
         let names = [&self.explanation.a, &self.explanation.b].map(|name| plain(name));
-        let heading = evidence::heading(&self.explanation, [&names[0], &names[1]]);
+        let heading = evidence::heading(&self.explanation);
         let (first, rest) = heading.split_once('\n').unwrap_or((&heading, ""));
         html! {
             div.why {
@@ -54,9 +55,9 @@ impl Panel {
                 @if self.explanation.rounds > 0 {
                     details {
                         summary { "Where the time of " (names[0]) " and " (names[1]) " went" }
-                        (table("Parts of the thread time", evidence::grid(&self.explanation)))
+                        (table("Parts of the thread time", &evidence::grid(&self.explanation)))
                         @for rows in evidence::running_grids(&self.explanation) {
-                            (table("Time on a processor", rows))
+                            (table("Time on a processor", &rows))
                         }
                         @for stack in evidence::first_stacks(&self.explanation) {
                             p.note { (evidence::place(stack)) }
@@ -70,34 +71,18 @@ impl Panel {
     }
 }
 
-fn table<const N: usize>(caption: &str, rows: Vec<[String; N]>) -> Markup {
-    let mut rows = rows.into_iter();
-    let headings: Vec<String> = rows.next().into_iter().flatten().collect();
+fn table<const N: usize>(caption: &str, rows: &[[String; N]]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="group" aria-label=(caption) {
-            table.cells {
-                caption.unseen { (caption) }
-                (head(&headings))
-                tbody {
-                    @for row in rows {
-                        tr {
-                            @for (column, text) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" { (text) } } @else { td { (text) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        @if let Some((headings, rows)) = rows.split_first() { (cells(caption, headings, rows, 0)) }
     }
 }
 
 /// Flame graphs of both, to one scale, and of their difference.
 fn graphs(explanation: &Explanation, [of_a, of_b]: &[Vec<Spent<'_>>; 2]) -> Markup {
     let (a, b) = (plain(&explanation.a), plain(&explanation.b));
-    let trees = [crate::flame::tree(&a, of_a), crate::flame::tree(&b, of_b)];
+    let trees = [flame::tree(&a, of_a), flame::tree(&b, of_b)];
     let most = trees[0].time.max(trees[1].time);
-    let difference = crate::flame::difference([&a, &b], [of_a, of_b]);
+    let difference = flame::difference([&a, &b], [of_a, of_b]);
     let titled = |tree: &Frame| format!("{}: {} per operation", tree.name, nanos(tree.time));
     let titles: Vec<String> = difference.children.iter().map(titled).collect();
     html! {
@@ -141,11 +126,12 @@ fn frames(all: &[Frame], (left, top): (f64, f64), (scale, whole): (f64, f64), in
         @for (frame, at, width) in placed {
             @if width >= LEAST {
                 @let class = class(&frame.name, inherited);
-                @let room = (width - 4.0) / LETTER;
+                @let room = ((width - 4.0) / LETTER) as usize;
+                @let kept = if frame.name.width() > room { room.saturating_sub(1) } else { room };
                 g {
                     title { (plain(&frame.name)) ": " (nanos(frame.time)) ", " (format!("{:.1} %", frame.time / whole * 100.0)) }
                     rect class=(class) x=(px(at)) y=(px(top)) width=(px(width)) height=(px(HEIGHT - 1.0)) {}
-                    @if room >= 3.0 { (text(None, at + 2.0, top + HEIGHT - 5.0, &fitted(&frame.name, room))) }
+                    @if room >= 3 { (text(None, at + 2.0, top + HEIGHT - 5.0, &begun(&frame.name, kept))) }
                 }
                 (frames(&frame.children, (at, top + HEIGHT), (scale, whole), class))
             }
@@ -156,21 +142,9 @@ fn frames(all: &[Frame], (left, top): (f64, f64), (scale, whole): (f64, f64), in
 /// The colour of a frame is that of its kind.
 fn class<'c>(name: &str, inherited: &'c str) -> &'c str {
     match name {
-        "on a processor" => "p",
-        "waiting" => "w",
-        "waiting for a processor" => "q",
+        flame::RUNNING => "p",
+        flame::WAITING => "w",
+        flame::RUNNABLE => "q",
         _ => inherited,
     }
-}
-
-/// The beginning of a name, for that many letters.
-fn fitted(name: &str, room: f64) -> String {
-    let count = name.chars().count();
-    if count as f64 <= room {
-        return name.to_owned();
-    }
-    let kept = (room - 1.0).max(1.0);
-    let short: String =
-        name.chars().enumerate().take_while(|(at, _)| (*at as f64) + 1.0 <= kept).map(|(_, c)| c).collect();
-    format!("{short}…")
 }

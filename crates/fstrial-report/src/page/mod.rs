@@ -142,6 +142,27 @@ fn head(columns: &[impl AsRef<str>]) -> Markup {
     }
 }
 
+/// A table of figures that scrolls where it is too wide. The cells of one column name their rows.
+fn cells(caption: &str, headings: &[impl AsRef<str>], rows: &[impl AsRef<[String]>], names: usize) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="group" aria-label=(caption) {
+            table.cells {
+                caption.unseen { (caption) }
+                (head(headings))
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (column, text) in row.as_ref().iter().enumerate() {
+                                @if column == names { th scope="row" { (text) } } @else { td { (text) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Lines as a list; nothing without any.
 fn list(lines: &[String]) -> Markup {
     html! {

@@ -2,7 +2,7 @@
 
 use crate::text::plain;
 use maud::{Markup, html};
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Width of a drawing in its units: the style sheet scales it to the page. Its letters must stay legible on a phone.
 pub(crate) const WIDTH: f64 = 440.0;
@@ -26,6 +26,17 @@ pub(super) fn text(class: Option<&str>, x: f64, y: f64, words: &str) -> Markup {
 /// Room that a text takes, at most.
 pub(super) fn width(text: &str) -> f64 {
     float(text.width()) * COLUMN
+}
+
+/// A text, or the beginning of one with more columns.
+pub(super) fn begun(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    let fits = |letter: &char| {
+        used += letter.width().unwrap_or(0);
+        used <= columns
+    };
+    let short: String = text.chars().take_while(fits).collect();
+    if short.len() < text.len() { short + "…" } else { short }
 }
 
 /// A count of items on a page.

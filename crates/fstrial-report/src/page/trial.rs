@@ -2,7 +2,7 @@
 //! how to repeat it.
 
 use super::{
-    CHOICES, TrialPage, answer, chart, claims, data::TrialData, flames::Panel, head, list, pictures,
+    CHOICES, TrialPage, answer, cells, chart, claims, data::TrialData, flames::Panel, list, pictures,
 };
 use crate::{
     again::JudgedTrial,
@@ -217,21 +217,7 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
     html! {
         details.figures open[rows.len() <= 24] {
             summary { "All figures of " (workload.title()) }
-            div.scroll tabindex="0" role="group" aria-label={ "Figures of " (workload.title()) } {
-                table.cells {
-                    caption.unseen { "Figures of " (workload.title()) }
-                    (head(&headings))
-                    tbody {
-                        @for row in &rows {
-                            tr {
-                                @for (column, text) in row.iter().enumerate() {
-                                    @if column == 1 { th scope="row" { (text) } } @else { td { (text) } }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            (cells(&format!("Figures of {}", workload.title()), &headings, &rows, 1))
             p.note {
                 "Rates are robust means of the runs; latencies and CPU are medians of the runs' own, while the pictures take all \
                  runs together. Ratios compare arms inside each round, so they need not be the quotient of two rows. Of fewer \

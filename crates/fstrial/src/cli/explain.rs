@@ -15,7 +15,7 @@ use fstrial_report::{
 use fstrial_run::{
     environment::Environment,
     error::ExpectedError,
-    evidence::{TrialEvidence, cells, questions, try_here},
+    evidence::{TrialEvidence, cells, failures, questions, try_here},
     exit_code, session,
 };
 use fstrial_store::{Store, StoredTrial};
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   fstrial explain                   the last trial
   fstrial explain 12 --rounds 16    trial 12, with narrower intervals
-  fstrial explain 12 --json         every stack, for tools";
+  fstrial explain 12 --json         figures and stacks, for tools";
 
 /// Explain the verdicts of a stored trial by where the time of its threads went.
 ///
@@ -83,14 +83,12 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     for explanation in evidence::explanations(&plan, &states, &seen) {
         tell(&explanation, args.json);
     }
-    let failures = || seen.iter().filter_map(|(cell, seen)| Some((cell, seen.failure.as_ref()?)));
+    let failures = failures(&plan, &seen);
     if !args.json {
         // Those of the verdicts are those of their explanation.
         warnings.iter().for_each(|warning| super::say(&format!("! {warning}\n")));
     }
-    for (cell, failure) in failures() {
-        super::say(&format!("! {}: observation ended: {failure}\n", plan.cell_name(*cell)));
-    }
+    failures.iter().for_each(|line| super::say(&format!("! {line}\n")));
     match is_kept {
         true if args.json => {}
         true => {
@@ -100,7 +98,7 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
         false => super::say("! this evidence has fewer rounds than the stored, which was kept\n"),
     }
     error.map_or_else(
-        || Ok(if failures().next().is_none() { exit_code::VERDICT } else { exit_code::SETUP_FAILED }),
+        || Ok(if failures.is_empty() { exit_code::VERDICT } else { exit_code::SETUP_FAILED }),
         Err,
     )
 }
