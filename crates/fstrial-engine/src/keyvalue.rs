@@ -1,7 +1,7 @@
 //! A load's interface to an engine that keeps records by their keys. The engines themselves are in a separate crate.
 
 use fstrial_model::{
-    measurement::Counters,
+    counter::Counters,
     workload::{KeyValueEngine, Ycsb},
 };
 use std::{

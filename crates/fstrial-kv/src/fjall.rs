@@ -4,7 +4,7 @@ use crate::lsm::Tree;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use fstrial_engine::{NextRecord, Scanned};
 use fstrial_model::{
-    measurement::{Counter, Counters},
+    counter::{Counter, Counters},
     units::Bytes,
     workload::Ycsb,
 };

@@ -12,7 +12,7 @@ mod sqlite;
 use self::fjall::Fjall;
 use fstrial_engine::{KeyValueEngines, KeyValueStore, OpenStores};
 use fstrial_model::{
-    measurement::Counters,
+    counter::Counters,
     workload::{KeyValueEngine, Ycsb},
 };
 use lsm::Store;

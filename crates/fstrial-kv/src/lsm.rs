@@ -2,7 +2,7 @@
 //! such stores do.
 
 use fstrial_engine::{KeyValueSession, KeyValueStore, NextRecord, Scanned};
-use fstrial_model::measurement::Counters;
+use fstrial_model::counter::Counters;
 use std::{
     fmt::Debug,
     hash::{DefaultHasher, Hash, Hasher},

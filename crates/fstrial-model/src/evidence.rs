@@ -1,6 +1,7 @@
 //! Evidence of a run: the time of its threads by what they did. It comes from separate runs, which are never timed for a verdict.
 
 use crate::{
+    counter::{Counter, Counters},
     filesystem::waits::{self, Category, Cause},
     units::Nanos,
 };
@@ -20,6 +21,9 @@ pub struct Evidence {
     pub threads: Vec<Activity>,
     /// Other threads of the machine that ran, most of them the kernel's.
     pub other_threads: Vec<Activity>,
+    /// Times of requests and commits in it, as far as this kernel gives them.
+    #[serde(default)]
+    pub counters: Counters,
     /// Amounts that had no room in the kernel's tables. The shares below 100 % are then too small.
     pub lost: u64,
     /// Processor time of the programs of the observation, for events of all threads of the machine; none if the kernel does not
@@ -38,6 +42,9 @@ pub struct Activity {
     pub runnable: Nanos,
     /// Times that a processor was taken from one of them.
     pub preempted: u64,
+    /// Times that one of them ran on another processor than before.
+    #[serde(default)]
+    pub migrated: u64,
     /// Waits, by the kernel's stack; most time first.
     pub waits: Vec<Wait>,
     /// Samples of `running`, by the kernel's stack; empty frames are those of user mode. Most first.
@@ -85,9 +92,10 @@ impl Evidence {
 
     /// Adds the amounts of another run.
     pub fn add(&mut self, other: &Self) {
-        let Self { duration, threads, other_threads, lost, cost } = other;
+        let Self { duration, threads, other_threads, counters, lost, cost } = other;
         self.duration.0 += duration.0;
         self.lost += lost;
+        self.counters = std::mem::take(&mut self.counters).plus(counters);
         self.cost = match (self.cost, cost) {
             (Some(cost), Some(other)) => Some(Nanos(cost.0 + other.0)),
             (cost, other) => cost.or(*other),
@@ -112,6 +120,13 @@ impl Activity {
     /// All time that is accounted for: running, runnable and waiting.
     pub fn accounted(&self) -> Nanos {
         Nanos(self.running.0 + self.runnable.0 + self.waiting().0)
+    }
+
+    /// Its switches of threads.
+    pub fn switches(&self) -> Counters {
+        let waits = self.waits.iter().map(|wait| wait.count).sum();
+        let known = Counters::of(Counter::Waits, waits).with(Counter::Preemptions, Some(self.preempted));
+        known.with(Counter::Migrations, Some(self.migrated))
     }
 
     /// Its time by place. Time on a processor is divided by the samples, and time until another of these threads has done the same work
@@ -155,10 +170,11 @@ impl Activity {
 
     /// Adds the amounts of the same group in another run.
     fn add(&mut self, other: &Self) {
-        let Self { name: _, running, runnable, preempted, waits, samples } = other;
+        let Self { name: _, running, runnable, preempted, migrated, waits, samples } = other;
         self.running.0 += running.0;
         self.runnable.0 += runnable.0;
         self.preempted += preempted;
+        self.migrated += migrated;
         for wait in waits {
             match self.waits.iter_mut().find(|known| known.frames == wait.frames) {
                 Some(known) => {
@@ -219,7 +235,6 @@ mod tests {
             name: "load".into(),
             running: Nanos(1000),
             runnable: Nanos(30),
-            preempted: 0,
             waits: vec![
                 wait("__schedule schedule jbd2_log_wait_commit ext4_sync_file", 500),
                 wait("schedule jbd2_log_wait_commit ext4_force_commit", 70),
@@ -230,6 +245,7 @@ mod tests {
                 sample("copy_user vfs_write", 2),
                 sample("osq_lock down_write vfs_write", 1),
             ],
+            ..Activity::default()
         };
         let causes = group.by_cause();
         let of = |category| {

@@ -31,6 +31,7 @@ pub mod application;
 pub mod arm;
 pub mod bounded;
 pub mod claim;
+pub mod counter;
 pub mod device;
 pub mod device_model;
 pub mod evidence;

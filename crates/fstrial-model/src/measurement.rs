@@ -1,6 +1,7 @@
 //! The measurement of a run: counts, times, histograms, a time series, counters, and the facts of the arm it ran on.
 
 use crate::{
+    counter::Counters,
     facts::ArmFacts,
     rows::words,
     units::{Bytes, Nanos},
@@ -154,113 +155,6 @@ pub struct PhaseResult {
     /// Counts of the kernel in the same time.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
-}
-
-words! {
-    /// A counter of the kernel in the measured time, including work of filesystem and kernel threads. A missing counter
-    /// is unknown: a directory has none of the device and the log.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Counter {
-        /// CPU time of the whole machine that was not idle, in ns (kernel threads of the filesystem and the loop device
-        /// included, neighbours' too).
-        "cpu-machine" CpuMachine,
-        /// Bytes read from the filesystem's devices and its log's.
-        "device-read" DeviceRead,
-        /// Bytes written to them.
-        "device-written" DeviceWritten,
-        /// Bytes of the filesystem's journal or log.
-        "log-size" LogSize,
-        /// Bytes written to it from the mount to the beginning of the measured time.
-        "log-before" LogBefore,
-        /// Bytes written to it in the measured time.
-        "log-written" LogWritten,
-        /// Commits in the measured time, of any cause.
-        "commits" Commits,
-        /// The share of the processors' time that processes of others took from before the warm-up on, in millionths.
-        "others-ppm" OthersPpm,
-        /// Checkpoints that a server began from its last start to its end, of those that its workload counts; those that an engine inside
-        /// the worker completed in the measured time.
-        "checkpoints" Checkpoints,
-        /// Hosts that clients were on.
-        "client-hosts" ClientHosts,
-        /// Time between the start of the first client and that of the last, in ns, by the clock of the first; the
-        /// offsets of other clocks are estimated from messages between them.
-        "start-spread" StartSpread,
-        /// The same of the measured time of all, in millionths.
-        "start-spread-ppm" StartSpreadPpm,
-        /// Its uncertainty, in ns.
-        "start-doubt" StartDoubt,
-        /// The rate of the slowest client, in millionths of the mean of all.
-        "slowest-ppm" SlowestPpm,
-        /// Compactions that an engine inside the worker completed in the measured time.
-        "compactions" Compactions,
-    }
-}
-
-/// Counters with their values.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Counters(BTreeMap<Counter, u64>);
-
-impl FromIterator<(Counter, Option<u64>)> for Counters {
-    /// From the known ones.
-    fn from_iter<T: IntoIterator<Item = (Counter, Option<u64>)>>(all: T) -> Self {
-        Self(all.into_iter().filter_map(|(counter, value)| Some((counter, value?))).collect())
-    }
-}
-
-impl Counters {
-    /// A single one.
-    pub fn of(counter: Counter, value: u64) -> Self {
-        Self(BTreeMap::from([(counter, value)]))
-    }
-
-    /// With another one, if it is known.
-    #[must_use]
-    pub fn with(mut self, counter: Counter, value: Option<u64>) -> Self {
-        self.0.extend(value.map(|value| (counter, value)));
-        self
-    }
-
-    /// The sum of both for each that is known in one.
-    #[must_use]
-    pub fn plus(mut self, other: &Self) -> Self {
-        for (counter, value) in other.known() {
-            *self.0.entry(counter).or_default() += value;
-        }
-        self
-    }
-
-    /// The increase of each since an earlier reading that had it.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        self.known()
-            .map(|(counter, after)| (counter, before.get(counter).map(|before| after.saturating_sub(before))))
-            .collect()
-    }
-
-    /// The value of one, if it is known.
-    pub fn get(&self, counter: Counter) -> Option<u64> {
-        self.0.get(&counter).copied()
-    }
-
-    /// All that are known.
-    pub fn known(&self) -> impl Iterator<Item = (Counter, u64)> {
-        self.0.iter().map(|(counter, value)| (*counter, *value))
-    }
-
-    /// True if none is known.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Number of passes through the log: before the measured time, and in it.
-    #[expect(clippy::cast_precision_loss, reason = "logs are far below 2^53 bytes")]
-    pub fn laps(&self) -> Option<(f64, f64)> {
-        let size = self.get(Counter::LogSize).filter(|size| *size > 0)? as f64;
-        Some((self.get(Counter::LogBefore)? as f64 / size, self.get(Counter::LogWritten)? as f64 / size))
-    }
 }
 
 /// The reading of a phase.

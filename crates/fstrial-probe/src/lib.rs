@@ -15,6 +15,7 @@ use aya::{
     util::{kernel_symbols, online_cpus},
 };
 use fstrial_model::{
+    counter::{Counter, Counters},
     evidence::{Activity, Evidence, Sample, Wait},
     units::Nanos,
 };
@@ -45,6 +46,27 @@ const PROCESSOR: usize = 2 + KEY;
 
 /// The kernel's programs, and the tracepoints that they are for.
 const TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_wakeup"];
+/// Those without which counters are unknown, and no more: they are of parts of the kernel that may be missing, or a module.
+const OPTIONAL: [&str; 6] = [
+    "block_rq_issue",
+    "block_rq_complete",
+    "jbd2_start_commit",
+    "jbd2_commit_flushing",
+    "jbd2_commit_logging",
+    "jbd2_end_commit",
+];
+/// The programs' devices at most.
+const DEVICES: usize = 8;
+/// Counters of the events in threads.bpf.c, in their order: that of their time, or that of their number.
+const EVENTS: [(Counter, bool); 7] = [
+    (Counter::DeviceQueueTime, true),
+    (Counter::DeviceServiceTime, true),
+    (Counter::DeviceForced, false),
+    (Counter::DeviceBusy, true),
+    (Counter::CommitLocking, true),
+    (Counter::CommitFlushing, true),
+    (Counter::CommitLogging, true),
+];
 
 /// Evidence that cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -84,11 +106,12 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Starts to observe. Nothing counts before [`begin`](Self::begin).
+    /// Starts to observe, and to time requests to some devices, by their numbers in the kernel. Nothing counts before
+    /// [`begin`](Self::begin).
     ///
     /// # Errors
     /// No rights, or a kernel without BTF or with a lockdown that forbids it.
-    pub fn start() -> Result<Self, ProbeError> {
+    pub fn start(devices: &[u32]) -> Result<Self, ProbeError> {
         let namespace = std::fs::metadata("/proc/self/ns/pid");
         let namespace = namespace.map_err(|error| ProbeError::NotRead("/proc/self/ns/pid", error))?.ino();
         // Numbers of namespaces have 32 bits.
@@ -101,7 +124,10 @@ impl Tracer {
         }
         let types = Btf::from_sys_fs()?;
         let mut loader = EbpfLoader::new();
+        let mut numbers = [0; DEVICES];
+        numbers.iter_mut().zip(devices).for_each(|(number, device)| *number = *device);
         loader.btf(Some(&types)).override_global("pid_namespace", &namespace, true);
+        loader.override_global("devices", &numbers, true);
         let mut programs = loader.load(include_bytes_aligned!("threads.bpf.o"))?;
         attach(&mut programs, &types)?;
         // Since Linux 5.8.
@@ -177,6 +203,17 @@ impl Tracer {
         let processors: PerCpuArray<_, [u64; PROCESSOR]> =
             PerCpuArray::try_from(self.programs.map("processors").expect("it is declared"))?;
         let lost = processors.get(&0, 0)?.iter().map(|row| row[1]).sum();
+        let events: Array<_, [u64; 2]> =
+            Array::try_from(self.programs.map("events").expect("it is declared"))?;
+        let event = |(index, (counter, is_time)): (u32, (Counter, bool))| {
+            let [time, count] = events.get(&index, 0)?;
+            // Without one nothing is known: its program may not be there.
+            Ok((counter, (count > 0).then_some(if is_time { time } else { count })))
+        };
+        let counters = (0..).zip(EVENTS).map(event).collect::<Result<Counters, MapError>>()?;
+        let phases = [Counter::CommitLocking, Counter::CommitFlushing, Counter::CommitLogging];
+        let commits =
+            phases.into_iter().filter_map(|phase| counters.get(phase)).reduce(|sum, time| sum + time);
         let [from, to] = self.window;
         let (mut threads, mut other_threads) = (Vec::new(), Vec::new());
         for ((is_of_others, name), group) in groups {
@@ -187,6 +224,7 @@ impl Tracer {
             duration: Nanos(to.saturating_sub(from)),
             threads,
             other_threads,
+            counters: counters.with(Counter::CommitTime, commits),
             lost,
             cost: self.cost.map(|[_, time]| Nanos::from(time)),
         })
@@ -199,6 +237,11 @@ fn attach(programs: &mut Ebpf, types: &Btf) -> Result<(), ProbeError> {
         let program: &mut BtfTracePoint = program.try_into()?;
         program.load(name, types)?;
         program.attach()?;
+    }
+    for name in OPTIONAL {
+        let program = programs.program_mut(name).expect("it is declared");
+        let program: &mut BtfTracePoint = program.try_into()?;
+        let _ = program.load(name, types).and_then(|()| program.attach());
     }
     let sampler: &mut PerfEvent = programs.program_mut("sample").expect("it is declared").try_into()?;
     sampler.load()?;
@@ -220,6 +263,7 @@ const WAITS: u64 = 1;
 const QUEUES: u64 = 2;
 const PREEMPTED: u64 = 3;
 const SAMPLED: u64 = 4;
+const MIGRATED: u64 = 5;
 const OF_OTHERS: u64 = 8;
 
 /// Amounts of a group of threads.
@@ -228,6 +272,7 @@ struct Group {
     running: u64,
     runnable: u64,
     preempted: u64,
+    migrated: u64,
     /// By stack: time and number.
     waits: BTreeMap<Vec<String>, (u64, u64)>,
     samples: BTreeMap<Vec<String>, u64>,
@@ -239,12 +284,13 @@ impl Group {
             RUNS => self.running += time,
             QUEUES => self.runnable += time,
             PREEMPTED => self.preempted += count,
+            MIGRATED => self.migrated += count,
             WAITS => {
                 let wait = self.waits.entry(frames).or_default();
                 *wait = (wait.0 + time, wait.1 + count);
             }
             SAMPLED => *self.samples.entry(frames).or_default() += count,
-            _ => unreachable!("the program has five kinds"),
+            _ => unreachable!("the program has six kinds"),
         }
     }
 
@@ -260,6 +306,7 @@ impl Group {
             running: Nanos(self.running),
             runnable: Nanos(self.runnable),
             preempted: self.preempted,
+            migrated: self.migrated,
             waits,
             samples,
         }

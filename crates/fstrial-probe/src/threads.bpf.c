@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Where threads spend their time: on a processor, waiting (by stack), and runnable but not running.
+ * Where threads spend their time: on a processor, waiting (by stack), and runnable but not running. And how long requests to some
+ * devices, and commits of the journals on them, take.
  *
  * All programs run with interrupts off, so that none interrupts another on its processor and `scratch` has one user.
  */
@@ -46,6 +47,25 @@ struct task_struct___old {
 	long state;
 } RELOCATED;
 
+struct block_device {
+	__u32 bd_dev;
+} RELOCATED;
+struct gendisk {
+	int major, first_minor;
+} RELOCATED;
+struct request_queue {
+	struct gendisk *disk;
+} RELOCATED;
+struct request {
+	struct request_queue *q;
+	__u32 cmd_flags;
+	__u64 start_time_ns;
+} RELOCATED;
+struct journal_s {
+	struct block_device *j_fs_dev;
+} RELOCATED;
+enum req_flag_bits { __REQ_FUA = 1 };
+
 #define PF_KTHREAD 0x00200000
 #define TASK_DEAD 0x00000080
 #define FRAMES 40
@@ -54,6 +74,10 @@ struct task_struct___old {
 
 /* Threads in this namespace and those below it are observed. */
 const volatile __u32 pid_namespace = 0;
+
+/* Requests to these devices are timed; 0 is none. */
+#define DEVICES 8
+const volatile __u32 devices[DEVICES] = {};
 
 /* Nanoseconds of CLOCK_MONOTONIC between which time counts. */
 struct window {
@@ -68,7 +92,7 @@ struct {
 
 enum { RUNNING, WAITING, RUNNABLE };
 struct thread {
-	__u64 since, state, frames[FRAMES];
+	__u64 since, state, processor, frames[FRAMES];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -78,7 +102,7 @@ struct {
 } threads SEC(".maps");
 
 /* As in lib.rs. */
-enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, OF_OTHERS = 8 };
+enum kind { RUNS, WAITS, QUEUES, PREEMPTED, SAMPLED, MIGRATED, OF_OTHERS = 8 };
 struct group {
 	__u64 kind;
 	char name[16];
@@ -122,6 +146,32 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
+/* Phases of requests and of commits, as in lib.rs. */
+enum event { IN_QUEUE, AT_DEVICE, FORCED, BUSY, LOCKING, FLUSHING, LOGGING, EVENTS };
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, EVENTS);
+	__type(key, __u32);
+	__type(value, struct amount);
+} events SEC(".maps");
+/* Requests at the devices, and since when there is one. Two processors that change it in the same moment may lose a time of theirs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct amount);
+} in_flight SEC(".maps");
+/* The beginning of the phase that a request or a journal is in, by its address. */
+struct phase {
+	__u64 since, event;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct phase);
+} phases SEC(".maps");
+
 static __always_inline struct processor *this_processor(void)
 {
 	__u32 zero = 0;
@@ -153,15 +203,23 @@ static __always_inline void name_group(char *name, char end)
 	}
 }
 
-/* Adds what is in the window to the amount of the scratch key; of a wait or a sample its frames are set. */
-static __always_inline void add(struct processor *processor, struct task_struct *task, __u64 kind, __u64 from, __u64 to)
+/* Leaves what is in the window; 0 if nothing is. */
+static __always_inline int in_window(__u64 *from, __u64 *to)
 {
 	__u32 zero = 0;
 	struct window *in = bpf_map_lookup_elem(&window, &zero);
-	if (!in || to < in->from || from > in->to)
+	if (!in || *to < in->from || *from > in->to)
+		return 0;
+	*from = *from > in->from ? *from : in->from;
+	*to = *to < in->to ? *to : in->to;
+	return 1;
+}
+
+/* Adds what is in the window to the amount of the scratch key; of a wait or a sample its frames are set. */
+static __always_inline void add(struct processor *processor, struct task_struct *task, __u64 kind, __u64 from, __u64 to)
+{
+	if (!in_window(&from, &to))
 		return;
-	from = from > in->from ? from : in->from;
-	to = to < in->to ? to : in->to;
 	struct key *key = &processor->scratch;
 	key->group.kind = kind;
 	BPF_CORE_READ_INTO(&key->group.name, task, comm);
@@ -250,6 +308,10 @@ int sched_switch(__u64 *ctx)
 			__builtin_memcpy(processor->scratch.frames, thread->frames, sizeof(thread->frames));
 			add(processor, next, WAITS, thread->since, now);
 		}
+		__u64 here = bpf_get_smp_processor_id() + 1;
+		if (thread->processor && thread->processor != here)
+			add(processor, next, MIGRATED, now, now);
+		thread->processor = here;
 		thread->state = RUNNING;
 	}
 	return 0;
@@ -289,6 +351,117 @@ int sample(void *ctx)
 	__u64 now = bpf_ktime_get_ns();
 	add(processor, task, SAMPLED, now, now);
 	return 0;
+}
+
+static __always_inline void count(enum event event, __u64 from, __u64 to)
+{
+	__u32 index = event;
+	struct amount *amount = bpf_map_lookup_elem(&events, &index);
+	if (!amount || !in_window(&from, &to))
+		return;
+	__sync_fetch_and_add(&amount->time, to - from);
+	__sync_fetch_and_add(&amount->count, 1);
+}
+
+/* Another request is at the devices, or one less. */
+static __always_inline void change_in_flight(__s64 by, __u64 now)
+{
+	__u32 zero = 0;
+	struct amount *amount = bpf_map_lookup_elem(&in_flight, &zero);
+	if (!amount)
+		return;
+	__u64 before = __sync_fetch_and_add(&amount->count, by);
+	if (by > 0 && before == 0)
+		amount->time = now;
+	else if (by < 0 && before == 1 && amount->time <= now)
+		count(BUSY, amount->time, now);
+}
+
+static __always_inline int is_timed(__u32 device)
+{
+	for (int i = 0; i < DEVICES; i++)
+		if (devices[i] && devices[i] == device)
+			return 1;
+	return 0;
+}
+
+/* Since Linux 5.15: before, the disk is elsewhere, and nothing is counted. */
+SEC("tp_btf/block_rq_issue")
+int block_rq_issue(__u64 *ctx)
+{
+	struct request *request = (void *)ctx[0];
+	__u64 key = (__u64)request, now = bpf_ktime_get_ns();
+	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
+	if (!is_timed((__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)))
+		return 0;
+	struct phase phase = { .since = now, .event = AT_DEVICE };
+	/* One that comes again has not left. */
+	if (!bpf_map_lookup_elem(&phases, &key))
+		change_in_flight(1, now);
+	__u64 started = BPF_CORE_READ(request, start_time_ns);
+	bpf_map_update_elem(&phases, &key, &phase, BPF_ANY);
+	if (started && started <= now)
+		count(IN_QUEUE, started, now);
+	if (BPF_CORE_READ(request, cmd_flags) & (1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA)))
+		count(FORCED, now, now);
+	return 0;
+}
+
+/* The phase of an address ends, and another one begins, or none. */
+static __always_inline void pass(__u64 key, enum event next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct phase *known = bpf_map_lookup_elem(&phases, &key);
+	if (known)
+		count(known->event, known->since, now);
+	if (next == EVENTS) {
+		bpf_map_delete_elem(&phases, &key);
+	} else {
+		struct phase phase = { .since = now, .event = next };
+		bpf_map_update_elem(&phases, &key, &phase, BPF_ANY);
+	}
+}
+
+SEC("tp_btf/block_rq_complete")
+int block_rq_complete(__u64 *ctx)
+{
+	__u64 key = ctx[0];
+	if (bpf_map_lookup_elem(&phases, &key))
+		change_in_flight(-1, bpf_ktime_get_ns());
+	pass(key, EVENTS);
+	return 0;
+}
+
+static __always_inline int commit(__u64 *ctx, enum event next)
+{
+	struct journal_s *journal = (void *)ctx[0];
+	if (is_timed(BPF_CORE_READ(journal, j_fs_dev, bd_dev)))
+		pass((__u64)journal, next);
+	return 0;
+}
+
+SEC("tp_btf/jbd2_start_commit")
+int jbd2_start_commit(__u64 *ctx)
+{
+	return commit(ctx, LOCKING);
+}
+
+SEC("tp_btf/jbd2_commit_flushing")
+int jbd2_commit_flushing(__u64 *ctx)
+{
+	return commit(ctx, FLUSHING);
+}
+
+SEC("tp_btf/jbd2_commit_logging")
+int jbd2_commit_logging(__u64 *ctx)
+{
+	return commit(ctx, LOGGING);
+}
+
+SEC("tp_btf/jbd2_end_commit")
+int jbd2_end_commit(__u64 *ctx)
+{
+	return commit(ctx, EVENTS);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -18,7 +18,7 @@ use std::{
 /// Threads that sleep, compute, and wait for a pipe.
 #[test]
 fn every_thread_time_is_accounted_for() {
-    let mut tracer = match Tracer::start() {
+    let mut tracer = match Tracer::start(&[]) {
         Ok(tracer) => tracer,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "SKIPPED every_thread_time_is_accounted_for: {error}");

@@ -10,8 +10,9 @@ use super::{
 };
 use fstrial_model::{
     arm::Arm,
+    counter::Counter,
     facts::ArmFacts,
-    measurement::{Counter, OperationKind},
+    measurement::OperationKind,
     memory::LimitedBy,
     metric::Metric,
     place::Clock,

@@ -6,8 +6,10 @@
 use crate::{flame, plain, text::figures};
 use comfy_table::{Table, presets};
 use fstrial_model::{
+    counter::{COUNTERS, Counter, Counters},
     evidence::{Evidence, Spent},
     filesystem::waits::{Category, Cause},
+    unit,
 };
 use fstrial_run::{
     contrast::{ContrastState, Outcome},
@@ -44,6 +46,10 @@ const STACKS: usize = 3;
 const FUNCTIONS: usize = 8;
 /// Other threads and functions with less of the time of an operation, of both, are left out.
 const QUIET: f64 = 0.001;
+/// Figures of counters below this, of both, are left out.
+const RARE: f64 = 0.005;
+/// A device that has a request in less than this share of the time is not the limit.
+const IDLE: f64 = 0.5;
 
 /// A contrast and the parts of its difference.
 #[derive(Debug, Clone, Serialize)]
@@ -73,6 +79,11 @@ pub struct Explanation {
     pub other_threads: Vec<Running>,
     /// Functions in which the load's threads were most on a processor, by samples.
     pub functions: Vec<Running>,
+    /// Counters of the kernel, for tables.
+    pub counters: Vec<Counted>,
+    /// Share of the measured time in which the device had a request: with `a` and with `b`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_busy: Option<(f64, f64)>,
     /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`, for the events of all threads of the
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +141,15 @@ pub struct Running {
     pub a_ns: f64,
     /// The same of `b`.
     pub b_ns: f64,
+}
+
+/// A figure of counters of the kernel; none if that is not known.
+#[derive(Debug, Clone, Serialize)]
+pub struct Counted {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub a: Option<f64>,
+    pub b: Option<f64>,
 }
 
 /// Strength of an explanation.
@@ -244,6 +264,33 @@ impl<'a> Both<'a> {
                 }));
             }
         }
+    }
+
+    /// Counters of all pairs, with their operations and their measured time.
+    fn counted(&self, index: usize) -> (Counters, f64, f64) {
+        let runs = || self.pairs.iter().map(|pair| pair[index]);
+        let counters = runs().fold(Counters::default(), |sum, run| sum.plus(&run.counters));
+        let sum = |of: fn(&Observed) -> u64| runs().map(of).sum::<u64>() as f64;
+        (counters, sum(|run| run.operations), sum(|run| run.duration.0))
+    }
+
+    fn counters(&self) -> Vec<Counted> {
+        let all = [self.counted(0), self.counted(1)];
+        let figures = COUNTERS.iter().map(|row| {
+            let [a, b] =
+                all.each_ref().map(|(known, operations, nanos)| row.figure(known, *operations, *nanos));
+            Counted { name: row.words, unit: row.unit, a, b }
+        });
+        let is_some = |it: &Counted| [it.a, it.b].into_iter().flatten().any(|value| value >= RARE);
+        figures.filter(is_some).collect()
+    }
+
+    fn device_busy(&self) -> Option<(f64, f64)> {
+        let share = |index: usize| {
+            let (known, _, nanos) = self.counted(index);
+            Some(known.get(Counter::DeviceBusy)? as f64 / nanos)
+        };
+        share(0).zip(share(1))
     }
 
     fn observation(&self) -> Option<(f64, f64)> {
@@ -363,6 +410,8 @@ fn explained(state: &ContrastState, both: Option<&Both<'_>>) -> Explanation {
         parts,
         other_threads: other_threads.unwrap_or_default(),
         functions: functions.into_iter().flatten().take(FUNCTIONS).collect(),
+        counters: both.map(Both::counters).unwrap_or_default(),
+        device_busy: both.and_then(Both::device_busy),
         observation_ns: both.and_then(Both::observation),
     }
 }
@@ -523,8 +572,8 @@ pub fn text(explanation: &Explanation) -> String {
     if explanation.rounds == 0 {
         return out;
     }
-    if let Some(meanwhile) = meanwhile(explanation) {
-        let _ = writeln!(out, "  {meanwhile}");
+    for line in meanwhile(explanation).into_iter().chain(device(explanation)) {
+        let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out, "  {}\n\n{}", basis(explanation), tabled(grid(explanation)));
     for rows in running_grids(explanation) {
@@ -650,6 +699,19 @@ pub(crate) fn meanwhile(explanation: &Explanation) -> Option<String> {
     })
 }
 
+/// The use of the device.
+pub(crate) fn device(explanation: &Explanation) -> Option<String> {
+    let (of_a, of_b) = explanation.device_busy?;
+    let (a, b) = (plain(&explanation.a), plain(&explanation.b));
+    let percent = |share: f64| numbers::plain(rounded(share * 100.0));
+    let times =
+        format!("has a request {} % of the time with {a}, and {} % with {b}", percent(of_a), percent(of_b));
+    Some(match of_a.max(of_b) < IDLE {
+        true => format!("the device is not the limit: it {times}"),
+        false => format!("the device {times}"),
+    })
+}
+
 /// Rows of the table of parts, with its headings.
 pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
     let all = explanation.per_operation_ns;
@@ -677,7 +739,7 @@ pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
     rows
 }
 
-/// Further tables: of other threads, and of functions if time on a processor comes first; rows with their headings.
+/// Further tables: of other threads, of functions if time on a processor comes first, and of counters; rows with their headings.
 pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> {
     let grid = |heading: &str, all: &[Running]| {
         let mut rows = vec![[heading.to_owned(), plain(&explanation.a), plain(&explanation.b)]];
@@ -689,7 +751,16 @@ pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> 
     let threads =
         grid("other threads of the machine, on a processor per operation", &explanation.other_threads);
     let functions = grid("functions of the load, on a processor per operation", functions);
-    [threads, functions].into_iter().filter(|rows| rows.len() > 1).collect()
+    let figure = |unit: &str, value: Option<f64>| match (unit, value) {
+        (_, None) => "–".into(),
+        (unit::TIME, Some(value)) => time(value),
+        (unit::BYTES, Some(value)) => numbers::bytes(value),
+        (_, Some(value)) => numbers::grouped(value),
+    };
+    let mut counters = grid("counted by the kernel, per operation", &[]);
+    let counted = |it: &Counted| [it.name.to_owned(), figure(it.unit, it.a), figure(it.unit, it.b)];
+    counters.extend(explanation.counters.iter().map(counted));
+    [threads, functions, counters].into_iter().filter(|rows| rows.len() > 1).collect()
 }
 
 fn tabled<const N: usize>(rows: Vec<[String; N]>) -> String {

@@ -1,6 +1,6 @@
 //! Synchrony of several clients: the spread of their start, and the lag of the slowest.
 
-use fstrial_model::measurement::Counter;
+use fstrial_model::counter::Counter;
 use fstrial_run::sample::Sample;
 use serde::Serialize;
 

@@ -11,6 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     arm::Arm,
+    counter::Counters,
     device::DeviceKind,
     evidence::{Activity, Evidence},
     filesystem::waits::Cause,
@@ -44,6 +45,9 @@ pub struct Observed {
     pub observed: Nanos,
     /// Time of its threads by cause, in nanoseconds.
     pub causes: Vec<(Cause, f64)>,
+    /// Counters in the measured time.
+    #[serde(default)]
+    pub counters: Counters,
     /// Amounts that were lost.
     pub lost: u64,
 }
@@ -132,7 +136,7 @@ pub fn cells(plan: &Plan, states: &[ContrastState]) -> Result<Vec<usize>, Expect
 /// The reason that it cannot.
 pub fn try_here() -> Result<(), ExpectedError> {
     let refused = |error| ExpectedError::Run { context: "evidence".into(), failure: no_evidence(&error) };
-    Tracer::start().map(drop).map_err(refused)
+    Tracer::start(&[]).map(drop).map_err(refused)
 }
 
 pub(crate) fn no_evidence(error: &ProbeError) -> RunFailure {
@@ -232,16 +236,22 @@ fn observe(plan: &Plan, place: &mut dyn Place, cell: usize, round: u32) -> Resul
 }
 
 fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> Loads {
+    let counters = |name: &str| {
+        let result = measurement.results.iter().find(|result| result.name == name);
+        result.map(|result| result.counters.clone()).unwrap_or_default()
+    };
     let observed = |(name, load): (&str, &LoadResult)| {
         // Of an attempt that was repeated the last one counts.
         let (group, evidence) =
             seen.iter().rev().find_map(|(groups, evidence)| Some((groups.get(name)?, evidence)))?;
+        let switches = evidence.group(group).map(Activity::switches).unwrap_or_default();
         let observed = Observed {
             threads: load.threads,
             operations: load.operations,
             duration: load.duration,
             observed: evidence.duration,
             causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default().into_iter().collect(),
+            counters: counters(name).plus(&evidence.counters).plus(&switches),
             lost: evidence.lost,
         };
         let mut evidence = evidence.clone();

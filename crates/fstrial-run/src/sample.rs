@@ -2,7 +2,8 @@
 
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
-    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading},
+    counter::{Counter, Counters},
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
     metric::{Amount, Metric, MetricSource},
     units::Nanos,
     workload::Figure,

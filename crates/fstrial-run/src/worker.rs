@@ -4,6 +4,7 @@
 mod clients;
 mod commits;
 mod helper;
+mod look;
 mod promises;
 mod receipt;
 mod search;
@@ -23,12 +24,12 @@ use clap::Args;
 use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site, group_name};
 use fstrial_model::{
     arm::CheckedArm,
-    filesystem::LogCount,
+    counter::{Counter, Counters},
     job::{
         DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, Purpose,
         RunFailure, Task, WorkerMessage,
     },
-    measurement::{Counter, Counters, LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
+    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::{Better, Pattern, Until, metric::PickedNumber},
 };
@@ -43,12 +44,13 @@ use fstrial_stack::{
     memory::LimitedGroup,
     stack::{ArmTarget, AttachedDevices, ReadyArm},
 };
+use look::Look;
 pub use receipt::LOG_LIMIT;
 use receipt::Observed;
 use std::{
     collections::BTreeSet,
     io::{BufRead, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     thread,
     time::Instant,
@@ -494,7 +496,15 @@ impl<'a> Run<'a> {
 
     /// Counters to read during a measurement.
     fn counters(&self, ready_arm: &ReadyArm) -> Sources<'a> {
-        Sources { device: ready_arm.counters(), log: ready_arm.log_counter(&self.arm), engines: self.engines }
+        Sources {
+            device: ready_arm.counters(),
+            log: ready_arm.log_counter(&self.arm),
+            engines: self.engines,
+            folder: match ready_arm.target() {
+                ArmTarget::Directory(path) => Some(path.clone()),
+                ArmTarget::BlockDevice(_) => None,
+            },
+        }
     }
 
     /// Receives the steps of an operation.
@@ -568,9 +578,11 @@ impl<'a> Run<'a> {
     }
 
     /// The observer of the load, if the run is for evidence.
-    fn tracer(&self) -> Result<Option<Tracer>, RunFailure> {
+    fn tracer(&self, counters: &Sources<'_>) -> Result<Option<Tracer>, RunFailure> {
         let is_evidence = self.job.task.as_ref().is_some_and(|task| task.purpose == Purpose::Evidence);
-        is_evidence.then(|| Tracer::start().map_err(|error| no_evidence(&error))).transpose()
+        is_evidence
+            .then(|| Tracer::start(&counters.device.numbers()).map_err(|error| no_evidence(&error)))
+            .transpose()
     }
 
     /// Runs a phase and gives the results that are wanted of it.
@@ -584,7 +596,8 @@ impl<'a> Run<'a> {
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
         self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
         let mut readings = [None, None];
-        let mut tracer = self.tracer()?;
+        let mut tracer = self.tracer(counters)?;
+        let looked_before = tracer.as_ref().and_then(|_| Look::at(counters.folder.as_ref()?));
         // Not in the measured time, as it takes milliseconds.
         let before = OthersCount::now();
         let (mut begun, mut traced) = (Ok(()), Ok(()));
@@ -614,7 +627,12 @@ impl<'a> Run<'a> {
             results.push(PhaseResult { name, reading, counters: counted.clone() });
         }
         if let Some(tracer) = tracer {
-            let evidence = Box::new(tracer.evidence().map_err(|error| no_evidence(&error))?);
+            let mut evidence = tracer.evidence().map_err(|error| no_evidence(&error))?;
+            let looked = looked_before.zip(counters.folder.as_deref().and_then(Look::at));
+            evidence.counters = evidence
+                .counters
+                .plus(&looked.map(|(before, after)| Look::counters(before, after)).unwrap_or_default());
+            let evidence = Box::new(evidence);
             let groups = phase.groups.iter().enumerate();
             let groups = groups.filter_map(|(index, group)| Some((group.result.clone()?, group_name(index))));
             say(&WorkerMessage::Evidence { groups: groups.collect(), evidence });
@@ -691,14 +709,16 @@ struct Sources<'a> {
     device: DeviceCounters,
     log: Option<LogCounter>,
     engines: &'a dyn KeyValueEngines,
+    /// The folder of the load; of a bare device none.
+    folder: Option<PathBuf>,
 }
 
 /// Their values at a moment.
 #[derive(Debug, Clone)]
 struct Count {
     cpu: Option<CpuCount>,
-    device: Option<[u64; 2]>,
-    log: Option<LogCount>,
+    device: Counters,
+    log: Counters,
     engines: Counters,
 }
 
@@ -707,7 +727,7 @@ impl Sources<'_> {
         Count {
             cpu: CpuCount::now(),
             device: self.device.now(),
-            log: self.log.as_ref().and_then(LogCounter::now),
+            log: self.log.as_ref().and_then(LogCounter::now).unwrap_or_default(),
             engines: self.engines.counts(),
         }
     }
@@ -716,16 +736,11 @@ impl Sources<'_> {
     fn between(&self, readings: [Option<Count>; 2]) -> Counters {
         let [Some(before), Some(after)] = readings else { return Counters::default() };
         let cpu = before.cpu.zip(after.cpu).and_then(|(before, after)| before.busy_until(after));
-        let device = |index: usize| Some(after.device?[index].saturating_sub(before.device?[index]));
-        let own = [
-            (Counter::CpuMachine, cpu.map(|time| time.0)),
-            (Counter::DeviceRead, device(0)),
-            (Counter::DeviceWritten, device(1)),
-        ];
-        let log = self.log.as_ref().zip(before.log.zip(after.log));
-        let log = log.map(|(counter, (before, after))| counter.between(before, after));
-        let own: Counters = own.into_iter().chain(log.into_iter().flatten()).collect();
-        own.plus(&after.engines.since(&before.engines))
+        let log = self.log.as_ref().map(|log| log.before(&before.log)).unwrap_or_default();
+        let all =
+            [(&after.device, &before.device), (&after.log, &before.log), (&after.engines, &before.engines)];
+        let all = all.into_iter().fold(log, |sum, (after, before)| sum.plus(&after.since(before)));
+        all.with(Counter::CpuMachine, cpu.map(|time| time.0))
     }
 }
 

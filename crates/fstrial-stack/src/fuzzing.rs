@@ -21,7 +21,7 @@ pub fn mountinfo(text: &str) {
 
 /// Short texts of the kernel's: queue settings, control groups, counters of a device.
 pub fn kernel_values(text: &str) {
-    black_box((queue::selected(text), counters::passed(text)));
+    black_box((queue::selected(text), counters::amounts(text)));
     for version in [Version::V1, Version::V2] {
         black_box(memory::CONTROLLER.own_group(version, text));
     }

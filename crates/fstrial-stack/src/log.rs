@@ -2,8 +2,8 @@
 //! counters.
 
 use fstrial_model::{
-    filesystem::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES},
-    measurement::Counter,
+    counter::{Counter, Counters},
+    filesystem::{LogReader, LogShape, SUPERBLOCK_BYTES},
     units::Bytes,
 };
 use std::{
@@ -17,7 +17,7 @@ use std::{
 pub struct LogCounter {
     file: PathBuf,
     shape: LogShape,
-    count: fn(&str, LogShape) -> Option<LogCount>,
+    count: fn(&str, LogShape) -> Option<Counters>,
 }
 
 /// A device: its node, its name in the kernel, and its folder in sysfs.
@@ -49,22 +49,16 @@ impl LogCounter {
         counter.now().map(|_| counter)
     }
 
-    /// The count since the mount.
-    pub fn now(&self) -> Option<LogCount> {
+    /// Its amounts since the mount.
+    pub fn now(&self) -> Option<Counters> {
         (self.count)(&fs::read_to_string(&self.file).ok()?, self.shape)
     }
 
-    /// The count between two moments.
-    pub fn between(&self, start: LogCount, end: LogCount) -> [(Counter, Option<u64>); 4] {
-        let written = end.written.zip(start.written);
-        let size = self.shape.size.filter(|_| written.is_some());
-        [
-            (Counter::LogSize, size.map(|size| size.0)),
-            (Counter::LogBefore, start.written.map(|bytes| bytes.0)),
-            // The average that one of them is made of may have been cut less at the start than at the end.
-            (Counter::LogWritten, written.map(|(end, start)| end.0.saturating_sub(start.0))),
-            (Counter::Commits, end.commits.zip(start.commits).map(|(end, start)| end.saturating_sub(start))),
-        ]
+    /// Its size, and the bytes written to it before a moment, if they are counted.
+    pub fn before(&self, start: &Counters) -> Counters {
+        let written = start.get(Counter::LogWritten);
+        let size = self.shape.size.filter(|_| written.is_some()).map(|size| size.0);
+        [(Counter::LogSize, size), (Counter::LogBefore, written)].into_iter().collect()
     }
 }
 
@@ -90,20 +84,17 @@ fn size(sysfs: &Path) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::measurement::Counters;
 
     #[test]
-    fn log_counter_reports_difference_and_prior_amount() {
+    fn log_counter_reports_size_and_prior_amount() {
         let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };
         let counter = LogCounter { file: "/nowhere".into(), shape, count: |_, _| None };
-        let at = |written, commits| LogCount { written: Some(Bytes(written)), commits: Some(commits) };
-        let between = |start, end| counter.between(start, end).into_iter().collect::<Counters>();
-        let used = between(at(1 << 20, 3), at(3 << 20, 10));
-        assert_eq!((used.laps(), used.get(Counter::Commits)), (Some((0.25, 0.5)), Some(7)));
-        assert_eq!(used.get(Counter::LogSize), Some(4 << 20));
-        assert_eq!(between(at(20_480, 1), at(16_384, 2)).get(Counter::LogWritten), Some(0));
-        let only = |commits| LogCount { written: None, commits: Some(commits) };
-        assert_eq!(between(only(1), only(2)), Counters::of(Counter::Commits, 1));
+        let at = |written| Counters::of(Counter::LogWritten, written);
+        let used = at(3 << 20).since(&at(1 << 20)).plus(&counter.before(&at(1 << 20)));
+        assert_eq!((used.laps(), used.get(Counter::LogSize)), (Some((0.25, 0.5)), Some(4 << 20)));
+        // The average that one of them is made of may have been cut less at the start than at the end.
+        assert_eq!(at(16_384).since(&at(20_480)), at(0));
+        assert!(counter.before(&Counters::of(Counter::Commits, 1)).is_empty());
         assert_eq!(counter.now(), None);
     }
 

@@ -2,8 +2,9 @@
 
 use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
 use fstrial_model::{
+    counter::Counter,
     job::FailureKind,
-    measurement::{Counter, LoadResult, Measurement, PhaseResult, Reading},
+    measurement::{LoadResult, Measurement, PhaseResult, Reading},
     unit,
 };
 use serde::Serialize;

@@ -7,11 +7,10 @@ use crate::{
     trials::{last_session, shared},
 };
 use fstrial_model::{
+    counter::Counters,
     facts::ArmFacts,
     job::{FailureKind, Job, RunFailure},
-    measurement::{
-        Counters, LoadResult, MAX_KINDS, Measurement, OperationKind, PhaseResult, Reading, Stage, Value,
-    },
+    measurement::{LoadResult, MAX_KINDS, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::Figure,
 };

@@ -1,8 +1,9 @@
 //! btrfs.
 
-use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observation, OnRotating, PLAIN, Several};
+use super::{Character, Filesystem, LogReader, LogShape, Observation, OnRotating, PLAIN, Several};
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
+    counter::{Counter, Counters},
     facts::DataUpdate,
     mkfs_options::MkfsOptions,
 };
@@ -85,10 +86,11 @@ const ABILITIES: Abilities = Abilities {
     shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
 };
 
-/// `commits 2`: of the whole filesystem; a sync of a file does not count, as a rule.
-fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
-    let commits = stats.lines().find_map(|line| line.strip_prefix("commits "))?.parse().ok()?;
-    Some(LogCount { written: None, commits: Some(commits) })
+/// `commits 2`, `total_commit_ms 10`: of the whole filesystem; a sync of a file does not count, as a rule.
+fn commits(stats: &str, _: LogShape) -> Option<Counters> {
+    let number = |of: &str| stats.lines().find_map(|line| line.strip_prefix(of))?.trim().parse::<u64>().ok();
+    let time = number("total_commit_ms ").and_then(|millis| millis.checked_mul(1_000_000));
+    Some(Counters::of(Counter::Commits, number("commits ")?).with(Counter::CommitTime, time))
 }
 
 /// Without copies of data there are no checksums of data either, and metadata may be written twice.
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn commits_are_counted() {
         let stats = "commits 2\ncur_commit_ms 0\nlast_commit_ms 2\nmax_commit_ms 7\ntotal_commit_ms 10\n";
-        let two = LogCount { written: None, commits: Some(2) };
+        let two = Counters::of(Counter::Commits, 2).with(Counter::CommitTime, Some(10_000_000));
         assert_eq!(commits(stats, LogShape::default()), Some(two));
         assert_eq!(commits("cur_commit_ms 0\n", LogShape::default()), None);
     }

@@ -1,11 +1,12 @@
 //! ext4, and ext3 and ext2, which are made by the same programs and mounted by the same module.
 
 use super::{
-    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, MkfsBlock,
-    Observation, PLAIN, bytes, log::little, number,
+    Character, ExternalLog, Filesystem, FreeSpaceReader, LogReader, LogShape, MkfsBlock, Observation, PLAIN,
+    bytes, log::little, number,
 };
 use crate::{
     ability::{Abilities, Ability, Unclean},
+    counter::{Counter, Counters},
     facts::DataUpdate,
     mkfs_options::MkfsOptions,
     state::FreeSpace,
@@ -239,7 +240,7 @@ fn log_shape(device: &[u8]) -> Option<LogShape> {
 /// `5 logged blocks per transaction`. The kernel truncates the average to whole blocks.
 ///
 /// Periodic commits are not distinguishable: one that is due is also requested, by the next call that ends after it.
-fn log_count(info: &str, shape: LogShape) -> Option<LogCount> {
+fn log_count(info: &str, shape: LogShape) -> Option<Counters> {
     let commits: u64 = info.split_once(" transactions (")?.0.parse().ok()?;
     let each = match info.lines().find_map(|line| line.trim().strip_suffix(" logged blocks per transaction"))
     {
@@ -248,7 +249,7 @@ fn log_count(info: &str, shape: LogShape) -> Option<LogCount> {
         None => return None,
     };
     let written = commits.checked_mul(each)?.checked_mul(shape.block.0)?;
-    Some(LogCount { written: Some(Bytes(written)), commits: Some(commits) })
+    Some(Counters::of(Counter::LogWritten, written).with(Counter::Commits, Some(commits)))
 }
 
 /// `Max. free extent: 1020 KB`, `Avg. free extent: 12 KB`, `Num. free extent: 7`.
@@ -295,11 +296,12 @@ mod tests {
         let info = "4620 transactions (4620 requested), each up to 341 blocks\naverage: \n  0ms waiting for transaction\n\
                     \x20 1483us average transaction commit time\n  2 handles per transaction\n  3 blocks per transaction\n\
                     \x20 5 logged blocks per transaction\n";
-        let counted = LogCount { written: Some(Bytes(4620 * 5 * 4096)), commits: Some(4620) };
-        assert_eq!(log_count(info, shape), Some(counted));
+        let counted = |written, commits| {
+            Some(Counters::of(Counter::LogWritten, written).with(Counter::Commits, Some(commits)))
+        };
+        assert_eq!(log_count(info, shape), counted(4620 * 5 * 4096, 4620));
         let fresh = "0 transactions (0 requested), each up to 341 blocks\n";
-        let nothing = LogCount { written: Some(Bytes(0)), commits: Some(0) };
-        assert_eq!(log_count(fresh, shape), Some(nothing));
+        assert_eq!(log_count(fresh, shape), counted(0, 0));
         for damaged in
             ["", "3 transactions", "3 transactions (1 requested)\n", "x transactions (1 requested)"]
         {

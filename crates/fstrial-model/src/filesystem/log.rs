@@ -3,7 +3,7 @@
 //! A filesystem that has just been made has an empty log. Until it is full for the first time nothing has to be written
 //! to its home place to make room: a run that ends before has not paid for that.
 
-use crate::units::Bytes;
+use crate::{counter::Counters, units::Bytes};
 
 /// Reader of the progress of a journal or log.
 #[derive(Debug, Clone, Copy)]
@@ -15,8 +15,8 @@ pub struct LogReader {
     pub external: &'static str,
     /// Parses the log's shape from the beginning of the device ([`SUPERBLOCK_BYTES`]).
     pub shape: fn(&[u8]) -> Option<LogShape>,
-    /// Parses the counters.
-    pub count: fn(&str, LogShape) -> Option<LogCount>,
+    /// Parses the counters since the mount.
+    pub count: fn(&str, LogShape) -> Option<Counters>,
 }
 
 /// Bytes at the beginning of a device in which [`LogReader::shape`] looks.
@@ -29,15 +29,6 @@ pub struct LogShape {
     pub size: Option<Bytes>,
     /// Bytes of a block.
     pub block: Bytes,
-}
-
-/// Counts since the mount.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LogCount {
-    /// Bytes written to the log.
-    pub written: Option<Bytes>,
-    /// Commits of any cause; none if they are not counted.
-    pub commits: Option<u64>,
 }
 
 /// A little-endian number of a superblock.

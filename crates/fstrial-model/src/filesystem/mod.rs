@@ -17,7 +17,7 @@ mod others;
 pub mod waits;
 mod xfs;
 
-pub use log::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES};
+pub use log::{LogReader, LogShape, SUPERBLOCK_BYTES};
 
 use crate::{
     ability::{self, Abilities},

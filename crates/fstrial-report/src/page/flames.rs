@@ -50,14 +50,16 @@ impl Panel {
             div.why {
                 h4 { "Why" }
                 p { strong { (first) } " " (rest.trim()) }
-                @if let Some(line) = evidence::meanwhile(&self.explanation) { p { (line) } }
+                @for line in evidence::meanwhile(&self.explanation).into_iter().chain(evidence::device(&self.explanation)) {
+                    p { (line) }
+                }
                 p.note { (evidence::basis(&self.explanation)) }
                 @if self.explanation.rounds > 0 {
                     details {
                         summary { "Where the time of " (names[0]) " and " (names[1]) " went" }
                         (table("Parts of the thread time", &evidence::grid(&self.explanation)))
                         @for rows in evidence::running_grids(&self.explanation) {
-                            (table("Time on a processor", &rows))
+                            (table(&rows[0][0], &rows))
                         }
                         @for stack in evidence::first_stacks(&self.explanation) {
                             p.note { (evidence::place(stack)) }

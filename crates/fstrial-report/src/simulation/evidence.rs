@@ -5,7 +5,10 @@ use super::{
     *,
 };
 use crate::evidence::{Conclusion, Explanation, explanation};
-use fstrial_model::filesystem::waits::{Category, Cause};
+use fstrial_model::{
+    counter::{Counter, Counters},
+    filesystem::waits::{Category, Cause},
+};
 use fstrial_run::evidence::{CellEvidence, MIN_ROUNDS, Observed, TrialEvidence};
 
 /// Thread time for an operation of the slower arm, in nanoseconds, over that of the faster one.
@@ -46,6 +49,10 @@ impl Drawn<'_> {
             duration,
             observed: duration,
             causes: parts.iter().enumerate().map(of).collect(),
+            counters: Counters::of(Counter::DeviceWritten, 8192 * operations as u64)
+                .with(Counter::DeviceWrites, Some(operations as u64 * 2))
+                .with(Counter::DeviceRequestTime, Some(duration.0 / 5 * 2))
+                .with(Counter::DeviceBusy, Some(duration.0 / 5)),
             lost: 0,
         }
     }
@@ -99,7 +106,16 @@ fn conclusions_follow_their_rules() {
     assert_eq!(explanation(&plan, at, &state, &seen).conclusion, Conclusion::Incomplete);
     let equal = ContrastState { verdict: Outcome::Equivalent, ..state.clone() };
     assert_eq!(explanation(&plan, at, &equal, &seen).conclusion, Conclusion::NoDifference);
-    let first = &conclude(&DRAWN).parts[0];
+    let drawn = conclude(&DRAWN);
+    let known = |name: &str| {
+        let row = drawn.counters.iter().find(|row| row.name == name);
+        row.map(|row| (row.a.unwrap(), row.b.unwrap()))
+    };
+    assert_eq!(known("bytes written to the device"), Some((8192.0, 8192.0)));
+    assert_eq!(known("size of a write"), Some((4096.0, 4096.0)));
+    assert_eq!(known("reads of the device"), None);
+    assert_eq!(drawn.device_busy, Some((0.2, 0.2)));
+    let first = &drawn.parts[0];
     assert_eq!(first.causes[0].cause.what, "cause 0");
     assert!((first.share.unwrap().0 - 0.8).abs() < 0.03, "{first:?}");
 }

@@ -10,11 +10,10 @@ mod trials;
 
 use fstrial_model::{
     arm::Arm,
+    counter::{Counter, Counters},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{FailureKind, Job, Load, RunFailure, StateStep, StateTask, Task, WorkerMessage},
-    measurement::{
-        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
-    },
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     metric::Metric,
     state::{FreeSpace, Space, StateFigures},
     trial::{Settings, Trial},

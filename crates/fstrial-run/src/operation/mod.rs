@@ -30,8 +30,9 @@ use fstrial_engine::{Site, Target as Place};
 use fstrial_model::{
     ability::Ability,
     arm::CheckedArm,
+    counter::Counters,
     job::{FailureKind, Load, OperationTask, RunFailure},
-    measurement::{Counters, PhaseResult, Reading, Stage, Value},
+    measurement::{PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos, Percent},
     workload::{FileTree, Flow, Operation, Pattern, ResultKind, TREE, Until},
 };

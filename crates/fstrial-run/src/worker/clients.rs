@@ -10,8 +10,9 @@ use super::{Run, check_load, engine_failure, load_failure, stack_failure};
 use crate::{error::ExpectedError, exit_code, program::install};
 use fstrial_engine::{Moment, Site, Target::Directory};
 use fstrial_model::{
+    counter::{Counter, Counters},
     job::{FailureKind, Load, PROTOCOL, PhaseTask, RunFailure, Task},
-    measurement::{Counter, Counters, LoadResult, PhaseResult, Reading, Stage},
+    measurement::{LoadResult, PhaseResult, Reading, Stage},
     units::Nanos,
 };
 use fstrial_stack::{caches, command, host, isolation, stack::ReadyArm};

@@ -8,8 +8,9 @@ use crate::{
 };
 use fstrial_engine::Site;
 use fstrial_model::{
+    counter::Counters,
     job::{FailureKind, Load, PhaseTask, RunFailure, space_of_loads},
-    measurement::{Counters, LoadResult, PhaseResult, Reading, Stage, Value},
+    measurement::{LoadResult, PhaseResult, Reading, Stage, Value},
     unit,
     units::Nanos,
     workload::{Arrivals, Rate, RateTarget},

@@ -2,7 +2,8 @@
 
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
 use fstrial_model::{
-    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
+    counter::{Counter, Counters},
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
     units::Nanos,
 };
 use fstrial_store::{Filter, NewSession, NewTrial, Store, StoreError, StoredRun, TrialId, TrialStatus};

@@ -1,7 +1,10 @@
 //! Trials copied between stores stay the same, and removed trials leave no data.
 
 use crate::common::{self, ENDED, SESSION, TOML};
-use fstrial_model::measurement::{Counters, PhaseResult, Reading, Value};
+use fstrial_model::{
+    counter::Counters,
+    measurement::{PhaseResult, Reading, Value},
+};
 use fstrial_store::{
     ImportOutcome, MAX_TAGS, NewSession, NewTrial, RunId, SessionId, Store, StoreError, StoredRun,
     StoredTrial, TrialId, TrialStatus,

@@ -122,7 +122,15 @@ const DATA_IN_JOURNAL: Planted = Planted {
     trial: "[[arm]]\nfilesystem = 'ext4'\n[[arm]]\nname = 'data'\nfilesystem = 'ext4'\nmount = ['data=journal']\n\
             [[workload]]\nuse = 'sequential-write'\nfile_size = '32MiB'\ndirect = false\nfsync_every = 4\nthreads = [2]\nwarmup = '100ms'\nduration = '300ms'\n",
     category: "journal",
-    words: &["the journal's commit"],
+    words: &[
+        "the journal's commit",
+        "the device has a request",
+        "time of a commit",
+        "– for the journal",
+        "– at the device",
+        "flushes of its cache",
+        "pieces of a file, after it",
+    ],
 };
 
 /// The kernel's workers compress, and the load waits for them.

@@ -3,11 +3,10 @@
 
 use fstrial_model::{
     arm::Arm,
+    counter::{Counter, Counters},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{Job, PROTOCOL},
-    measurement::{
-        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
-    },
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     trial::Trial,
     units::{Bytes, Nanos},
     workload::Figure,

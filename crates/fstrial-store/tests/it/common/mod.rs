@@ -4,11 +4,10 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
+    counter::{Counter, Counters},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{FailureKind, GroupTask, Job, Load, PhaseTask, Purpose, RunFailure, Task},
-    measurement::{
-        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
-    },
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, SetName, Sharing, SyncCall, Until},
 };

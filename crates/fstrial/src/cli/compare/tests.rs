@@ -2,7 +2,7 @@
 
 use super::*;
 use clap::Parser;
-use fstrial_model::{measurement::Counters, preset, units::Bytes, workload::Workload};
+use fstrial_model::{counter::Counters, preset, units::Bytes, workload::Workload};
 use fstrial_report::{
     document::{self, Document},
     summary::{self, Among, Open, Ranking, Why},
