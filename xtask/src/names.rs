@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial/src/cli/noise.rs", "the arm whose noise stands for the machine's"),
     ("crates/fstrial/src/cli/results/list.rs", "examples in help"),
     ("crates/fstrial/src/cli/serve", "examples in help, hints and empty fields of forms"),
+    ("crates/fstrial/src/cli/explain.rs", "examples in help and hints"),
     ("crates/fstrial/src/cli/trend.rs", "examples in help and hints"),
     ("crates/fstrial-vm/src/guest.rs", "the format of a guest's own disk, which holds images"),
     ("crates/fstrial-run/src/kernels.rs", "the same"),

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 /// Modes of time on a processor.
 const USER: &str = "in user mode";
 const KERNEL: &str = "in the kernel";
+/// The mode of time without samples.
+const ANYWHERE: &str = "in the kernel or in user mode";
 
 /// Measured time of threads, by what they did in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +31,9 @@ pub struct Evidence {
     /// Processor time of the programs of the observation, for events of all threads of the machine; none if the kernel does not
     /// count it.
     pub cost: Option<Nanos>,
+    /// Its gaps and their reason, if it is of /proc; none if it is of programs in the kernel.
+    #[serde(default)]
+    pub missing: Option<String>,
 }
 
 /// The time of a group of threads.
@@ -92,9 +97,10 @@ impl Evidence {
 
     /// Adds the amounts of another run.
     pub fn add(&mut self, other: &Self) {
-        let Self { duration, threads, other_threads, counters, lost, cost } = other;
+        let Self { duration, threads, other_threads, counters, lost, cost, missing } = other;
         self.duration.0 += duration.0;
         self.lost += lost;
+        self.missing = self.missing.take().or_else(|| missing.clone());
         self.counters = std::mem::take(&mut self.counters).plus(counters);
         self.cost = match (self.cost, cost) {
             (Some(cost), Some(other)) => Some(Nanos(cost.0 + other.0)),
@@ -148,7 +154,7 @@ impl Activity {
         }
         let samples: u64 = self.samples.iter().map(|sample| sample.count).sum();
         if samples == 0 {
-            all.push(whole(Category::Processor, KERNEL, self.running, 0));
+            all.push(whole(Category::Processor, ANYWHERE, self.running, 0));
         }
         all.extend(self.samples.iter().map(|sample| Spent {
             frames: &sample.frames,

@@ -1,14 +1,16 @@
-//! Evidence from the kernel. [`Tracer`] observes the threads of this process's namespace and those below it, with programs in
-//! the kernel (eBPF) that add up times by stack: nothing is sent for each event.
+//! Evidence from the kernel. An [`Observer`] observes the threads of this process's namespace and those below it, with programs in
+//! the kernel (eBPF) that add up times by stack: nothing is sent for each event. Without them it samples /proc.
 //!
 //! `threads.bpf.o` is what clang makes of `threads.bpf.c`, committed so that a build needs no clang; a test compiles it again
 //! and compares.
+
+mod sampler;
 
 use aya::{
     Btf, Ebpf, EbpfLoader, include_bytes_aligned,
     maps::{Array, HashMap as KernelMap, MapError, PerCpuArray},
     programs::{
-        BtfTracePoint, PerfEvent, ProgramError,
+        BtfTracePoint, PerfEvent, Program, ProgramError,
         perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
     sys::{Stats, enable_stats},
@@ -19,7 +21,11 @@ use fstrial_model::{
     evidence::{Activity, Evidence, Sample, Wait},
     units::Nanos,
 };
-use rustix::time::{ClockId, clock_gettime};
+use rustix::{
+    process::{Resource, Rlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
+use sampler::Sampler;
 use std::{
     collections::BTreeMap,
     io,
@@ -91,9 +97,66 @@ pub enum ProbeError {
     NotRead(&'static str, #[source] io::Error),
 }
 
+/// Observes a load: by programs in the kernel, or else by what /proc says.
+#[derive(Debug)]
+pub struct Observer(Means);
+
+#[derive(Debug)]
+enum Means {
+    Programs(Box<Tracer>),
+    Samples(Sampler),
+}
+
+impl Observer {
+    /// Starts to observe, and to time requests to some devices, by their numbers in the kernel. Nothing counts before
+    /// [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// Neither programs nor stacks in /proc: no rights.
+    pub fn start(devices: &[u32]) -> Result<Self, ProbeError> {
+        let programs = Tracer::start(devices).map(|tracer| Means::Programs(Box::new(tracer)));
+        programs.or_else(|error| Sampler::start(&error).map(Means::Samples)).map(Self)
+    }
+
+    /// The measured time begins now.
+    ///
+    /// # Errors
+    /// A table of the kernel cannot be written.
+    pub fn begin(&mut self) -> Result<(), ProbeError> {
+        match &mut self.0 {
+            Means::Programs(tracer) => tracer.begin()?,
+            Means::Samples(sampler) => sampler.begin(),
+        }
+        Ok(())
+    }
+
+    /// The measured time ends now.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn end(&mut self) -> Result<(), ProbeError> {
+        match &mut self.0 {
+            Means::Programs(tracer) => tracer.end()?,
+            Means::Samples(sampler) => sampler.end(),
+        }
+        Ok(())
+    }
+
+    /// The evidence of the measured time. A wait counts once it is over: the threads of interest have ended by now.
+    ///
+    /// # Errors
+    /// A table or the symbols of the kernel cannot be read.
+    pub fn evidence(self) -> Result<Evidence, ProbeError> {
+        match self.0 {
+            Means::Programs(tracer) => tracer.evidence(),
+            Means::Samples(sampler) => Ok(sampler.evidence()),
+        }
+    }
+}
+
 /// Programs at work in the kernel; they go with it.
 #[derive(Debug)]
-pub struct Tracer {
+struct Tracer {
     programs: Ebpf,
     /// Names of the kernel's functions by their addresses.
     symbols: BTreeMap<u64, String>,
@@ -106,12 +169,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Starts to observe, and to time requests to some devices, by their numbers in the kernel. Nothing counts before
-    /// [`begin`](Self::begin).
-    ///
-    /// # Errors
-    /// No rights, or a kernel without BTF or with a lockdown that forbids it.
-    pub fn start(devices: &[u32]) -> Result<Self, ProbeError> {
+    fn start(devices: &[u32]) -> Result<Self, ProbeError> {
         let namespace = std::fs::metadata("/proc/self/ns/pid");
         let namespace = namespace.map_err(|error| ProbeError::NotRead("/proc/self/ns/pid", error))?.ino();
         // Numbers of namespaces have 32 bits.
@@ -123,6 +181,9 @@ impl Tracer {
             return Err(ProbeError::Hidden);
         }
         let types = Btf::from_sys_fs()?;
+        // Before Linux 5.11 tables count as locked memory.
+        let unlimited = Rlimit { current: None, maximum: None };
+        let _ = setrlimit(Resource::Memlock, unlimited);
         let mut loader = EbpfLoader::new();
         let mut numbers = [0; DEVICES];
         numbers.iter_mut().zip(devices).for_each(|(number, device)| *number = *device);
@@ -138,22 +199,14 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// The measured time begins now.
-    ///
-    /// # Errors
-    /// The table of the kernel cannot be written.
-    pub fn begin(&mut self) -> Result<(), ProbeError> {
+    fn begin(&mut self) -> Result<(), ProbeError> {
         let before = self.run_time()?;
         self.cost.iter_mut().for_each(|cost| cost[0] = before);
         self.window = [now(), u64::MAX];
         self.set_window()
     }
 
-    /// The measured time ends now.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub fn end(&mut self) -> Result<(), ProbeError> {
+    fn end(&mut self) -> Result<(), ProbeError> {
         self.window[1] = now();
         self.set_window()?;
         let all = self.run_time()?;
@@ -163,7 +216,13 @@ impl Tracer {
 
     /// Time of all programs since they were loaded.
     fn run_time(&self) -> Result<Duration, ProbeError> {
-        self.programs.programs().map(|(_, program)| Ok(program.info()?.run_time())).sum()
+        let time = |program: &Program| match program.info() {
+            Ok(info) => Ok(info.run_time()),
+            // An optional one.
+            Err(ProgramError::NotLoaded) => Ok(Duration::ZERO),
+            Err(error) => Err(error.into()),
+        };
+        self.programs.programs().map(|(_, program)| time(program)).sum()
     }
 
     fn set_window(&mut self) -> Result<(), ProbeError> {
@@ -172,11 +231,7 @@ impl Tracer {
         Ok(window.set(0, self.window, 0)?)
     }
 
-    /// The evidence of the measured time. A wait counts once it is over: the threads of interest have ended by now.
-    ///
-    /// # Errors
-    /// A table or the symbols of the kernel cannot be read.
-    pub fn evidence(self) -> Result<Evidence, ProbeError> {
+    fn evidence(self) -> Result<Evidence, ProbeError> {
         // A thread has been joined a moment before it leaves its processor for the last time.
         std::thread::park_timeout(LEAVES);
         let mut groups: BTreeMap<(bool, String), Group> = BTreeMap::new();
@@ -227,6 +282,7 @@ impl Tracer {
             counters: counters.with(Counter::CommitTime, commits),
             lost,
             cost: self.cost.map(|[_, time]| Nanos::from(time)),
+            missing: None,
         })
     }
 }

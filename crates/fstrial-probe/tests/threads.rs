@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "sleep is the subject")]
 
 use fstrial_model::evidence::Activity;
-use fstrial_probe::Tracer;
+use fstrial_probe::Observer;
 use std::{
     hint::black_box,
     io::{Read, Write},
@@ -18,7 +18,7 @@ use std::{
 /// Threads that sleep, compute, and wait for a pipe.
 #[test]
 fn every_thread_time_is_accounted_for() {
-    let mut tracer = match Tracer::start(&[]) {
+    let mut tracer = match Observer::start(&[]) {
         Ok(tracer) => tracer,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "SKIPPED every_thread_time_is_accounted_for: {error}");

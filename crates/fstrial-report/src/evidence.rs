@@ -84,6 +84,9 @@ pub struct Explanation {
     /// Share of the measured time in which the device had a request: with `a` and with `b`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_busy: Option<(f64, f64)>,
+    /// Gaps of the evidence, and the reason for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
     /// Processor time of the observation for an operation, in nanoseconds: of `a` and of `b`, for the events of all threads of the
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +262,9 @@ impl<'a> Both<'a> {
                     arm: arm.to_owned(),
                     per_operation_ns: spent.time,
                     count: spent.count,
-                    is_sampled: row.cause.category == Category::Processor || !flame::is_wait(spent.frames),
+                    is_sampled: self.missing().is_some()
+                        || row.cause.category == Category::Processor
+                        || !flame::is_wait(spent.frames),
                     frames: spent.frames.to_vec(),
                 }));
             }
@@ -293,6 +298,10 @@ impl<'a> Both<'a> {
         share(0).zip(share(1))
     }
 
+    fn missing(&self) -> Option<&str> {
+        self.wholes.iter().find_map(|whole| whole.evidence?.missing.as_deref())
+    }
+
     fn observation(&self) -> Option<(f64, f64)> {
         let [a, b] = [0, 1].map(|index: usize| {
             let whole = &self.wholes[index];
@@ -319,7 +328,7 @@ fn running([of_a, of_b]: [BTreeMap<&str, f64>; 2], per_operation: (f64, f64)) ->
 
 /// The decided contrasts of a trial that were observed.
 fn observed<'a>(plan: &Plan, states: &[ContrastState], seen: &'a TrialEvidence) -> Vec<(usize, Both<'a>)> {
-    let all = evidence::questions(plan).unwrap_or_default().into_iter();
+    let all = (0..plan.contrasts.len()).filter(|at| evidence::explains(plan, &plan.contrasts[*at]));
     let decided = all.filter(|at| evidence::is_decided(&states[*at]));
     decided.filter_map(|at| Some((at, Both::of(plan, at, seen)?))).collect()
 }
@@ -412,6 +421,7 @@ fn explained(state: &ContrastState, both: Option<&Both<'_>>) -> Explanation {
         functions: functions.into_iter().flatten().take(FUNCTIONS).collect(),
         counters: both.map(Both::counters).unwrap_or_default(),
         device_busy: both.and_then(Both::device_busy),
+        missing: both.and_then(Both::missing).map(str::to_owned),
         observation_ns: both.and_then(Both::observation),
     }
 }
@@ -588,6 +598,20 @@ pub fn in_short(explanation: &Explanation) -> String {
     format!("{}\n  {}\n", heading(explanation), basis(explanation))
 }
 
+/// The cause of a difference, in a clause; none without one.
+pub(crate) fn because(explanation: &Explanation) -> Option<String> {
+    let part = first(&explanation.parts).filter(|_| explanation.conclusion == Conclusion::Because)?;
+    let (a, b) = (plain(&explanation.a), plain(&explanation.b));
+    let (more, less) = if part.a_ns > part.b_ns { (a, b) } else { (b, a) };
+    Some(format!(
+        "{} ({}): {} of the time that {more} takes longer than {less} is {}",
+        plain(&explanation.workload),
+        threads_in_words(explanation.threads),
+        percent(part.share?),
+        part.name()
+    ))
+}
+
 /// The rounds that an explanation rests on.
 pub(crate) fn basis(explanation: &Explanation) -> String {
     let Explanation { a, b, .. } = explanation;
@@ -599,7 +623,11 @@ pub(crate) fn basis(explanation: &Explanation) -> String {
         let share = (of_a / all_a).max(of_b / all_b) * 100.0;
         format!("; the programs that observe took {} % of the thread time", numbers::plain(rounded(share)))
     });
-    format!("{} observed{observed}{cost}", counted(explanation.rounds, "round"))
+    let missing = explanation
+        .missing
+        .as_ref()
+        .map_or_else(String::new, |what| format!(". What is missing: {}", plain(what)));
+    format!("{} observed{observed}{cost}{missing}", counted(explanation.rounds, "round"))
 }
 
 /// A percentage with two digits, rounded up.

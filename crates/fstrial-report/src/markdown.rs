@@ -24,8 +24,10 @@ pub fn render(document: &Document) -> String {
     if let Some(report) = &document.receipt {
         lines(&mut out, Some(&receipt::title(report)), &receipt::lines(&report.arms, true));
     }
-    for explanation in &document.explanations {
-        let _ = writeln!(out, "### Why\n\n{}", fenced(&evidence::text(explanation)));
+    let why: String =
+        document.explanations.iter().map(|explanation| fenced(&evidence::text(explanation)) + "\n").collect();
+    if !why.is_empty() {
+        let _ = write!(out, "### Why\n\n{why}");
     }
     lines(&mut out, Some("Failed"), &document.failures);
     lines(&mut out, Some("Warnings"), &document.warnings);

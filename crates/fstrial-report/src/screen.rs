@@ -50,9 +50,10 @@ pub fn render(document: &Document, columns: Option<usize>, remarked: Remarked) -
         }
     }
     let shown = if is_whole { usize::MAX } else { MAX_EXPLAINED };
-    for explanation in document.explanations.iter().take(shown) {
+    for (n, explanation) in document.explanations.iter().take(shown).enumerate() {
         let lines = if is_whole { evidence::text(explanation) } else { evidence::in_short(explanation) };
-        let _ = writeln!(out, "\n{HEADING}Why{HEADING:#}\n{}", fold(&lines).trim_end());
+        let heading = if n == 0 { format!("{HEADING}Why{HEADING:#}\n") } else { String::new() };
+        let _ = writeln!(out, "\n{heading}{}", fold(&lines).trim_end());
     }
     let lines = summary::in_short(document, if is_whole { usize::MAX } else { summary::MAX_OPEN });
     let heading = if lines.is_empty() { String::new() } else { format!("{HEADING}In short{HEADING:#}\n") };

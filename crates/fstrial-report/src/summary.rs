@@ -6,7 +6,7 @@ mod bottom;
 
 use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    numbers, table, verdict,
+    evidence, numbers, table, verdict,
 };
 pub use bottom::{bottom_line, count};
 use fstrial_model::metric::Metric;
@@ -182,7 +182,8 @@ pub fn headline(document: &Document) -> Option<String> {
 /// The short answer, next to a table with the rest: the bottom line, or the winner; open questions, and rates that keep
 /// a promise. Of the open ones at most this many lines.
 pub fn in_short(document: &Document, most_open: usize) -> Vec<String> {
-    with_losses(document, in_short_on_speed(document, most_open))
+    let causes = document.explanations.iter().filter_map(evidence::because).take(MAX_OPEN);
+    with_losses(document, in_short_on_speed(document, most_open)).into_iter().chain(causes).collect()
 }
 
 fn in_short_on_speed(document: &Document, most_open: usize) -> Vec<String> {

@@ -136,14 +136,14 @@ impl CellReceipt {
 /// This host lacks what an arm needs.
 pub fn run(
     plan: &Plan,
-    place: &mut dyn Place,
+    places: &mut [Box<dyn Place>],
     cuts: CutPlan,
     kept: &[KeptFiles],
     done: &mut dyn FnMut(usize, usize),
 ) -> Result<(Vec<CellReceipt>, bool), ExpectedError> {
     let mut cells = vec![CellReceipt::default(); plan.cells.len()];
     let all: Vec<usize> = (0..plan.cells.len()).collect();
-    let ended = untimed::rounds(plan, place, (&all, cuts.runs), done, |place, cell, round| {
+    let ended = untimed::rounds(plan, places, (&all, cuts.runs), done, |place, cell, round| {
         let is_first = cells[cell].first_problem().is_none();
         place.keep_loss_in(kept.get(cell).filter(|_| is_first).cloned());
         let receipt = run_cell(plan, place, cuts, (cell, round))?;

@@ -21,7 +21,7 @@ use fstrial_model::{
     units::Nanos,
     workload::{Group, Until, Workload},
 };
-use fstrial_probe::{ProbeError, Tracer};
+use fstrial_probe::{Observer, ProbeError};
 use fstrial_stack::StackError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,15 +82,18 @@ pub struct CellEvidence {
 /// Evidence of a trial, by the numbers of cells in its plan.
 pub type TrialEvidence = BTreeMap<usize, CellEvidence>;
 
-/// Contrasts of a plan whose verdicts can be explained.
+/// Contrasts of a plan whose verdicts can be explained: of two arms, or of all.
 ///
 /// # Errors
-/// No contrast of the plan can be explained.
-pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
+/// No contrast of the plan can be explained, or there is none of these arms.
+pub fn questions(plan: &Plan, pair: Option<[&str; 2]>) -> Result<Vec<usize>, ExpectedError> {
     let trial = &plan.trial;
     let refused = |what: &str, hint: &str| Err(ExpectedError::usage(format!("the trial {what}"), hint));
-    if plan.places.iter().any(Option::is_some) {
-        return refused("has arms at other places, which are not observed yet", "compare arms on this host");
+    if plan.trial.boots().next().is_some() {
+        return refused(
+            "has arms at boots, which are not observed",
+            "compare kernels in guests (an arm @ a kernel)",
+        );
     }
     let is_made = |arm: &Arm| arm.state.is_none() && !arm.is_directory();
     if !trial.arms.iter().all(is_made) || trial.device.kind == DeviceKind::Disk {
@@ -99,8 +102,15 @@ pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
             "compare arms that are fresh, on an image or a modelled device",
         );
     }
-    let all: Vec<usize> =
-        (0..plan.contrasts.len()).filter(|at| explains(plan, &plan.contrasts[*at])).collect();
+    let is_asked = |contrast: &Contrast| {
+        let names = [contrast.a, contrast.b].map(|cell| plan.compared(cell));
+        pair.is_none_or(|[a, b]| names == [a, b] || names == [b, a])
+    };
+    let asked: Vec<usize> = (0..plan.contrasts.len()).filter(|at| is_asked(&plan.contrasts[*at])).collect();
+    if let (Some([a, b]), []) = (pair, asked.as_slice()) {
+        return refused(&format!("has no contrast {a}/{b}"), "`fstrial report` shows those that it has");
+    }
+    let all: Vec<usize> = asked.into_iter().filter(|at| explains(plan, &plan.contrasts[*at])).collect();
     if all.is_empty() {
         return refused(
             "compares no throughput of loads whose threads work in a closed loop",
@@ -110,7 +120,7 @@ pub fn questions(plan: &Plan) -> Result<Vec<usize>, ExpectedError> {
     if all.len() > MOST {
         return refused(
             &format!("has {} verdicts on throughput, and at most {MOST} are explained", all.len()),
-            "compare fewer arms, workloads or levels of threads",
+            "compare fewer arms, workloads or levels of threads, or explain two of the arms: `fstrial explain TRIAL A/B`",
         );
     }
     Ok(all)
@@ -121,22 +131,22 @@ pub fn is_decided(state: &ContrastState) -> bool {
     matches!(state.verdict, Outcome::Faster | Outcome::Slower)
 }
 
-/// The cells of the contrasts that have a difference to explain.
-///
-/// # Errors
-/// Those of [`questions`].
-pub fn cells(plan: &Plan, states: &[ContrastState]) -> Result<Vec<usize>, ExpectedError> {
-    let decided = questions(plan)?.into_iter().filter(|at| is_decided(&states[*at]));
-    Ok(decided.flat_map(|at| plan.contrasts[at].cells()).collect::<BTreeSet<_>>().into_iter().collect())
+/// The cells of the contrasts that have a difference to explain, of some.
+pub fn cells(plan: &Plan, states: &[ContrastState], asked: &[usize]) -> Vec<usize> {
+    let decided = asked.iter().filter(|at| is_decided(&states[**at]));
+    decided.flat_map(|at| plan.contrasts[*at].cells()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Tries whether this kernel can be observed.
+/// Tries whether this kernel can be observed, if arms of the plan are here.
 ///
 /// # Errors
 /// The reason that it cannot.
-pub fn try_here() -> Result<(), ExpectedError> {
+pub fn try_here(plan: &Plan) -> Result<(), ExpectedError> {
+    if !plan.is_here() {
+        return Ok(());
+    }
     let refused = |error| ExpectedError::Run { context: "evidence".into(), failure: no_evidence(&error) };
-    Tracer::start(&[]).map(drop).map_err(refused)
+    Observer::start(&[]).map(drop).map_err(refused)
 }
 
 pub(crate) fn no_evidence(error: &ProbeError) -> RunFailure {
@@ -150,7 +160,7 @@ pub(crate) fn no_evidence(error: &ProbeError) -> RunFailure {
 
 /// True if thread time explains a contrast: of the throughput of two arms, under loads of fstrial whose threads issue the next
 /// operation when the last one has ended.
-fn explains(plan: &Plan, contrast: &Contrast) -> bool {
+pub fn explains(plan: &Plan, contrast: &Contrast) -> bool {
     let is_control = |cell: usize| plan.trial.arms[plan.cells[cell].arm].control_of.is_some();
     let is_closed = |cell: usize| {
         let workload: &Workload = &plan.workloads[plan.cells[cell].workload];
@@ -170,17 +180,17 @@ fn explains(plan: &Plan, contrast: &Contrast) -> bool {
         && cells.into_iter().all(is_closed)
 }
 
-/// Observes cells of a plan in random order, each round with all of them. `done` hears the number of runs done and of all. With the
-/// evidence comes the error that ended it early: an interruption, or that this host lacks what an arm or the observation needs.
+/// Observes cells of a plan at its places, each round with all of them in random order. `done` hears the number of runs done and of all. With the
+/// evidence comes the error that ended it early: an interruption, or that a place lacks what an arm or the observation needs.
 pub fn run(
     plan: &Plan,
-    place: &mut dyn Place,
+    places: &mut [Box<dyn Place>],
     cells: &[usize],
     rounds: u32,
     done: &mut dyn FnMut(usize, usize),
 ) -> (TrialEvidence, Option<ExpectedError>) {
     let mut all = TrialEvidence::new();
-    let ended = untimed::rounds(plan, place, (cells, rounds), done, |place, cell, round| {
+    let ended = untimed::rounds(plan, places, (cells, rounds), done, |place, cell, round| {
         let seen = all.entry(cell).or_default();
         let Some(loads) = observe(plan, place, cell, round)? else { return Ok(false) };
         let run = seen.runs.entry(round).or_default();

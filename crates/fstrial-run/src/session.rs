@@ -51,12 +51,13 @@ pub struct SessionEnd<T> {
     pub left: Vec<ExpectedError>,
 }
 
-/// Does something at the devices of a plan of this host, without a listener or a disk that may be erased, and gives them up.
+/// Does something at the places of a plan, those elsewhere by these commands, without a listener or a disk that may be erased, and gives
+/// them up.
 ///
 /// # Errors
-/// A device cannot be made or given up, or that of `body`.
+/// A place cannot be reached, a device cannot be made or given up, or that of `body`.
 pub fn unwatched<'p, T>(
-    plan: &'p Plan,
+    (plan, reaches): (&'p Plan, &[Reach]),
     interrupt: &Interrupt,
     ledger: &Ledger,
     body: impl FnOnce(&Session<'_, 'p>, &mut [Box<dyn Place>], &mut Silent) -> Result<T, ExpectedError>,
@@ -64,7 +65,7 @@ pub fn unwatched<'p, T>(
     let session = Session {
         plan,
         booted: None,
-        reaches: &[],
+        reaches,
         clock: &MachineClock::start(),
         interrupt,
         ledger,

@@ -18,14 +18,14 @@ const RETRIES: u32 = 2;
 /// The end of a run: its measurement, none without a load; or none if it was interrupted.
 pub(crate) type Ended = Result<Option<Option<Box<Measurement>>>, RunFailure>;
 
-/// Runs cells of a plan in random order, each round with all of them: the failures of cells, and true if it was interrupted. `each`
-/// runs one; false if it was interrupted. `done` hears the number of runs done and of all.
+/// Runs cells of a plan at their places, the plan's in its order, each round with all of them in random order: the failures of cells,
+/// and true if it was interrupted. `each` runs one; false if it was interrupted. `done` hears the number of runs done and of all.
 ///
 /// # Errors
-/// This host lacks what a run needs.
+/// A place lacks what a run needs.
 pub(crate) fn rounds(
     plan: &Plan,
-    place: &mut dyn Place,
+    places: &mut [Box<dyn Place>],
     (cells, rounds): (&[usize], u32),
     done: &mut dyn FnMut(usize, usize),
     mut each: impl FnMut(&mut dyn Place, usize, u32) -> Result<bool, RunFailure>,
@@ -33,14 +33,14 @@ pub(crate) fn rounds(
     let mut failures = BTreeMap::new();
     let (mut count, all) = (0, cells.len() * rounds as usize);
     for round in 1..=rounds {
-        place.begin_round();
+        places.iter_mut().for_each(|place| place.begin_round());
         for cell in plan.order(round).into_iter().filter(|cell| cells.contains(cell)) {
             done(count, all);
             count += 1;
             if failures.contains_key(&cell) {
                 continue;
             }
-            match each(place, cell, round) {
+            match each(places[plan.place_of_cell(cell)].as_mut(), cell, round) {
                 Ok(true) => {}
                 Ok(false) => return Ok((failures, true)),
                 Err(failure) if failure.kind == FailureKind::HostLacks => {

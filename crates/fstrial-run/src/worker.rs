@@ -33,7 +33,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Better, Pattern, Until, metric::PickedNumber},
 };
-use fstrial_probe::Tracer;
+use fstrial_probe::Observer;
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
@@ -578,10 +578,10 @@ impl<'a> Run<'a> {
     }
 
     /// The observer of the load, if the run is for evidence.
-    fn tracer(&self, counters: &Sources<'_>) -> Result<Option<Tracer>, RunFailure> {
+    fn tracer(&self, counters: &Sources<'_>) -> Result<Option<Observer>, RunFailure> {
         let is_evidence = self.job.task.as_ref().is_some_and(|task| task.purpose == Purpose::Evidence);
         is_evidence
-            .then(|| Tracer::start(&counters.device.numbers()).map_err(|error| no_evidence(&error)))
+            .then(|| Observer::start(&counters.device.numbers()).map_err(|error| no_evidence(&error)))
             .transpose()
     }
 

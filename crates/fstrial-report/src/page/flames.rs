@@ -48,7 +48,6 @@ impl Panel {
         let (first, rest) = heading.split_once('\n').unwrap_or((&heading, ""));
         html! {
             div.why {
-                h4 { "Why" }
                 p { strong { (first) } " " (rest.trim()) }
                 @for line in evidence::meanwhile(&self.explanation).into_iter().chain(evidence::device(&self.explanation)) {
                     p { (line) }
@@ -58,6 +57,10 @@ impl Panel {
                     details {
                         summary { "Where the time of " (names[0]) " and " (names[1]) " went" }
                         (table("Parts of the thread time", &evidence::grid(&self.explanation)))
+                        p.note {
+                            "Share: of the difference in thread time per operation, with its 95 % interval. Parts that are smaller in \
+                             the slower arm have negative shares."
+                        }
                         @for rows in evidence::running_grids(&self.explanation) {
                             (table(&rows[0][0], &rows))
                         }

@@ -198,7 +198,10 @@ fn section(trial: &TrialPage, index: usize, workload: &WorkloadReport, is_open: 
             summary { h3 { (workload.title()) } }
             @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
-            @for panel in shown.panels.iter().filter(|panel| is_of(&panel.explanation, workload)) { (panel.render()) }
+            @for (n, panel) in shown.panels.iter().filter(|panel| is_of(&panel.explanation, workload)).enumerate() {
+                @if n == 0 { h4 { "Why" } }
+                (panel.render())
+            }
             (pictures::of(&trial.data, &trial.data.sections[index], &anchor))
             (figures(shown, workload))
         }

@@ -2,11 +2,11 @@
 //!
 //! A trial is checked when it is read; a job is not, and its arm and its loads reach mkfs, mount and the engine as
 //! root. So a job is compared with the plan: it may choose an arm, a workload and a level in it, and numbers from
-//! outside (seeds, content of the files).
+//! outside (seeds, content of the files), and it may be observed.
 
 use crate::{plan::Plan, prepared::shared};
 use fstrial_model::{
-    job::{Job, StateStep, StateTask, Task},
+    job::{Job, Purpose, StateStep, StateTask, Task},
     workload::Data,
 };
 
@@ -60,6 +60,9 @@ fn with_numbers_of(mut planned: Task, task: &Task) -> Task {
     }
     if let (Some(operation), Some(other)) = (&mut planned.operation, &task.operation) {
         (operation.seed, operation.data) = (other.seed, other.data);
+    }
+    if task.purpose == Purpose::Evidence {
+        planned.purpose = Purpose::Evidence;
     }
     planned
 }
@@ -124,6 +127,8 @@ mod tests {
                 (phase.groups[0].load.seed, phase.groups[0].load.data) = (9, Data::Random);
             }
             assert!(is_planned(&plan, "box", &job));
+            job.task.as_mut().unwrap().purpose = Purpose::Evidence;
+            assert!(is_planned(&plan, "box", &job), "it is observed");
             job.task = None;
             assert!(is_planned(&plan, "box", &job), "an arm is looked at");
         }

@@ -147,14 +147,14 @@ pub(crate) fn dry_run(
     missing.extend(lacking::memory(&plan).err().map(|error| lacking::with_hint(&error.into())));
     missing.extend(lacking::of_device(&plan));
     if plan.trial.trial.explain > 0 {
-        missing.extend(evidence::questions(&plan).err().map(|error| lacking::with_hint(&error)));
+        missing.extend(evidence::questions(&plan, None).err().map(|error| lacking::with_hint(&error)));
     }
     missing.iter().for_each(|line| steps += &format!("\nThis cannot run here: {line}\n"));
     Ok(DryRun { steps, budget, missing })
 }
 
 /// The commands that reach places: the given ones, and for guests those of their kernels.
-fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
+pub(super) fn reaches(given: &[Reach], plan: &Plan, home: &Home) -> Result<Vec<Reach>, ExpectedError> {
     let trial = &plan.trial;
     let mut all = given.to_vec();
     for place in &trial.places {
@@ -214,8 +214,8 @@ pub(crate) fn measure(
     stored.iter().filter(|_| !has_next).try_for_each(|stored| check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
     if plan.trial.trial.explain > 0 {
-        evidence::questions(&plan)?;
-        evidence::try_here()?;
+        evidence::questions(&plan, None)?;
+        evidence::try_here(&plan)?;
     }
     let has_receipt = stored.as_ref().is_some_and(|stored| stored.receipt.is_some());
     let state_folder = state_folder(&plan, home)?;
@@ -338,7 +338,8 @@ impl Conducting<'_> {
         if rounds == 0 || matches!(finished.reason, Reason::Interrupted | Reason::Reboot) {
             return;
         }
-        let cells = evidence::cells(self.plan, &finished.all.states()).unwrap_or_default();
+        let asked = evidence::questions(self.plan, None).unwrap_or_default();
+        let cells = evidence::cells(self.plan, &finished.all.states(), &asked);
         if cells.is_empty() {
             return;
         }

@@ -15,8 +15,10 @@ use fstrial_report::{
 use fstrial_run::{
     environment::Environment,
     error::ExpectedError,
-    evidence::{TrialEvidence, cells, failures, questions, try_here},
-    exit_code, session,
+    evidence::{TrialEvidence, cells, failures, is_decided, questions, try_here},
+    exit_code,
+    place::reach,
+    session,
 };
 use fstrial_store::{Store, StoredTrial};
 
@@ -24,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   fstrial explain                   the last trial
   fstrial explain 12 --rounds 16    trial 12, with narrower intervals
+  fstrial explain 12 xfs/ext4       its verdicts on these arms
   fstrial explain 12 --json         figures and stacks, for tools";
 
 /// Explain the verdicts of a stored trial by where the time of its threads went.
@@ -39,6 +42,10 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "TRIAL", value_parser = results::trial_number, add = super::complete::trials())]
     trial: Option<i64>,
 
+    /// Two arms [default: all].
+    #[arg(value_name = "A/B", value_parser = pair)]
+    pair: Option<[String; 2]>,
+
     /// Observed rounds, at least 8.
     #[arg(long, value_name = "N", default_value = ROUNDS, value_parser = clap::value_parser!(u32).range(8..=1000))]
     rounds: u32,
@@ -51,6 +58,14 @@ pub(crate) struct ExplainArgs {
     home: Home,
 }
 
+/// Two arms with a slash between them.
+fn pair(text: &str) -> Result<[String; 2], String> {
+    match text.split_once('/') {
+        Some((a, b)) if !a.is_empty() && !b.is_empty() => Ok([a.to_owned(), b.to_owned()]),
+        _ => Err("it is two arms: xfs/ext4".into()),
+    }
+}
+
 pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     let store = results::open(&args.home)?;
     let stored = results::find(&store, args.trial)?;
@@ -59,8 +74,8 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
     let (plan, states, warnings) = results::judged(&store, &stored, |judged| {
         (judged.plan.clone(), judged.finished.all.states(), judged.document.warnings.clone())
     })?;
-    let asked = questions(&plan)?;
-    let cells = cells(&plan, &states)?;
+    let asked = questions(&plan, args.pair.as_ref().map(|pair| pair.each_ref().map(String::as_str)))?;
+    let cells = cells(&plan, &states, &asked);
     if cells.is_empty() {
         // Known already: nothing is run for them.
         let all =
@@ -69,19 +84,23 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
         return Ok(exit_code::UNDECIDED);
     }
     drop(store);
-    conduct::require_root()?;
+    let reaches = conduct::reaches(&[], &plan, &args.home)?;
+    reach::check(&reaches, &plan)?;
+    if plan.is_here() {
+        conduct::require_root()?;
+    }
     lacking::check_programs(&plan)?;
-    try_here()?;
+    try_here(&plan)?;
     let interrupt = conduct::interrupt()?;
     let (_lock, ledger) = args.home.ledger()?;
     let ledger = conduct::replay(ledger)?;
-    let (seen, error) = session::unwatched(&plan, &interrupt, &ledger, |_, places, _| {
+    let (seen, error) = session::unwatched((&plan, &reaches), &interrupt, &ledger, |_, places, _| {
         Ok(observed::observe(&plan, places, &cells, args.rounds))
     })?;
     let mut store = Store::open(args.home.results()?)?;
     let is_kept = observed::keep(&mut store, id, &seen)?;
-    for explanation in evidence::explanations(&plan, &states, &seen) {
-        tell(&explanation, args.json);
+    for at in asked.into_iter().filter(|at| is_decided(&states[*at])) {
+        tell(&evidence::explanation(&plan, at, &states[at], &seen), args.json);
     }
     let failures = failures(&plan, &seen);
     if !args.json {
@@ -95,7 +114,8 @@ pub(crate) fn exec(args: &ExplainArgs) -> Result<u8, ExpectedError> {
             let page = results::judged(&store, &store.trial(id)?, TrialPage::of)?;
             super::say(&conduct::kept(&args.home, id.0, page));
         }
-        false => super::say("! this evidence has fewer rounds than the stored, which was kept\n"),
+        false if seen.is_empty() => {}
+        false => super::say("! this evidence has fewer rounds or arms than the stored, which was kept\n"),
     }
     error.map_or_else(
         || Ok(if failures.is_empty() { exit_code::VERDICT } else { exit_code::SETUP_FAILED }),

@@ -101,7 +101,7 @@ fn compare_with_itself(
         ..Trial::default()
     };
     let plan = Plan::new(trial.settled(environment::cpus())?, 1)?;
-    let finished = session::unwatched(&plan, interrupt, ledger, |session, places, silent| {
+    let finished = session::unwatched((&plan, &[]), interrupt, ledger, |session, places, silent| {
         session.rounds(places, Earlier::default(), silent)
     })?;
     if interrupt.is_raised() {

@@ -20,17 +20,17 @@ pub(super) fn observe(
     rounds: u32,
 ) -> (TrialEvidence, Option<ExpectedError>) {
     let progress = Progress::of("observed runs");
-    let place = places.first_mut().expect("the plan has a place");
-    let done = evidence::run(plan, place.as_mut(), cells, rounds, &mut |done, all| progress.set(done, all));
+    let done = evidence::run(plan, places, cells, rounds, &mut |done, all| progress.set(done, all));
     progress.clear();
     done
 }
 
-/// Stores evidence, unless the trial has some of more rounds; true if it did.
+/// Stores evidence, unless the trial has some of more rounds or arms; true if it did.
 pub(super) fn keep(store: &mut Store, id: TrialId, seen: &TrialEvidence) -> Result<bool, ExpectedError> {
     let known = store.trial(id)?.evidence;
     let known: TrialEvidence = known.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-    let is_kept = evidence::least_runs(seen) >= evidence::least_runs(&known).max(1);
+    let has_all = known.keys().all(|cell| seen.contains_key(cell));
+    let is_kept = has_all && evidence::least_runs(seen) >= evidence::least_runs(&known).max(1);
     if is_kept {
         store.keep_evidence(id, &serde_json::to_string(seen).expect("evidence is plain data"))?;
     }

@@ -174,9 +174,8 @@ pub(super) fn measured(
     let paths: Vec<KeptFiles> =
         kept.iter().map(|[image, log]| KeptFiles { image: path_of(image), log: path_of(log) }).collect();
     let progress = Progress::of("runs with power cuts");
-    let done = session::unwatched(plan, interrupt, ledger, |_, places, _| {
-        let place = places.first_mut().expect("the plan has a place");
-        durability::run(plan, place.as_mut(), cuts, &paths, &mut |done, all| progress.set(done, all))
+    let done = session::unwatched((plan, &[]), interrupt, ledger, |_, places, _| {
+        durability::run(plan, places, cuts, &paths, &mut |done, all| progress.set(done, all))
     });
     progress.clear();
     let (cells, is_interrupted) = done?;

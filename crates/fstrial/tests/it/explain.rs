@@ -1,6 +1,6 @@
 //! Causes of verdicts on real filesystems: the first one named is the one that was planted.
 
-use crate::support::{self, Ended, Lab};
+use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running};
 use serde_json::Value;
 
 /// True if this kernel cannot be observed, which is said.
@@ -189,6 +189,34 @@ fn compression_by_other_threads_is_named() {
 fn locks_of_a_directory_and_of_the_load_are_named() {
     assert_named("locks_of_a_directory_and_of_the_load_are_named (directory)", &DIRECTORY_LOCK);
     assert_named("locks_of_a_directory_and_of_the_load_are_named (load)", &LOCK_OF_THE_LOAD);
+}
+
+/// Without type information the kernel loads no programs, and /proc is sampled instead.
+#[test]
+fn cause_is_named_without_programs_in_the_kernel() {
+    let name = "cause_is_named_without_programs_in_the_kernel";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let comparison = "compare ext4 fast=ext4:nobarrier -w append-fsync --threads 4 --duration 500ms --rounds 8 --device model:sata-ssd \
+                      --set device.size=1GiB --explain";
+    let mut command = lab.prepare("unshare");
+    let hide = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$0\" \"$@\"";
+    command.args(["--mount", "sh", "-c", hide, FSTRIAL]).args(comparison.split_whitespace());
+    let ended = Running::start(command).end(PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let report = lab.run("report --format json").json().remove(0);
+    let explanation = &report["explanations"][0];
+    let missing = explanation["missing"].as_str().unwrap_or_default();
+    assert!(missing.contains("no type information") && missing.contains("samples of /proc"), "{explanation}");
+    assert_eq!(explanation["parts"][0]["category"], "journal", "{explanation}");
+    assert!(explanation["parts"][0]["share"][1][0].as_f64() > Some(0.5), "{explanation}");
+    assert!(ended.stdout.contains("What is missing: "), "{ended:?}");
+    assert!(
+        explanation["counters"].as_array().unwrap().iter().any(|it| it["name"] == "flushes of its cache")
+    );
+    lab.assert_nothing_left("after samples of /proc");
 }
 
 /// Where nothing differs nothing is explained.

@@ -401,6 +401,24 @@ fn every_filesystem_runs_under_the_current_kernel_too() {
     filesystems_run_under("every_filesystem_runs_under_the_current_kernel_too", "current");
 }
 
+/// The programs that observe a load are loaded by the kernel of the guest.
+#[test]
+#[ignore = "takes minutes: `cargo xtask long tests`"]
+fn causes_under_another_kernel_are_named() {
+    let Some(lab) = lab("causes_under_another_kernel_are_named", &["6.1"]) else { return };
+    let words = "compare ext4@6.1 xfs@6.1 -w append-fsync --threads 4 --duration 100ms --rounds 8 --device ramdisk \
+                 --set device.size=512MiB --explain --json";
+    let document = lab.start(words).end(10 * PATIENCE).document();
+    let explanation = &document["explanations"][0];
+    assert!(explanation["missing"].is_null(), "{document}");
+    assert_eq!(explanation["rounds"], 8, "{document}");
+    let parts = explanation["parts"].as_array().unwrap();
+    let unaccounted = parts.iter().find(|part| part["category"].is_null()).unwrap();
+    let share = unaccounted["a_ns"].as_f64().unwrap() / explanation["per_operation_ns"][0].as_f64().unwrap();
+    assert!(share.abs() < 0.05, "{document}");
+    lab.assert_nothing_left("after causes in guests");
+}
+
 /// Made, mounted, loaded and checked, also those that this host's kernel has not.
 fn filesystems_run_under(test: &str, kernel: &str) {
     let Some(lab) = lab(test, &[kernel]) else { return };
