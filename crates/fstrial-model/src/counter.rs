@@ -29,36 +29,45 @@ words! {
         "commit-time" CommitTime,
         /// Requests that the log be written up to a point.
         "log-forces" LogForces,
-        /// Those of them that slept until it was.
-        "log-force-sleeps" LogForceSleeps,
+        /// Sleeps until a part of the log was written.
+        "log-sleeps" LogSleeps,
         /// Reads that the devices completed.
         "device-reads" DeviceReads,
-        /// Writes that they completed.
-        "device-writes" DeviceWrites,
         /// Requests that became part of others on their way to them.
         "device-merges" DeviceMerges,
         /// Flushes of their caches.
         "device-flushes" DeviceFlushes,
         /// Discards that they completed.
         "device-discards" DeviceDiscards,
-        /// Time of all requests from their start to their end, in ns: in queues and at the device.
-        "device-request-time" DeviceRequestTime,
-        /// Time of requests until the device had them, in ns. As the following ones only of observed runs.
+        /// Time of requests until the device had them, in ns, without those that belong to a flush. As the following ones only of
+        /// observed runs.
         "device-queue-time" DeviceQueueTime,
+        /// Their number.
+        "device-queued" DeviceQueued,
         /// Time of requests at the device, in ns.
         "device-service-time" DeviceServiceTime,
+        /// Their number.
+        "device-served" DeviceServed,
+        /// Bytes of writes that the device was sent.
+        "device-sent" DeviceSent,
+        /// Their number: without flushes.
+        "device-writes" DeviceWrites,
         /// Time in which one of the devices had a request, in ns.
         "device-busy" DeviceBusy,
         /// Writes that had to be durable at their end (FUA).
         "device-forced" DeviceForced,
         /// Time in which commits of the journal waited for changes that had begun, in ns.
         "commit-locking" CommitLocking,
-        /// Time in which they wrote data of files, in ns.
+        /// Time in which they sent the data of files to the device, in ns.
         "commit-flushing" CommitFlushing,
-        /// Time in which they wrote the journal, in ns.
+        /// Time in which they wrote the journal, and waited for it, for that data and for flushes, in ns.
         "commit-logging" CommitLogging,
-        /// Space in use that the load added, in bytes.
-        "space-taken" SpaceTaken,
+        /// Looks at the files of the load, before it and after it.
+        "looks" Looks,
+        /// Space in use before the load, in bytes.
+        "space-before" SpaceBefore,
+        /// Space in use after it.
+        "space-after" SpaceAfter,
         /// Files that were looked at before the load.
         "files-before" FilesBefore,
         /// Their pieces on the device.
@@ -183,9 +192,6 @@ pub enum Per {
     Each(&'static [Counter]),
 }
 
-const REQUESTS: &[Counter] =
-    &[Counter::DeviceReads, Counter::DeviceWrites, Counter::DeviceFlushes, Counter::DeviceDiscards];
-
 /// The figures of counters, in the order in which they are shown.
 pub const COUNTERS: [CounterRow; 28] = [
     row(Counter::CpuMachine, "processor time of the whole machine", unit::TIME, Per::Operation),
@@ -200,20 +206,30 @@ pub const COUNTERS: [CounterRow; 28] = [
     row(Counter::DeviceDiscards, "discards", unit::COUNT, Per::Operation),
     row(Counter::DeviceRead, "bytes read from the device", unit::BYTES, Per::Operation),
     row(Counter::DeviceWritten, "bytes written to the device", unit::BYTES, Per::Operation),
-    row(Counter::DeviceWritten, "size of a write", unit::BYTES, Per::Each(&[Counter::DeviceWrites])),
-    row(Counter::DeviceRequestTime, "time of a request", unit::TIME, Per::Each(REQUESTS)),
-    row(Counter::DeviceQueueTime, "– in queues", unit::TIME, Per::Each(REQUESTS)),
-    row(Counter::DeviceServiceTime, "– at the device", unit::TIME, Per::Each(REQUESTS)),
-    row(Counter::DeviceRequestTime, "requests in flight, mean", unit::COUNT, Per::Time),
+    row(Counter::DeviceSent, "size of a write", unit::BYTES, Per::Each(&[Counter::DeviceWrites])),
+    row(
+        Counter::DeviceQueueTime,
+        "time of a request in queues",
+        unit::TIME,
+        Per::Each(&[Counter::DeviceQueued]),
+    ),
+    row(Counter::DeviceServiceTime, "– at the device", unit::TIME, Per::Each(&[Counter::DeviceServed])),
+    row(Counter::DeviceServiceTime, "requests at the device, mean", unit::COUNT, Per::Time),
     row(Counter::LogWritten, "bytes written to the journal or log", unit::BYTES, Per::Operation),
     row(Counter::Commits, "commits of the filesystem", unit::COUNT, Per::Operation),
     row(Counter::CommitTime, "time of a commit", unit::TIME, Per::Each(&[Counter::Commits])),
-    row(Counter::CommitLocking, "– for changes to end", unit::TIME, Per::Each(&[Counter::Commits])),
-    row(Counter::CommitFlushing, "– for data of files", unit::TIME, Per::Each(&[Counter::Commits])),
-    row(Counter::CommitLogging, "– for the journal", unit::TIME, Per::Each(&[Counter::Commits])),
+    row(Counter::CommitLocking, "– until changes end", unit::TIME, Per::Each(&[Counter::Commits])),
+    row(Counter::CommitFlushing, "– sending data of files", unit::TIME, Per::Each(&[Counter::Commits])),
+    row(
+        Counter::CommitLogging,
+        "– writing data, journal, flushes",
+        unit::TIME,
+        Per::Each(&[Counter::Commits]),
+    ),
     row(Counter::LogForces, "log forces", unit::COUNT, Per::Operation),
-    row(Counter::LogForceSleeps, "log forces that slept", unit::COUNT, Per::Operation),
-    row(Counter::SpaceTaken, "space taken", unit::BYTES, Per::Operation),
+    row(Counter::LogSleeps, "sleeps for the log", unit::COUNT, Per::Operation),
+    row(Counter::SpaceBefore, "space in use, before the load", unit::BYTES, Per::Each(&[Counter::Looks])),
+    row(Counter::SpaceAfter, "space in use, after it", unit::BYTES, Per::Each(&[Counter::Looks])),
     row(
         Counter::PiecesBefore,
         "pieces of a file, before the load",

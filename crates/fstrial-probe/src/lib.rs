@@ -52,26 +52,25 @@ const PROCESSOR: usize = 2 + KEY;
 
 /// The kernel's programs, and the tracepoints that they are for.
 const TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_wakeup"];
-/// Those without which counters are unknown, and no more: they are of parts of the kernel that may be missing, or a module.
-const OPTIONAL: [&str; 6] = [
-    "block_rq_issue",
-    "block_rq_complete",
-    "jbd2_start_commit",
-    "jbd2_commit_flushing",
-    "jbd2_commit_logging",
-    "jbd2_end_commit",
+/// Those about requests, and those about commits: without them counters are unknown, and no more. They are of parts of the kernel that may
+/// be missing, or a module. What ends comes first, so that nothing begins that does not end.
+const OPTIONAL: [&[&str]; 2] = [
+    &["block_rq_complete", "block_rq_issue"],
+    &["jbd2_end_commit", "jbd2_commit_logging", "jbd2_commit_flushing", "jbd2_start_commit"],
 ];
 /// The programs' devices at most.
 const DEVICES: usize = 8;
-/// Counters of the events in threads.bpf.c, in their order: that of their time, or that of their number.
-const EVENTS: [(Counter, bool); 7] = [
-    (Counter::DeviceQueueTime, true),
-    (Counter::DeviceServiceTime, true),
-    (Counter::DeviceForced, false),
-    (Counter::DeviceBusy, true),
-    (Counter::CommitLocking, true),
-    (Counter::CommitFlushing, true),
-    (Counter::CommitLogging, true),
+/// The events in threads.bpf.c, in their order: which of the optional programs they are of, and the counters of their time and of their
+/// number.
+const EVENTS: [(usize, Option<Counter>, Option<Counter>); 8] = [
+    (0, Some(Counter::DeviceQueueTime), Some(Counter::DeviceQueued)),
+    (0, Some(Counter::DeviceServiceTime), Some(Counter::DeviceServed)),
+    (0, Some(Counter::DeviceSent), Some(Counter::DeviceWrites)),
+    (0, None, Some(Counter::DeviceForced)),
+    (0, Some(Counter::DeviceBusy), None),
+    (1, Some(Counter::CommitLocking), None),
+    (1, Some(Counter::CommitFlushing), None),
+    (1, Some(Counter::CommitLogging), None),
 ];
 
 /// Evidence that cannot be taken.
@@ -92,6 +91,9 @@ pub enum ProbeError {
     /// The addresses of functions are hidden.
     #[error("the addresses of the kernel's functions are hidden (kernel.kptr_restrict)")]
     Hidden,
+    /// The kernel does not count the time of threads.
+    #[error("the kernel does not count the time of threads (CONFIG_SCHED_INFO)")]
+    NotCounted,
     /// A file cannot be read.
     #[error("could not read {0}: {1}")]
     NotRead(&'static str, #[source] io::Error),
@@ -158,6 +160,8 @@ impl Observer {
 #[derive(Debug)]
 struct Tracer {
     programs: Ebpf,
+    /// Those of the optional programs that are at work.
+    optional: [bool; 2],
     /// Names of the kernel's functions by their addresses.
     symbols: BTreeMap<u64, String>,
     /// Monotonic time of the beginning and the end of the measured time.
@@ -186,15 +190,18 @@ impl Tracer {
         let _ = setrlimit(Resource::Memlock, unlimited);
         let mut loader = EbpfLoader::new();
         let mut numbers = [0; DEVICES];
-        numbers.iter_mut().zip(devices).for_each(|(number, device)| *number = *device);
+        // Of more devices a part would be timed.
+        let timed = if devices.len() <= DEVICES { devices } else { &[] };
+        numbers.iter_mut().zip(timed).for_each(|(number, device)| *number = *device);
         loader.btf(Some(&types)).override_global("pid_namespace", &namespace, true);
         loader.override_global("devices", &numbers, true);
         let mut programs = loader.load(include_bytes_aligned!("threads.bpf.o"))?;
-        attach(&mut programs, &types)?;
+        let mut optional = attach(&mut programs, &types)?;
+        optional[0] &= !timed.is_empty();
         // Since Linux 5.8.
         let counts = enable_stats(Stats::RunTime).ok();
         let cost = counts.as_ref().map(|_| [Duration::ZERO; 2]);
-        let mut tracer = Self { programs, symbols, window: [u64::MAX; 2], cost, _counts: counts };
+        let mut tracer = Self { programs, optional, symbols, window: [u64::MAX; 2], cost, _counts: counts };
         tracer.set_window()?;
         Ok(tracer)
     }
@@ -223,6 +230,15 @@ impl Tracer {
             Err(error) => Err(error.into()),
         };
         self.programs.programs().map(|(_, program)| time(program)).sum()
+    }
+
+    /// Time in the window since when the devices have a request that is not over.
+    fn still_busy(&self) -> Result<u64, ProbeError> {
+        let in_flight: Array<_, [u64; 2]> =
+            Array::try_from(self.programs.map("in_flight").expect("it is declared"))?;
+        let [since, count] = in_flight.get(&0, 0)?;
+        let [from, to] = self.window;
+        Ok(if count > 0 { to.saturating_sub(since.max(from)) } else { 0 })
     }
 
     fn set_window(&mut self) -> Result<(), ProbeError> {
@@ -260,12 +276,20 @@ impl Tracer {
         let lost = processors.get(&0, 0)?.iter().map(|row| row[1]).sum();
         let events: Array<_, [u64; 2]> =
             Array::try_from(self.programs.map("events").expect("it is declared"))?;
-        let event = |(index, (counter, is_time)): (u32, (Counter, bool))| {
+        let mut counters = Counters::default();
+        for (index, (of, time_of, number_of)) in (0..).zip(EVENTS).filter(|(_, (of, ..))| self.optional[*of])
+        {
             let [time, count] = events.get(&index, 0)?;
-            // Without one nothing is known: its program may not be there.
-            Ok((counter, (count > 0).then_some(if is_time { time } else { count })))
-        };
-        let counters = (0..).zip(EVENTS).map(event).collect::<Result<Counters, MapError>>()?;
+            // Commits without any are those of another filesystem.
+            let is_known = of == 0 || count > 0;
+            for (counter, value) in [(time_of, time), (number_of, count)] {
+                counters =
+                    counter.map_or(counters.clone(), |it| counters.with(it, is_known.then_some(value)));
+            }
+        }
+        if let Some(busy) = counters.get(Counter::DeviceBusy) {
+            counters = counters.with(Counter::DeviceBusy, Some(busy + self.still_busy()?));
+        }
         let phases = [Counter::CommitLocking, Counter::CommitFlushing, Counter::CommitLogging];
         let commits =
             phases.into_iter().filter_map(|phase| counters.get(phase)).reduce(|sum, time| sum + time);
@@ -287,18 +311,20 @@ impl Tracer {
     }
 }
 
-fn attach(programs: &mut Ebpf, types: &Btf) -> Result<(), ProbeError> {
+/// Loads and attaches the programs; true for the optional ones that it could.
+fn attach(programs: &mut Ebpf, types: &Btf) -> Result<[bool; 2], ProbeError> {
     for name in TRACEPOINTS {
         let program = programs.program_mut(name).expect("it is declared");
         let program: &mut BtfTracePoint = program.try_into()?;
         program.load(name, types)?;
         program.attach()?;
     }
-    for name in OPTIONAL {
-        let program = programs.program_mut(name).expect("it is declared");
-        let program: &mut BtfTracePoint = program.try_into()?;
-        let _ = program.load(name, types).and_then(|()| program.attach());
-    }
+    let mut attach_one = |name: &str| -> Result<(), ProgramError> {
+        let program: &mut BtfTracePoint = programs.program_mut(name).expect("it is declared").try_into()?;
+        program.load(name, types)?;
+        program.attach().map(drop)
+    };
+    let optional = OPTIONAL.map(|all| all.iter().all(|name| attach_one(name).is_ok()));
     let sampler: &mut PerfEvent = programs.program_mut("sample").expect("it is declared").try_into()?;
     sampler.load()?;
     let processors = online_cpus().map_err(|(path, error)| ProbeError::NotRead(path, error))?;
@@ -310,7 +336,7 @@ fn attach(programs: &mut Ebpf, types: &Btf) -> Result<(), ProbeError> {
             false,
         )?;
     }
-    Ok(())
+    Ok(optional)
 }
 
 /// Kinds of amounts, as in threads.bpf.c.

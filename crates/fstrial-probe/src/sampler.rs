@@ -71,6 +71,10 @@ impl Sampler {
     pub(crate) fn start(instead_of: &ProbeError) -> Result<Self, ProbeError> {
         let own = "/proc/self/stack";
         fs::read(own).map_err(|error| ProbeError::NotRead(own, error))?;
+        let counted = read(Path::new("/proc/self"), "schedstat").ok().as_deref().and_then(times);
+        if counted.is_none_or(|[running, _]| running == 0) {
+            return Err(ProbeError::NotCounted);
+        }
         let shared = Arc::new(Mutex::new(Seen::default()));
         let looked_at = Arc::clone(&shared);
         let looker = thread::Builder::new().name("looker".into()).spawn(move || look(&looked_at));

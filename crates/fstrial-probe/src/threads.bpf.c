@@ -3,7 +3,7 @@
  * Where threads spend their time: on a processor, waiting (by stack), and runnable but not running. And how long requests to some
  * devices, and commits of the journals on them, take.
  *
- * All programs run with interrupts off, so that none interrupts another on its processor and `scratch` has one user.
+ * The programs about threads run with interrupts off, so that none interrupts another on its processor and `scratch` has one user.
  */
 typedef unsigned char __u8;
 typedef unsigned short __u16;
@@ -58,13 +58,19 @@ struct request_queue {
 } RELOCATED;
 struct request {
 	struct request_queue *q;
-	__u32 cmd_flags;
+	__u32 cmd_flags, __data_len;
 	__u64 start_time_ns;
+	/* Of the phases of a flush and its write, and of requests that are not a filesystem's. */
+	void *end_io;
 } RELOCATED;
 struct journal_s {
 	struct block_device *j_fs_dev;
 } RELOCATED;
 enum req_flag_bits { __REQ_FUA = 1 };
+
+/* Of include/linux/blk_types.h. */
+#define REQ_OP_MASK 0xff
+#define REQ_OP_WRITE 1
 
 #define PF_KTHREAD 0x00200000
 #define TASK_DEAD 0x00000080
@@ -147,7 +153,7 @@ struct {
 } processors SEC(".maps");
 
 /* Phases of requests and of commits, as in lib.rs. */
-enum event { IN_QUEUE, AT_DEVICE, FORCED, BUSY, LOCKING, FLUSHING, LOGGING, EVENTS };
+enum event { IN_QUEUE, AT_DEVICE, WRITTEN, FORCED, BUSY, LOCKING, FLUSHING, LOGGING, EVENTS };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EVENTS);
@@ -353,14 +359,27 @@ int sample(void *ctx)
 	return 0;
 }
 
-static __always_inline void count(enum event event, __u64 from, __u64 to)
+static __always_inline void count_in(enum event event, __u64 added)
 {
 	__u32 index = event;
 	struct amount *amount = bpf_map_lookup_elem(&events, &index);
-	if (!amount || !in_window(&from, &to))
+	if (!amount)
 		return;
-	__sync_fetch_and_add(&amount->time, to - from);
+	__sync_fetch_and_add(&amount->time, added);
 	__sync_fetch_and_add(&amount->count, 1);
+}
+
+static __always_inline void count(enum event event, __u64 from, __u64 to)
+{
+	if (in_window(&from, &to))
+		count_in(event, to - from);
+}
+
+static __always_inline void count_amount(enum event event, __u64 now, __u64 added)
+{
+	__u64 end = now;
+	if (in_window(&now, &end))
+		count_in(event, added);
 }
 
 /* Another request is at the devices, or one less. */
@@ -396,12 +415,16 @@ int block_rq_issue(__u64 *ctx)
 		return 0;
 	struct phase phase = { .since = now, .event = AT_DEVICE };
 	/* One that comes again has not left. */
-	if (!bpf_map_lookup_elem(&phases, &key))
-		change_in_flight(1, now);
+	if (bpf_map_update_elem(&phases, &key, &phase, BPF_NOEXIST))
+		return 0;
+	change_in_flight(1, now);
+	/* The write of a flush has waited for it, and not in a queue. */
 	__u64 started = BPF_CORE_READ(request, start_time_ns);
-	bpf_map_update_elem(&phases, &key, &phase, BPF_ANY);
-	if (started && started <= now)
+	if (started && started <= now && !BPF_CORE_READ(request, end_io))
 		count(IN_QUEUE, started, now);
+	__u32 bytes = BPF_CORE_READ(request, __data_len);
+	if (bytes && (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE)
+		count_amount(WRITTEN, now, bytes);
 	if (BPF_CORE_READ(request, cmd_flags) & (1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA)))
 		count(FORCED, now, now);
 	return 0;
@@ -426,6 +449,9 @@ SEC("tp_btf/block_rq_complete")
 int block_rq_complete(__u64 *ctx)
 {
 	__u64 key = ctx[0];
+	/* The rest of it goes on. */
+	if ((__u32)ctx[2] < BPF_CORE_READ((struct request *)key, __data_len))
+		return 0;
 	if (bpf_map_lookup_elem(&phases, &key))
 		change_in_flight(-1, bpf_ktime_get_ns());
 	pass(key, EVENTS);

@@ -2,9 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "sleep is the subject")]
 
-use fstrial_model::evidence::Activity;
+use fstrial_model::{evidence::Activity, filesystem::waits};
 use fstrial_probe::Observer;
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
     hint::black_box,
     io::{Read, Write},
     sync::{
@@ -70,4 +72,31 @@ fn every_thread_time_is_accounted_for() {
     let total: u64 = computer.samples.iter().map(|sample| sample.count).sum();
     let user: u64 = computer.samples.iter().filter(|it| it.frames.is_empty()).map(|it| it.count).sum();
     assert!(total > 50 && user * 10 > total * 5, "{user} of {total}: {computer:?}");
+}
+
+/// Reasons whose functions a kernel may lack: of filesystems that it was built without, and functions that its compiler inlined.
+const OPTIONAL: [&str; 2] = ["a checkpoint", "the log's pending changes to be written"];
+
+/// Kernels rename their functions; then a wait would have no reason, and no test of a load might meet it.
+#[test]
+fn every_reason_has_functions_of_this_kernel() {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    // Compilers add endings, such as `.isra.0`.
+    let name = |line: &'_ str| {
+        line.split_whitespace().nth(2).map(|name| name.split('.').next().unwrap_or(name).to_owned())
+    };
+    let known: BTreeSet<String> = symbols.lines().filter_map(name).collect();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let has_all = ["xfs_log_force", "btrfs_sync_file", "ext4_sync_file"].iter().all(|it| known.contains(*it));
+    if !has_all {
+        let what = "this kernel's functions are hidden, or its filesystems are modules";
+        let _ = writeln!(std::io::stderr(), "SKIPPED every_reason_has_functions_of_this_kernel: {what}");
+        return;
+    }
+    let mut reasons: BTreeMap<&str, bool> = BTreeMap::new();
+    for (what, functions) in waits::catalogue() {
+        *reasons.entry(what).or_default() |= functions.iter().all(|function| known.contains(*function));
+    }
+    let lost = reasons.iter().filter(|(what, is_known)| !**is_known && !OPTIONAL.contains(what));
+    assert_eq!(lost.map(|(what, _)| *what).collect::<Vec<_>>(), Vec::<&str>::new(), "Linux {release}");
 }

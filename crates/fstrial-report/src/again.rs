@@ -72,7 +72,9 @@ pub fn judged<T>(
     document.add_receipt(stored.receipt.as_deref());
     let evidence = document.evidence(stored.evidence.as_deref());
     document.warnings.extend(observed::failures(&plan, &evidence));
-    document.explanations = evidence::explanations(&plan, &finished.all.states(), &evidence);
+    let states = finished.all.states();
+    document.explanations = evidence::explanations(&plan, &states, &evidence);
+    document.claim = document.claim.map(|claim| claim::with_causes(claim, &plan, &states, &evidence));
     let last = stored.sessions.last().map_or(&[][..], |session| &session.warnings);
     document.ended_by = last.iter().find_map(|line| line.strip_prefix(ENDED_BY)).map(str::to_owned);
     let warnings = stored.sessions.iter().flat_map(|session| &session.warnings);

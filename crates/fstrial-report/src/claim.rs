@@ -1,16 +1,17 @@
 //! A claim with its answer: the original statement and figures, the measurement here, and the verdict on each of its
 //! parts.
 
-use super::{numbers, plain, plain_lines, verdict};
+use super::{evidence, numbers, plain, plain_lines, verdict};
 use anstyle::{AnsiColor, Style};
 use fstrial_model::{
     claim::{Bound, Claim, ClaimQuestion, Number, OriginalTable, Part},
     metric::Metric,
 };
 use fstrial_run::{
-    claim::ClaimVerdict,
+    claim::{ClaimVerdict, whole},
     claim_words,
     contrast::{Assay, ContrastState, Outcome},
+    evidence::{TrialEvidence, explains},
     judge::Judge,
     plan::{Plan, threads_in_words},
 };
@@ -181,6 +182,41 @@ fn counts(verdict: ClaimVerdict, parts: &[ClaimVerdict]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// With the causes that its parts expect, as far as observed runs name them.
+pub fn with_causes(
+    report: ClaimReport,
+    plan: &Plan,
+    states: &[ContrastState],
+    seen: &TrialEvidence,
+) -> ClaimReport {
+    let Some(claim) = plan.trial.claim.as_deref() else { return report };
+    if !matches!(report.verdict, ClaimVerdict::Confirmed | ClaimVerdict::PartlyConfirmed) {
+        return report;
+    }
+    let ClaimReport { verdict, mut notes, substituted, scaled, mut parts, .. } = report;
+    let claimed = plan.parts.iter().zip(&mut parts).filter_map(|(of, part)| {
+        let because = of.part.because.as_deref().filter(|_| part.verdict == ClaimVerdict::Confirmed)?;
+        Some((because, of.contrasts.iter().find(|at| explains(plan, &plan.contrasts[**at])), part))
+    });
+    let mut is_changed = false;
+    for (because, at, part) in claimed {
+        let explanation = at.map(|at| evidence::explanation(plan, *at, &states[*at], seen));
+        part.verdict = match explanation.as_ref().and_then(|it| evidence::names(it, because)) {
+            Some(true) => ClaimVerdict::Confirmed,
+            Some(false) => ClaimVerdict::Smaller,
+            None => ClaimVerdict::Undecided,
+        };
+        is_changed |= part.verdict != ClaimVerdict::Confirmed;
+        notes.push(explanation.as_ref().and_then(evidence::because).unwrap_or_else(|| {
+            format!("{}: observed runs do not name one cause of this difference", part.subject)
+        }));
+    }
+    // What a trial plants is not claimed.
+    let all: Vec<ClaimVerdict> = parts.iter().filter(|part| !part.planted).map(|part| part.verdict).collect();
+    let found = whole(&all).filter(|_| is_changed).unwrap_or(verdict);
+    counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, found, Vec::new()) })
 }
 
 /// The report of a failed trial: its undecided parts are not reported as open.
@@ -418,9 +454,10 @@ fn expected(plan: &Plan, part: &Part) -> Option<String> {
         ClaimQuestion::Better { .. } => return Some("better".into()),
         ClaimQuestion::Works(_) | ClaimQuestion::Fails(_) | ClaimQuestion::NoSingleWinner(_) => return None,
     };
+    let because = part.because.as_ref().map_or_else(String::new, |cause| format!(" because of: {cause}"));
     Some(match bound {
-        Bound::Above(value) => format!("above {}{of}", number(*value)),
-        Bound::Below(value) => format!("below {}{of}", number(*value)),
+        Bound::Above(value) => format!("above {}{of}{because}", number(*value)),
+        Bound::Below(value) => format!("below {}{of}{because}", number(*value)),
         Bound::Within(fraction) => format!("within {}% of 1{of}", numbers::plain(fraction * 100.0)),
     })
 }

@@ -48,6 +48,8 @@ const FUNCTIONS: usize = 8;
 const QUIET: f64 = 0.001;
 /// Figures of counters below this, of both, are left out.
 const RARE: f64 = 0.005;
+/// A cause whose share of the difference may be less than this is not named.
+const NOTABLE: f64 = 0.1;
 /// A device that has a request in less than this share of the time is not the limit.
 const IDLE: f64 = 0.5;
 
@@ -293,6 +295,8 @@ impl<'a> Both<'a> {
     fn device_busy(&self) -> Option<(f64, f64)> {
         let share = |index: usize| {
             let (known, _, nanos) = self.counted(index);
+            // Some devices take no requests that could be timed.
+            known.get(Counter::DeviceServed).filter(|served| *served > 0)?;
             Some(known.get(Counter::DeviceBusy)? as f64 / nanos)
         };
         share(0).zip(share(1))
@@ -336,7 +340,7 @@ fn observed<'a>(plan: &Plan, states: &[ContrastState], seen: &'a TrialEvidence) 
 /// The explanations of a trial: of its contrasts that were observed.
 pub fn explanations(plan: &Plan, states: &[ContrastState], seen: &TrialEvidence) -> Vec<Explanation> {
     let all = observed(plan, states, seen).into_iter();
-    all.map(|(at, both)| explained(&states[at], Some(&both))).collect()
+    all.map(|(at, both)| explained(names_of(plan, at), &states[at], Some(&both))).collect()
 }
 
 /// The evidence of a trial as folded stacks.
@@ -392,22 +396,38 @@ fn conclusion(
 
 /// The explanation of a contrast by the observed runs of its cells.
 pub fn explanation(plan: &Plan, contrast: usize, state: &ContrastState, seen: &TrialEvidence) -> Explanation {
-    explained(state, Both::of(plan, contrast, seen).as_ref())
+    explained(names_of(plan, contrast), state, Both::of(plan, contrast, seen).as_ref())
 }
 
-fn explained(state: &ContrastState, both: Option<&Both<'_>>) -> Explanation {
+/// The names of both: of one arm under two workloads, or at two levels, with these.
+fn names_of(plan: &Plan, contrast: usize) -> [String; 2] {
+    let cells = [plan.contrasts[contrast].a, plan.contrasts[contrast].b];
+    let names = cells.map(|cell| plan.compared(cell).to_owned());
+    let workloads = cells.map(|cell| plan.cells[cell].workload);
+    match names[0] == names[1] {
+        true if workloads[0] == workloads[1] => {
+            cells.map(|cell| format!("{} @ {}", plan.compared(cell), plan.cells[cell].threads))
+        }
+        true => cells.map(|cell| {
+            format!("{} in {}", plan.compared(cell), plan.workloads[plan.cells[cell].workload].name)
+        }),
+        false => names,
+    }
+}
+
+fn explained([a, b]: [String; 2], state: &ContrastState, both: Option<&Both<'_>>) -> Explanation {
     let pairs = both.map(|both| both.pairs.as_slice()).unwrap_or_default();
     let observed = observed_ratio(pairs);
     let (per_operation_ns, mut parts) = parts(pairs);
     let conclusion = conclusion(state, observed, pairs, (&per_operation_ns, &parts));
-    both.iter().for_each(|both| both.add_stacks(&mut parts, per_operation_ns, [&state.a, &state.b]));
+    both.iter().for_each(|both| both.add_stacks(&mut parts, per_operation_ns, [&a, &b]));
     let wholes = both.map(|both| both.wholes.each_ref());
     let other_threads = wholes.map(|all| running(all.map(Whole::other_threads), per_operation_ns));
     let functions = wholes.map(|all| running(all.map(Whole::functions), per_operation_ns));
     Explanation {
         schema_version: SCHEMA_VERSION,
-        a: state.a.clone(),
-        b: state.b.clone(),
+        a,
+        b,
         workload: state.workload.clone(),
         phase: state.phase.clone(),
         threads: state.threads,
@@ -497,6 +517,11 @@ impl<'p> Shares<'p> {
     }
 }
 
+/// The part that time belongs to. Threads wait for a processor because they and others need time on one.
+fn part_of(category: Category) -> Category {
+    if category == Category::Runnable { Category::Processor } else { category }
+}
+
 /// Thread time for an operation, of both, and its parts.
 fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Part>) {
     if pairs.is_empty() {
@@ -510,17 +535,17 @@ fn parts(pairs: &[[&Observed; 2]]) -> ((f64, f64), Vec<Part>) {
     let by_difference = |one: (f64, f64), other: (f64, f64)| {
         (sign * (other.0 - other.1)).total_cmp(&(sign * (one.0 - one.1)))
     };
-    let categories: BTreeSet<Category> = all.iter().map(|cause| cause.category).collect();
+    let categories: BTreeSet<Category> = all.iter().map(|cause| part_of(cause.category)).collect();
     let mut parts: Vec<Part> = Vec::new();
     for category in categories {
         let row = |cause: &&Cause| {
             let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|known| known == *cause));
             Row { cause: (*cause).clone(), a_ns, b_ns, share, stacks: Vec::new() }
         };
-        let own = all.iter().filter(|cause| cause.category == category);
+        let own = all.iter().filter(|cause| part_of(cause.category) == category);
         let mut causes: Vec<Row> = own.map(row).collect();
         causes.sort_by(|one, other| by_difference((one.a_ns, one.b_ns), (other.a_ns, other.b_ns)));
-        let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|cause| cause.category == category));
+        let (a_ns, b_ns, share) = shares.of(|run| run.time_of(|cause| part_of(cause.category) == category));
         parts.push(Part { category: Some(category), a_ns, b_ns, share, causes });
     }
     let (a_ns, b_ns, share) = shares.of(|run| run.thread_time() - run.time_of(|_| true));
@@ -551,7 +576,7 @@ impl Part {
             return row.name();
         }
         let words = match category {
-            Category::Processor => "on a processor",
+            Category::Processor => "on a processor or waiting for one",
             Category::Lock => "waiting for locks",
             Category::Io => "waiting for I/O",
             Category::Journal => "waiting for the filesystem's journal or log",
@@ -598,18 +623,42 @@ pub fn in_short(explanation: &Explanation) -> String {
     format!("{}\n  {}\n", heading(explanation), basis(explanation))
 }
 
-/// The cause of a difference, in a clause; none without one.
+/// The cause of a difference, in a line; none without one.
 pub(crate) fn because(explanation: &Explanation) -> Option<String> {
     let part = first(&explanation.parts).filter(|_| explanation.conclusion == Conclusion::Because)?;
     let (a, b) = (plain(&explanation.a), plain(&explanation.b));
     let (more, less) = if part.a_ns > part.b_ns { (a, b) } else { (b, a) };
+    let mostly = part.causes.first().filter(|_| part.only().is_none());
     Some(format!(
-        "{} ({}): {} of the time that {more} takes longer than {less} is {}",
+        "{} ({}): {} of the time that {more} takes longer than {less} is {}{}",
         plain(&explanation.workload),
         threads_in_words(explanation.threads),
         percent(part.share?),
-        part.name()
+        part.name(),
+        mostly.map_or_else(String::new, |row| format!(", above all {}", row.name()))
     ))
+}
+
+/// True if an explanation names a category, or in its first part a cause with these words that has a tenth of the difference at least;
+/// false if it names another one, or if the category has less than half of the difference. None if it does neither, and if it rests
+/// on stacks without locks.
+pub(crate) fn names(explanation: &Explanation, what: &str) -> Option<bool> {
+    let category = Category::named(what);
+    let is_of_note = |row: &Row| row.share.is_some_and(|(_, (least, _))| least > NOTABLE);
+    let is_named = |part: &Part| match category {
+        Some(_) => part.category == category,
+        None => part.causes.iter().any(|row| row.cause.what.contains(what) && is_of_note(row)),
+    };
+    match explanation.conclusion {
+        _ if explanation.missing.is_some() => None,
+        Conclusion::Because => first(&explanation.parts).map(is_named),
+        Conclusion::Together => {
+            let known =
+                explanation.parts.iter().find(|part| category.is_some() && part.category == category)?;
+            known.share.filter(|(_, (_, most))| *most < MOST).map(|_| false)
+        }
+        _ => None,
+    }
 }
 
 /// The rounds that an explanation rests on.
@@ -709,7 +758,7 @@ pub(crate) fn meanwhile(explanation: &Explanation) -> Option<String> {
     let part = first(&explanation.parts)?;
     if !matches!(
         part.category?,
-        Category::Lock | Category::Io | Category::Journal | Category::Others | Category::Runnable
+        Category::Lock | Category::Io | Category::Journal | Category::Others | Category::Processor
     ) {
         return None;
     }
@@ -734,7 +783,9 @@ pub(crate) fn device(explanation: &Explanation) -> Option<String> {
     let percent = |share: f64| numbers::plain(rounded(share * 100.0));
     let times =
         format!("has a request {} % of the time with {a}, and {} % with {b}", percent(of_a), percent(of_b));
-    Some(match of_a.max(of_b) < IDLE {
+    let is_waited_for = first(&explanation.parts)
+        .is_some_and(|part| matches!(part.category, Some(Category::Io | Category::Journal)));
+    Some(match of_a.max(of_b) < IDLE && !is_waited_for {
         true => format!("the device is not the limit: it {times}"),
         false => format!("the device {times}"),
     })

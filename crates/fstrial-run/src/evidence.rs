@@ -2,13 +2,14 @@
 //! these runs are never those that a verdict rests on, and are stored apart from them.
 
 use crate::{
-    cell::{Contrast, Of},
+    cell::{Ask, Contrast, Of},
     contrast::{ContrastState, Outcome},
     error::ExpectedError,
     place::Place,
     plan::Plan,
     untimed,
 };
+use fstrial_engine::group_name;
 use fstrial_model::{
     arm::Arm,
     counter::Counters,
@@ -176,6 +177,7 @@ pub fn explains(plan: &Plan, contrast: &Contrast) -> bool {
     contrast.metric == Metric::Throughput
         && plan.trial.trial.clients == 1
         && contrast.of == Of::Ratio
+        && contrast.ask == Ask::Difference
         && !cells.into_iter().any(is_control)
         && cells.into_iter().all(is_closed)
 }
@@ -246,6 +248,8 @@ fn observe(plan: &Plan, place: &mut dyn Place, cell: usize, round: u32) -> Resul
 }
 
 fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Evidence)]) -> Loads {
+    // Those of several loads together are none of one of them.
+    let is_alone = |evidence: &Evidence| evidence.group(&group_name(1)).is_none();
     let counters = |name: &str| {
         let result = measurement.results.iter().find(|result| result.name == name);
         result.map(|result| result.counters.clone()).unwrap_or_default()
@@ -254,14 +258,16 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
         // Of an attempt that was repeated the last one counts.
         let (group, evidence) =
             seen.iter().rev().find_map(|(groups, evidence)| Some((groups.get(name)?, evidence)))?;
-        let switches = evidence.group(group).map(Activity::switches).unwrap_or_default();
+        let of_all = is_alone(evidence).then(|| counters(name).plus(&evidence.counters));
+        // In samples of /proc they are not counted.
+        let switches = evidence.group(group).filter(|_| evidence.missing.is_none()).map(Activity::switches);
         let observed = Observed {
             threads: load.threads,
             operations: load.operations,
             duration: load.duration,
             observed: evidence.duration,
             causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default().into_iter().collect(),
-            counters: counters(name).plus(&evidence.counters).plus(&switches),
+            counters: of_all.unwrap_or_default().plus(&switches.unwrap_or_default()),
             lost: evidence.lost,
         };
         let mut evidence = evidence.clone();

@@ -7,15 +7,13 @@ use fstrial_model::counter::{Counter, Counters};
 use std::{fs, path::PathBuf};
 
 /// Counters as numbers of a line: their sum in an unit. Discards were added in Linux 4.18, flushes in 5.5.
-const NUMBERS: [(Counter, &[usize], u64); 8] = [
+const NUMBERS: [(Counter, &[usize], u64); 6] = [
     (Counter::DeviceRead, &[2], 512),
     (Counter::DeviceWritten, &[6], 512),
     (Counter::DeviceReads, &[0], 1),
-    (Counter::DeviceWrites, &[4], 1),
     (Counter::DeviceMerges, &[1, 5], 1),
     (Counter::DeviceDiscards, &[11], 1),
     (Counter::DeviceFlushes, &[15], 1),
-    (Counter::DeviceRequestTime, &[10], 1_000_000),
 ];
 
 /// Bits of a device's number in the kernel that are its minor number (include/linux/kdev_t.h).
@@ -75,10 +73,8 @@ mod tests {
         let bytes = [Counter::DeviceRead, Counter::DeviceWritten];
         assert_eq!(of(stat, &bytes), [Some(8088 * 512), Some(20_480 * 512)]);
         let requests =
-            [Counter::DeviceReads, Counter::DeviceWrites, Counter::DeviceMerges, Counter::DeviceDiscards];
-        assert_eq!(of(stat, &requests), [101, 310, 7 + 44, 3].map(Some));
-        let times = [Counter::DeviceFlushes, Counter::DeviceRequestTime];
-        assert_eq!(of(stat, &times), [5, 111_000_000].map(Some));
+            [Counter::DeviceReads, Counter::DeviceMerges, Counter::DeviceDiscards, Counter::DeviceFlushes];
+        assert_eq!(of(stat, &requests), [101, 7 + 44, 3, 5].map(Some));
         // Before discards and flushes were counted, there were eleven numbers.
         let old = "1 2 3 4 5 6 7 8 9 10 11";
         assert_eq!(of(old, &bytes), [Some(3 * 512), Some(7 * 512)]);
@@ -94,7 +90,7 @@ mod tests {
         let device = |name: &str, sectors: u64| {
             let path = folder.path().join(name);
             fs::create_dir(&path).unwrap();
-            fs::write(path.join("stat"), format!("0 0 1 0 1 0 {sectors} 0 0 0 4")).unwrap();
+            fs::write(path.join("stat"), format!("0 0 1 0 1 0 {sectors} 0 0 0 0")).unwrap();
             path
         };
         let both = [device("a", 8), device("b", 2)];
@@ -102,7 +98,6 @@ mod tests {
             |devices: &[PathBuf], counter| DeviceCounters::of(devices.iter().cloned()).now().get(counter);
         assert_eq!(of(&both, Counter::DeviceRead), Some(1024));
         assert_eq!(of(&both, Counter::DeviceWritten), Some(5120));
-        assert_eq!(of(&both, Counter::DeviceRequestTime), Some(8_000_000));
         let with_missing = [&both[..], &[folder.path().join("missing")]].concat();
         assert!(DeviceCounters::of(with_missing.into_iter()).now().is_empty());
         assert!(DeviceCounters::default().now().is_empty());

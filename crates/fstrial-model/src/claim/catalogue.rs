@@ -5,7 +5,7 @@
 //! answers.
 
 /// The catalogue's version.
-pub const CATALOGUE: u32 = 8;
+pub const CATALOGUE: u32 = 9;
 
 #[cfg(test)]
 mod tests {

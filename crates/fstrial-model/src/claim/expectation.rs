@@ -65,6 +65,10 @@ pub struct Expectation {
     /// It differs by no more than this from being the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Percent>,
+    /// ratio: the cause that the explanation of the difference names: a category such as `lock`, or words of a cause. The trial needs
+    /// `explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     /// The metric; default: throughput (the figure of a result).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,

@@ -145,8 +145,6 @@ pub struct OriginalTable {
 pub enum Need {
     /// A preset of this name.
     Workload(String),
-    /// Evidence from the kernel of this name.
-    Evidence(String),
     /// Another kernel, as text.
     Kernel(String),
     /// A kernel before this version.
@@ -163,11 +161,10 @@ impl FromStr for Need {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
         let what = what.trim().to_owned();
-        let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME, device:WORDS or kernel-before:VERSION";
+        let kinds = "workload:PRESET, kernel:WORDS, program:NAME, device:WORDS or kernel-before:VERSION";
         match kind {
             _ if what.is_empty() => Err(format!("`{text}` is not a requirement; write {kinds}")),
             "workload" => Ok(Self::Workload(what)),
-            "evidence" => Ok(Self::Evidence(what)),
             "kernel" => Ok(Self::Kernel(what)),
             "kernel-before" => what.parse().map(Self::KernelBefore),
             "program" => Ok(Self::Program(what)),
@@ -182,7 +179,6 @@ impl fmt::Display for Need {
         let (kind, what) = match self {
             Self::KernelBefore(version) => return write!(f, "kernel-before:{version}"),
             Self::Workload(what) => ("workload", what),
-            Self::Evidence(what) => ("evidence", what),
             Self::Kernel(what) => ("kernel", what),
             Self::Program(what) => ("program", what),
             Self::Device(what) => ("device", what),

@@ -94,6 +94,8 @@ pub struct Part {
     pub metric: Metric,
     /// The original figure.
     pub then: Option<Number>,
+    /// The cause that must be named.
+    pub because: Option<String>,
     /// One question of the expectation, which may have several parts.
     pub question: ClaimQuestion,
 }
@@ -135,8 +137,9 @@ impl Claim {
                 // With two processors `2` and `cpus` are one level, and one question.
                 let is_same = |part: &Part| part.question == question && part.metric == metric;
                 if !parts.iter().any(is_same) {
-                    let Expectation { says, reading, planted, then, .. } = expected.clone();
-                    parts.push(Part { expectation: index, says, reading, planted, metric, then, question });
+                    let Expectation { says, reading, planted, then, because, .. } = expected.clone();
+                    let expectation = index;
+                    parts.push(Part { expectation, says, reading, planted, metric, then, because, question });
                 }
             }
             let questions: usize = parts.iter().map(|part| part.question.questions()).sum();
@@ -227,6 +230,14 @@ impl Finder<'_> {
                 let hint = format!("write exactly one of {}", takes.join(", "));
                 return Err((key, format!("`{key}` has no expectation"), hint));
             }
+        }
+        let number = |bound: &Option<Number>| bound.as_ref().and_then(Number::value);
+        let is_beyond = number(&expected.above).is_some_and(|least| least >= 1.0)
+            || number(&expected.below).is_some_and(|most| most <= 1.0);
+        let is_of_throughput = expected.metric.is_none_or(|metric| metric == Metric::Throughput);
+        if expected.because.is_some() && !(key == "ratio" && is_beyond && is_of_throughput) {
+            let hint = "give a ratio of two throughputs that is above 1 or more, or below 1 or less".into();
+            return Err(("because", "only a difference has a cause".into(), hint));
         }
         let has_levels = !expected.leads_at.is_empty() || !expected.trails_at.is_empty();
         if has_levels && key != "flips" {

@@ -217,6 +217,11 @@ fn cause_among<S: AsRef<str>>(frames: &[S], is_wanted: impl Fn(Category) -> bool
     Some(Cause { category: row.category, what })
 }
 
+/// Reasons with the functions that tell them, one entry for each set of functions: kernels differ in their names.
+pub fn catalogue() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    ROWS.iter().map(|row| (row.what, row.functions))
+}
+
 /// The function of the place where an unknown stack waits.
 pub fn place<S: AsRef<str>>(frames: &[S]) -> &str {
     let names = frames.iter().map(|frame| plain(frame.as_ref()));

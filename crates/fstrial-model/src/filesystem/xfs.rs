@@ -157,12 +157,12 @@ fn log_shape(superblock: &[u8]) -> Option<LogShape> {
 }
 
 /// `log 2054 4135 0 2058 2063`: writes to the log since the mount, how many sectors of 512 bytes they had, times that no buffer was
-/// free for it, forces, and those that slept.
+/// free for it, forces, and sleeps until a buffer was written.
 fn log_count(stats: &str, _: LogShape) -> Option<Counters> {
     let line = stats.lines().find_map(|line| line.strip_prefix("log "))?;
     let number = |index: usize| line.split_whitespace().nth(index)?.parse::<u64>().ok();
     let written = Counters::of(Counter::LogWritten, number(1)?.checked_mul(512)?);
-    Some(written.with(Counter::LogForces, number(3)).with(Counter::LogForceSleeps, number(4)))
+    Some(written.with(Counter::LogForces, number(3)).with(Counter::LogSleeps, number(4)))
 }
 
 /// A histogram (`from to extents blocks pct`) whose last row begins with a lower bound of the largest extent, then
@@ -206,7 +206,7 @@ mod tests {
     fn parses_log_statistics_and_log_size() {
         let stats = "extent_alloc 1 513 0 0\ntrans 0 2055 0\nlog 2054 4135 0 2058 2063\npush_ail 4112 0 0 0 0 0 0 0 0 0\n";
         let counted = Counters::of(Counter::LogWritten, 4135 * 512);
-        let counted = counted.with(Counter::LogForces, Some(2058)).with(Counter::LogForceSleeps, Some(2063));
+        let counted = counted.with(Counter::LogForces, Some(2058)).with(Counter::LogSleeps, Some(2063));
         assert_eq!(log_count(stats, LogShape::default()), Some(counted));
         for damaged in ["", "log 2054", "log 1 x", "log 1 18446744073709551615", "logs 1 2"] {
             assert_eq!(log_count(damaged, LogShape::default()), None, "{damaged}");

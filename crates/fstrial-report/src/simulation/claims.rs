@@ -61,7 +61,7 @@ fn result(world: &World, lines: &[&str]) -> ClaimVerdict {
     ended.finished().judge().unwrap().claim().unwrap()
 }
 
-fn reported(plan: &Plan, ended: &SimulatedTrial<'_>) -> ClaimReport {
+pub(super) fn reported(plan: &Plan, ended: &SimulatedTrial<'_>) -> ClaimReport {
     let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
     claim::report(plan, ended.finished().judge(), &[environment.kernel, environment.device], &[], true)
         .unwrap()

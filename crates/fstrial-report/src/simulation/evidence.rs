@@ -1,15 +1,22 @@
 //! Explanations of decided trials by observed runs that are drawn from a seed, with parts whose shares are known.
 
 use super::{
+    claims,
     trials::{faster, throughput},
     *,
 };
-use crate::evidence::{Conclusion, Explanation, explanation};
+use crate::{
+    claim,
+    evidence::{Conclusion, Explanation, explanation},
+};
 use fstrial_model::{
     counter::{Counter, Counters},
     filesystem::waits::{Category, Cause},
 };
-use fstrial_run::evidence::{CellEvidence, MIN_ROUNDS, Observed, TrialEvidence};
+use fstrial_run::{
+    claim::ClaimVerdict,
+    evidence::{CellEvidence, MIN_ROUNDS, Observed, TrialEvidence},
+};
 
 /// Thread time for an operation of the slower arm, in nanoseconds, over that of the faster one.
 const RATIO: f64 = 1.5;
@@ -51,7 +58,8 @@ impl Drawn<'_> {
             causes: parts.iter().enumerate().map(of).collect(),
             counters: Counters::of(Counter::DeviceWritten, 8192 * operations as u64)
                 .with(Counter::DeviceWrites, Some(operations as u64 * 2))
-                .with(Counter::DeviceRequestTime, Some(duration.0 / 5 * 2))
+                .with(Counter::DeviceSent, Some(8192 * operations as u64))
+                .with(Counter::DeviceServed, Some(operations as u64))
                 .with(Counter::DeviceBusy, Some(duration.0 / 5)),
             lost: 0,
         }
@@ -139,4 +147,37 @@ fn causes_are_rarely_named_wrongly() {
     }
     let right = named(&[0.7, 0.1, 0.1, 0.1], 0.02);
     assert!(right > 270, "{right}");
+}
+
+/// A claim about a cause holds if observed runs name it.
+#[test]
+fn claims_about_causes_need_them_named() {
+    let cause = |because: &str, drawn: &Drawn<'_>| {
+        let expected = format!(
+            "[[claim.expect]]\nratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2\nbecause = \"{because}\"\n"
+        );
+        let plan = claims::claimed_of(claims::LEVELS, "budget = \"1h\"\nexplain = 8", &expected, 7);
+        let world = World { arms: vec![("b", faster(RATIO))], ..World::default() };
+        let ended = simulate(&plan, &world, |_| None);
+        let states = ended.finished().all.states();
+        let slow = plan.contrasts[0].b;
+        let seen = drawn.evidence(&plan, slow);
+        let report = claims::reported(&plan, &ended);
+        assert_eq!(report.verdict, ClaimVerdict::Confirmed, "by its ratio");
+        let found = claim::with_causes(report, &plan, &states, &seen);
+        assert_eq!(found.parts[0].verdict, found.verdict);
+        found.verdict
+    };
+    let split = Drawn { shares: &[0.4, 0.3, 0.3], ..DRAWN };
+    let few = Drawn { rounds: MIN_ROUNDS - 1, ..DRAWN };
+    for (because, drawn, verdict) in [
+        ("lock", &DRAWN, ClaimVerdict::Confirmed),
+        ("cause 0", &DRAWN, ClaimVerdict::Confirmed),
+        ("cause 1", &DRAWN, ClaimVerdict::Smaller),
+        ("io", &DRAWN, ClaimVerdict::Smaller),
+        ("lock", &split, ClaimVerdict::Smaller),
+        ("lock", &few, ClaimVerdict::Undecided),
+    ] {
+        assert_eq!(cause(because, drawn), verdict, "{because}");
+    }
 }

@@ -39,8 +39,12 @@ fn is_planned_state(plan: &Plan, arm: usize, state: &StateTask, task: Option<&Ta
 }
 
 fn is_planned_task(plan: &Plan, arm: usize, task: &Task) -> bool {
+    let mut task = task.clone();
+    if task.purpose == Purpose::Evidence {
+        task.purpose = Purpose::Timed;
+    }
     let mut of_arm = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
-    of_arm.any(|cell| is_task_of(plan, cell, task))
+    of_arm.any(|cell| is_task_of(plan, cell, &task))
 }
 
 fn is_task_of(plan: &Plan, cell: usize, task: &Task) -> bool {
@@ -60,9 +64,6 @@ fn with_numbers_of(mut planned: Task, task: &Task) -> Task {
     }
     if let (Some(operation), Some(other)) = (&mut planned.operation, &task.operation) {
         (operation.seed, operation.data) = (other.seed, other.data);
-    }
-    if task.purpose == Purpose::Evidence {
-        planned.purpose = Purpose::Evidence;
     }
     planned
 }

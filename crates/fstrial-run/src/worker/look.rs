@@ -30,7 +30,9 @@ impl Look {
 
     /// Both of them as counters.
     pub(super) fn counters(before: Self, after: Self) -> Counters {
-        Counters::of(Counter::SpaceTaken, after.used.saturating_sub(before.used))
+        Counters::of(Counter::Looks, 1)
+            .with(Counter::SpaceBefore, Some(before.used))
+            .with(Counter::SpaceAfter, Some(after.used))
             .with(Counter::FilesBefore, Some(before.files))
             .with(Counter::PiecesBefore, Some(before.pieces))
             .with(Counter::Files, Some(after.files))
@@ -74,7 +76,8 @@ mod tests {
         assert_eq!(files_in(folder.path()), [folder.path().join("b"), inner.join("a")]);
         let look = |files, pieces, used| Look { files, pieces, used };
         let counters = Look::counters(look(1, 2, 4096), look(3, 9, 1 << 20));
-        assert_eq!(counters.get(Counter::SpaceTaken), Some((1 << 20) - 4096));
+        assert_eq!(counters.get(Counter::SpaceBefore), Some(4096));
+        assert_eq!(counters.get(Counter::SpaceAfter), Some(1 << 20));
         assert_eq!((counters.get(Counter::Pieces), counters.get(Counter::Files)), (Some(9), Some(3)));
     }
 }

@@ -1,7 +1,9 @@
 //! Causes of verdicts on real filesystems: the first one named is the one that was planted.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::time::Duration;
 
 /// True if this kernel cannot be observed, which is said.
 fn is_unobservable(name: &str, ended: &Ended) -> bool {
@@ -126,7 +128,7 @@ const DATA_IN_JOURNAL: Planted = Planted {
         "the journal's commit",
         "the device has a request",
         "time of a commit",
-        "– for the journal",
+        "– writing data, journal, flushes",
         "– at the device",
         "flushes of its cache",
         "pieces of a file, after it",
@@ -199,7 +201,7 @@ fn cause_is_named_without_programs_in_the_kernel() {
         return;
     }
     let lab = Lab::new();
-    let comparison = "compare ext4 fast=ext4:nobarrier -w append-fsync --threads 4 --duration 500ms --rounds 8 --device model:sata-ssd \
+    let comparison = "compare ext4 fast=ext4:nobarrier -w append-fsync --threads 4 --duration 500ms --rounds 8 --device hdd-7200 \
                       --set device.size=1GiB --explain";
     let mut command = lab.prepare("unshare");
     let hide = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$0\" \"$@\"";
@@ -217,6 +219,41 @@ fn cause_is_named_without_programs_in_the_kernel() {
         explanation["counters"].as_array().unwrap().iter().any(|it| it["name"] == "flushes of its cache")
     );
     lab.assert_nothing_left("after samples of /proc");
+}
+
+/// A killed observation leaves nothing, and can be repeated.
+#[test]
+fn killed_observation_loses_nothing() {
+    let name = "killed_observation_loses_nothing";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.run(
+        "compare ext4 fast=ext4:nobarrier -w append-fsync --threads 4 --duration 300ms --rounds 8 --device hdd-7200 \
+         --set device.size=1GiB",
+    );
+    let explained =
+        || lab.run("report --format json").json().remove(0)["explanations"].as_array().map(Vec::len);
+    let running = lab.start("explain");
+    let has_worker = || support::worker_of(running.pid()).is_some();
+    assert!(support::eventually(PATIENCE, has_worker));
+    support::pause(Duration::from_millis(1500));
+    let worker = support::worker_of(running.pid());
+    support::kill(running.pid());
+    worker.into_iter().for_each(|worker| support::signal_group(worker, Signal::KILL));
+    let ended = running.end(PATIENCE);
+    if !ended.is_killed() && is_unobservable(name, &ended) {
+        return;
+    }
+    assert!(ended.is_killed(), "{ended:?}");
+    support::eventually(support::SETTLE, || lab.leaks().is_empty());
+    lab.clean();
+    lab.assert_nothing_left("after a killed observation");
+    assert_eq!(explained(), None);
+    let again = lab.run("explain");
+    assert_eq!(again.code(), 0, "{again:?}");
+    assert_eq!(explained(), Some(1));
 }
 
 /// Where nothing differs nothing is explained.

@@ -174,9 +174,6 @@ fn missing(need: &Need, machine: &Machine) -> Option<String> {
         Need::Workload(name) => preset::preset(name)
             .is_none()
             .then(|| format!("it takes the workload {name}, which this version of fstrial does not have")),
-        Need::Evidence(what) => Some(format!(
-            "it requires evidence from the kernel about {what}, which this version of fstrial does not gather"
-        )),
         Need::Kernel(what) => {
             Some(format!("it requires {what}; a claim that measures no times can name a kernel as a place"))
         }
