@@ -52,6 +52,10 @@ words! {
         "device-sent" DeviceSent,
         /// Their number: without flushes.
         "device-writes" DeviceWrites,
+        /// Bytes between the end of a request and the beginning of the next one, in the order in which the device was sent them.
+        "device-distance" DeviceDistance,
+        /// Their number.
+        "device-moves" DeviceMoves,
         /// Time in which one of the devices had a request, in ns.
         "device-busy" DeviceBusy,
         /// Writes that had to be durable at their end (FUA).
@@ -192,8 +196,11 @@ pub enum Per {
     Each(&'static [Counter]),
 }
 
+/// The name of the time of a request at the device.
+pub const AT_DEVICE: &str = "– at the device";
+
 /// The figures of counters, in the order in which they are shown.
-pub const COUNTERS: [CounterRow; 28] = [
+pub const COUNTERS: [CounterRow; 29] = [
     row(Counter::CpuMachine, "processor time of the whole machine", unit::TIME, Per::Operation),
     row(Counter::Waits, "waits of the load's threads", unit::COUNT, Per::Operation),
     row(Counter::Preemptions, "preemptions of them", unit::COUNT, Per::Operation),
@@ -208,12 +215,18 @@ pub const COUNTERS: [CounterRow; 28] = [
     row(Counter::DeviceWritten, "bytes written to the device", unit::BYTES, Per::Operation),
     row(Counter::DeviceSent, "size of a write", unit::BYTES, Per::Each(&[Counter::DeviceWrites])),
     row(
+        Counter::DeviceDistance,
+        "distance between requests",
+        unit::BYTES,
+        Per::Each(&[Counter::DeviceMoves]),
+    ),
+    row(
         Counter::DeviceQueueTime,
         "time of a request in queues",
         unit::TIME,
         Per::Each(&[Counter::DeviceQueued]),
     ),
-    row(Counter::DeviceServiceTime, "– at the device", unit::TIME, Per::Each(&[Counter::DeviceServed])),
+    row(Counter::DeviceServiceTime, AT_DEVICE, unit::TIME, Per::Each(&[Counter::DeviceServed])),
     row(Counter::DeviceServiceTime, "requests at the device, mean", unit::COUNT, Per::Time),
     row(Counter::LogWritten, "bytes written to the journal or log", unit::BYTES, Per::Operation),
     row(Counter::Commits, "commits of the filesystem", unit::COUNT, Per::Operation),

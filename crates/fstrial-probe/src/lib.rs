@@ -62,10 +62,11 @@ const OPTIONAL: [&[&str]; 2] = [
 const DEVICES: usize = 8;
 /// The events in threads.bpf.c, in their order: which of the optional programs they are of, and the counters of their time and of their
 /// number.
-const EVENTS: [(usize, Option<Counter>, Option<Counter>); 8] = [
+const EVENTS: [(usize, Option<Counter>, Option<Counter>); 9] = [
     (0, Some(Counter::DeviceQueueTime), Some(Counter::DeviceQueued)),
     (0, Some(Counter::DeviceServiceTime), Some(Counter::DeviceServed)),
     (0, Some(Counter::DeviceSent), Some(Counter::DeviceWrites)),
+    (0, Some(Counter::DeviceDistance), Some(Counter::DeviceMoves)),
     (0, None, Some(Counter::DeviceForced)),
     (0, Some(Counter::DeviceBusy), None),
     (1, Some(Counter::CommitLocking), None),

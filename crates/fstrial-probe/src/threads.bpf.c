@@ -59,7 +59,7 @@ struct request_queue {
 struct request {
 	struct request_queue *q;
 	__u32 cmd_flags, __data_len;
-	__u64 start_time_ns;
+	__u64 start_time_ns, __sector;
 	/* Of the phases of a flush and its write, and of requests that are not a filesystem's. */
 	void *end_io;
 } RELOCATED;
@@ -71,6 +71,7 @@ enum req_flag_bits { __REQ_FUA = 1 };
 /* Of include/linux/blk_types.h. */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_WRITE 1
+#define SECTOR 512
 
 #define PF_KTHREAD 0x00200000
 #define TASK_DEAD 0x00000080
@@ -153,7 +154,7 @@ struct {
 } processors SEC(".maps");
 
 /* Phases of requests and of commits, as in lib.rs. */
-enum event { IN_QUEUE, AT_DEVICE, WRITTEN, FORCED, BUSY, LOCKING, FLUSHING, LOGGING, EVENTS };
+enum event { IN_QUEUE, AT_DEVICE, WRITTEN, MOVED, FORCED, BUSY, LOCKING, FLUSHING, LOGGING, EVENTS };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EVENTS);
@@ -167,6 +168,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct amount);
 } in_flight SEC(".maps");
+/* The sector behind the last request that a device was sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DEVICES);
+	__type(key, __u32);
+	__type(value, __u64);
+} last_sectors SEC(".maps");
 /* The beginning of the phase that a request or a journal is in, by its address. */
 struct phase {
 	__u64 since, event;
@@ -404,6 +412,18 @@ static __always_inline int is_timed(__u32 device)
 	return 0;
 }
 
+/* The distance from the end of the request before it. */
+static __always_inline void move(__u32 device, __u64 now, __u64 sector, __u32 bytes)
+{
+	__u64 end = sector + bytes / SECTOR, *last = bpf_map_lookup_elem(&last_sectors, &device);
+	if (!last) {
+		bpf_map_update_elem(&last_sectors, &device, &end, BPF_ANY);
+		return;
+	}
+	count_amount(MOVED, now, (sector > *last ? sector - *last : *last - sector) * SECTOR);
+	*last = end;
+}
+
 /* Since Linux 5.15: before, the disk is elsewhere, and nothing is counted. */
 SEC("tp_btf/block_rq_issue")
 int block_rq_issue(__u64 *ctx)
@@ -411,7 +431,8 @@ int block_rq_issue(__u64 *ctx)
 	struct request *request = (void *)ctx[0];
 	__u64 key = (__u64)request, now = bpf_ktime_get_ns();
 	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
-	if (!is_timed((__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)))
+	__u32 device = (__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+	if (!is_timed(device))
 		return 0;
 	struct phase phase = { .since = now, .event = AT_DEVICE };
 	/* One that comes again has not left. */
@@ -423,6 +444,8 @@ int block_rq_issue(__u64 *ctx)
 	if (started && started <= now && !BPF_CORE_READ(request, end_io))
 		count(IN_QUEUE, started, now);
 	__u32 bytes = BPF_CORE_READ(request, __data_len);
+	if (bytes)
+		move(device, now, BPF_CORE_READ(request, __sector), bytes);
 	if (bytes && (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE)
 		count_amount(WRITTEN, now, bytes);
 	if (BPF_CORE_READ(request, cmd_flags) & (1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA)))

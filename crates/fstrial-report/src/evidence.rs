@@ -6,7 +6,7 @@
 use crate::{flame, plain, text::figures};
 use comfy_table::{Table, presets};
 use fstrial_model::{
-    counter::{COUNTERS, Counter, Counters},
+    counter::{AT_DEVICE, COUNTERS, Counter, Counters},
     evidence::{Evidence, Spent},
     filesystem::waits::{Category, Cause},
     unit,
@@ -297,7 +297,8 @@ impl<'a> Both<'a> {
             let (known, _, nanos) = self.counted(index);
             // Some devices take no requests that could be timed.
             known.get(Counter::DeviceServed).filter(|served| *served > 0)?;
-            Some(known.get(Counter::DeviceBusy)? as f64 / nanos)
+            // The observation is a moment longer than the measured time.
+            Some((known.get(Counter::DeviceBusy)? as f64 / nanos).min(1.0))
         };
         share(0).zip(share(1))
     }
@@ -785,9 +786,14 @@ pub(crate) fn device(explanation: &Explanation) -> Option<String> {
         format!("has a request {} % of the time with {a}, and {} % with {b}", percent(of_a), percent(of_b));
     let is_waited_for = first(&explanation.parts)
         .is_some_and(|part| matches!(part.category, Some(Category::Io | Category::Journal)));
+    let service = explanation.counters.iter().find(|row| row.name == AT_DEVICE);
+    let service = service.and_then(|row| Some((row.a?, row.b?))).filter(|_| is_waited_for);
+    let service = service.map_or_else(String::new, |(of_a, of_b)| {
+        format!("; a request takes {} there with {a}, and {} with {b}", time(of_a), time(of_b))
+    });
     Some(match of_a.max(of_b) < IDLE && !is_waited_for {
         true => format!("the device is not the limit: it {times}"),
-        false => format!("the device {times}"),
+        false => format!("the device {times}{service}"),
     })
 }
 

@@ -129,6 +129,7 @@ const DATA_IN_JOURNAL: Planted = Planted {
         "the device has a request",
         "time of a commit",
         "– writing data, journal, flushes",
+        "distance between requests",
         "– at the device",
         "flushes of its cache",
         "pieces of a file, after it",
