@@ -66,6 +66,8 @@ words! {
         "commit-flushing" CommitFlushing,
         /// Time in which they wrote the journal, and waited for it, for that data and for flushes, in ns.
         "commit-logging" CommitLogging,
+        /// Bytes that the load read and wrote.
+        "asked" Asked,
         /// Looks at the files of the load, before it and after it.
         "looks" Looks,
         /// Space in use before the load, in bytes.
@@ -200,7 +202,7 @@ pub enum Per {
 pub const AT_DEVICE: &str = "– at the device";
 
 /// The figures of counters, in the order in which they are shown.
-pub const COUNTERS: [CounterRow; 29] = [
+pub const COUNTERS: [CounterRow; 30] = [
     row(Counter::CpuMachine, "processor time of the whole machine", unit::TIME, Per::Operation),
     row(Counter::Waits, "waits of the load's threads", unit::COUNT, Per::Operation),
     row(Counter::Preemptions, "preemptions of them", unit::COUNT, Per::Operation),
@@ -213,6 +215,12 @@ pub const COUNTERS: [CounterRow; 29] = [
     row(Counter::DeviceDiscards, "discards", unit::COUNT, Per::Operation),
     row(Counter::DeviceRead, "bytes read from the device", unit::BYTES, Per::Operation),
     row(Counter::DeviceWritten, "bytes written to the device", unit::BYTES, Per::Operation),
+    row(
+        Counter::DeviceWritten,
+        "– for each byte that the load moves",
+        unit::COUNT,
+        Per::Each(&[Counter::Asked]),
+    ),
     row(Counter::DeviceSent, "size of a write", unit::BYTES, Per::Each(&[Counter::DeviceWrites])),
     row(
         Counter::DeviceDistance,

@@ -12,7 +12,7 @@ use crate::{
 use fstrial_engine::group_name;
 use fstrial_model::{
     arm::Arm,
-    counter::Counters,
+    counter::{Counter, Counters},
     device::DeviceKind,
     evidence::{Activity, Evidence},
     filesystem::waits::Cause,
@@ -259,6 +259,7 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
         let (group, evidence) =
             seen.iter().rev().find_map(|(groups, evidence)| Some((groups.get(name)?, evidence)))?;
         let of_all = is_alone(evidence).then(|| counters(name).plus(&evidence.counters));
+        let asked = Counters::of(Counter::Asked, load.bytes);
         // In samples of /proc they are not counted.
         let switches = evidence.group(group).filter(|_| evidence.missing.is_none()).map(Activity::switches);
         let observed = Observed {
@@ -267,7 +268,7 @@ fn together(measurement: &Measurement, seen: &[(BTreeMap<String, String>, Eviden
             duration: load.duration,
             observed: evidence.duration,
             causes: evidence.group(group).map(Activity::by_cause).unwrap_or_default().into_iter().collect(),
-            counters: of_all.unwrap_or_default().plus(&switches.unwrap_or_default()),
+            counters: of_all.unwrap_or_default().plus(&switches.unwrap_or_default()).plus(&asked),
             lost: evidence.lost,
         };
         let mut evidence = evidence.clone();
