@@ -48,6 +48,10 @@ const FUNCTIONS: usize = 8;
 const QUIET: f64 = 0.001;
 /// Figures of counters below this, of both, are left out.
 const RARE: f64 = 0.005;
+/// Share of the processors that other programs may use where waiting for a processor is to be a cause.
+const NEIGHBOURS: f64 = 0.05;
+/// Other threads in a table.
+const THREADS: usize = 8;
 /// A cause whose share of the difference may be less than this is not named.
 const NOTABLE: f64 = 0.1;
 /// A device that has a request in less than this share of the time is not the limit.
@@ -175,6 +179,8 @@ pub enum Conclusion {
     NoPart,
     /// Too much time is not accounted for, or amounts had no room in the kernel's tables.
     Incomplete,
+    /// Threads wait most for processors, and other programs used them.
+    Disturbed,
     /// There are too few observed rounds.
     TooFewRounds,
 }
@@ -385,6 +391,7 @@ fn conclusion(
                 _ if pairs.len() < MIN_ROUNDS as usize => Conclusion::TooFewRounds,
                 _ if !is_reproduced => Conclusion::NotReproduced,
                 _ if lost > 0 || !is_complete(parts, *per_operation) => Conclusion::Incomplete,
+                Some(_) if is_disturbed(parts, pairs) => Conclusion::Disturbed,
                 Some((_, (least, _))) if least > MOST => Conclusion::Because,
                 Some(_) => Conclusion::Together,
                 None => Conclusion::NoPart,
@@ -393,6 +400,23 @@ fn conclusion(
         (Outcome::Faster | Outcome::Slower, ..) => Conclusion::TooFewRounds,
         _ => Conclusion::Undecided,
     }
+}
+
+/// Share of the processors that other programs used in the observed runs.
+fn of_others(pairs: &[[&Observed; 2]]) -> Option<f64> {
+    let shares: Option<Vec<u64>> =
+        pairs.iter().flatten().map(|run| run.counters.get(Counter::OthersPpm)).collect();
+    let shares = shares.filter(|shares| !shares.is_empty())?;
+    Some(shares.iter().sum::<u64>() as f64 / shares.len() as f64 / 1e6)
+}
+
+/// True if most of the difference is waiting for processors that other programs used.
+fn is_disturbed(parts: &[Part], pairs: &[[&Observed; 2]]) -> bool {
+    let first = first(parts).filter(|part| part.category == Some(Category::Processor));
+    let waits =
+        first.and_then(|part| part.causes.iter().find(|row| row.cause.category == Category::Runnable));
+    let is_most = waits.and_then(|row| row.share).is_some_and(|(share, _)| share > MOST / 2.0);
+    is_most && of_others(pairs).is_some_and(|share| share > NEIGHBOURS)
 }
 
 /// The explanation of a contrast by the observed runs of its cells.
@@ -713,10 +737,16 @@ pub(crate) fn heading(explanation: &Explanation) -> String {
                     format!("{verdict}, and the observed runs vary too much to show this; more of them may")
                 }
                 false => {
-                    format!("{verdict}, and the observed runs do not show this, so they explain nothing")
+                    format!(
+                        "{verdict}, and the observed runs do not show this, so they explain nothing; more of them on a quieter \
+                         machine may"
+                    )
                 }
             }
         }
+        (Conclusion::Disturbed, _) => format!(
+            "{verdict}. Most of the difference is waiting for processors, which other programs used too: explain it on a quieter machine"
+        ),
         (Conclusion::NoPart, _) => format!("{verdict}, and no part of the time is clearly larger"),
         (Conclusion::Incomplete, _) => {
             format!(
@@ -726,7 +756,9 @@ pub(crate) fn heading(explanation: &Explanation) -> String {
         (Conclusion::TooFewRounds, _) => {
             format!("{verdict}; an explanation takes {} observed rounds of both", MIN_ROUNDS)
         }
-        _ => format!("{a} and {b} have no verdict yet, so no difference is explained"),
+        _ => format!(
+            "{a} and {b} have no verdict yet, so no difference is explained: more rounds or longer runs may decide"
+        ),
     };
     format!("{load}: {end}")
 }
@@ -744,7 +776,7 @@ fn sentence(part: &Part, [a, b]: [&str; 2]) -> String {
     let mostly = match (part.only(), part.causes.first()) {
         (None, Some(row)) => {
             let (of_more, of_less) = times((row.a_ns, row.b_ns));
-            format!(", above all {} ({of_more}, {of_less})", row.name())
+            format!(", above all {} ({of_more} and {of_less})", row.name())
         }
         _ => String::new(),
     };
@@ -809,7 +841,9 @@ pub(crate) fn grid(explanation: &Explanation) -> Vec<[String; 4]> {
             of_others = (of_others.0 + part.a_ns, of_others.1 + part.b_ns);
             continue;
         }
-        let share = part.share.map_or_else(|| "?".into(), percent);
+        // Of another difference than the timed one.
+        let share = part.share.filter(|_| explanation.conclusion != Conclusion::NotReproduced);
+        let share = share.map_or_else(|| "?".into(), percent);
         rows.push([part.name(), time(part.a_ns), time(part.b_ns), share]);
         let causes =
             part.causes.iter().filter(|row| part.only().is_none() && is_large((row.a_ns, row.b_ns), all));
@@ -833,8 +867,12 @@ pub(crate) fn running_grids(explanation: &Explanation) -> Vec<Vec<[String; 3]>> 
     };
     let is_running = first(&explanation.parts).is_some_and(|part| part.category == Some(Category::Processor));
     let functions = if is_running { explanation.functions.as_slice() } else { &[] };
-    let threads =
-        grid("other threads of the machine, on a processor per operation", &explanation.other_threads);
+    let (shown, rest) = explanation.other_threads.split_at(THREADS.min(explanation.other_threads.len()));
+    let mut threads = grid("other threads of the machine, on a processor per operation", shown);
+    if !rest.is_empty() {
+        let sum = |of: fn(&Running) -> f64| time(rest.iter().map(of).sum());
+        threads.push([format!("others ({})", rest.len()), sum(|it| it.a_ns), sum(|it| it.b_ns)]);
+    }
     let functions = grid("functions of the load, on a processor per operation", functions);
     let figure = |unit: &str, value: Option<f64>| match (unit, value) {
         (_, None) => "–".into(),
@@ -868,9 +906,9 @@ fn stacks(explanation: &Explanation) -> String {
 
 /// The time at a place, as text.
 pub(crate) fn place(stack: &Stack) -> String {
-    let what = if stack.is_sampled { "sample" } else { "wait" };
+    let (what, of) = if stack.is_sampled { ("sample", " of its threads there") } else { ("wait", "") };
     let (time, count) = (time(stack.per_operation_ns), counted(stack.count, what));
-    format!("{time} per operation of {} ({count})", plain(&stack.arm))
+    format!("{time} per operation of {} ({count}{of})", plain(&stack.arm))
 }
 
 /// The functions of a place from the outermost.

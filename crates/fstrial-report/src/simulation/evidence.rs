@@ -112,6 +112,16 @@ fn conclusions_follow_their_rules() {
     let mut seen = DRAWN.evidence(&plan, plan.contrasts[at].b);
     seen.get_mut(&0).unwrap().runs.values_mut().flat_map(BTreeMap::values_mut).for_each(|run| run.lost = 1);
     assert_eq!(explanation(&plan, at, &state, &seen).conclusion, Conclusion::Incomplete);
+    // Waiting for processors that other programs used is no cause.
+    let others = |ppm: u64| {
+        let mut seen = DRAWN.evidence(&plan, plan.contrasts[at].b);
+        for run in seen.values_mut().flat_map(|cell| cell.runs.values_mut()).flat_map(BTreeMap::values_mut) {
+            run.causes[0].0.category = Category::Runnable;
+            run.counters = Counters::of(Counter::OthersPpm, ppm);
+        }
+        explanation(&plan, at, &state, &seen).conclusion
+    };
+    assert_eq!([others(20_000), others(200_000)], [Conclusion::Because, Conclusion::Disturbed]);
     let equal = ContrastState { verdict: Outcome::Equivalent, ..state.clone() };
     assert_eq!(explanation(&plan, at, &equal, &seen).conclusion, Conclusion::NoDifference);
     let drawn = conclude(&DRAWN);

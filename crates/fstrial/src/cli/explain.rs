@@ -29,9 +29,9 @@ Examples:
   fstrial explain 12 xfs/ext4       its verdicts on these arms
   fstrial explain 12 --json         figures and stacks, for tools";
 
-/// Explain the verdicts of a stored trial by where the time of its threads went.
+/// Run the arms of a stored trial again, observed, and explain its verdicts.
 ///
-/// It runs the same arms and workloads again, observed by programs in the kernel (eBPF): time on a processor, and time waiting
+/// The same arms and workloads are observed by programs in the kernel (eBPF): time on a processor, and time waiting
 /// for locks, the device, the journal and others, by the kernel's stack. These runs are not timed for a verdict. In a closed
 /// loop the difference in throughput is that in thread time per operation, so its parts add up, each with an interval. The
 /// evidence is stored with the trial, instead of earlier evidence of no more rounds: `fstrial report` shows it.

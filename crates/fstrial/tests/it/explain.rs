@@ -164,6 +164,9 @@ fn assert_named(name: &str, planted: &Planted) {
     assert_eq!(ended.code(), 0, "{ended:?}");
     let explanation = lab.run("report --format json").json().remove(0)["explanations"][0].clone();
     let conclusion = explanation["conclusion"].as_str().unwrap();
+    if conclusion == "disturbed" {
+        return support::skip(name, "other programs used the processors of this machine");
+    }
     assert!(["because", "not-reproduced"].contains(&conclusion), "{explanation}");
     assert_eq!(explanation["parts"][0]["category"], planted.category, "{explanation}");
     let text = lab.run("report --format text").stdout;
