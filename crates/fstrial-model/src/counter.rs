@@ -166,11 +166,15 @@ impl Counters {
         self.0.is_empty()
     }
 
+    /// The share of the processors that processes of others took, if it is known.
+    pub fn taken_by_others(&self) -> Option<f64> {
+        self.get(Counter::OthersPpm).map(|ppm| float(ppm) / 1e6)
+    }
+
     /// Number of passes through the log: before the measured time, and in it.
-    #[expect(clippy::cast_precision_loss, reason = "logs are far below 2^53 bytes")]
     pub fn laps(&self) -> Option<(f64, f64)> {
-        let size = self.get(Counter::LogSize).filter(|size| *size > 0)? as f64;
-        Some((self.get(Counter::LogBefore)? as f64 / size, self.get(Counter::LogWritten)? as f64 / size))
+        let size = self.get(Counter::LogSize).filter(|size| *size > 0).map(float)?;
+        Some((float(self.get(Counter::LogBefore)?) / size, float(self.get(Counter::LogWritten)?) / size))
     }
 }
 
@@ -278,7 +282,7 @@ impl CounterRow {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts and times are far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "counts, bytes and times are far below 2^53")]
 fn float(value: u64) -> f64 {
     value as f64
 }

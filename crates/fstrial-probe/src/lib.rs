@@ -233,6 +233,27 @@ impl Tracer {
         self.programs.programs().map(|(_, program)| time(program)).sum()
     }
 
+    /// Counters of the optional programs.
+    fn counters(&self) -> Result<Counters, ProbeError> {
+        let events: Array<_, [u64; 2]> =
+            Array::try_from(self.programs.map("events").expect("it is declared"))?;
+        let mut all = Vec::new();
+        for (index, (of, time_of, number_of)) in (0..).zip(EVENTS).filter(|(_, (of, ..))| self.optional[*of])
+        {
+            let [time, count] = events.get(&index, 0)?;
+            let time = if time_of == Some(Counter::DeviceBusy) { time + self.still_busy()? } else { time };
+            // Commits without any are those of another filesystem.
+            let is_known = of == 0 || count > 0;
+            let known = [(time_of, time), (number_of, count)].into_iter().filter(|_| is_known);
+            all.extend(known.filter_map(|(counter, value)| Some((counter?, Some(value)))));
+        }
+        let counters: Counters = all.into_iter().collect();
+        let phases = [Counter::CommitLocking, Counter::CommitFlushing, Counter::CommitLogging];
+        let commits =
+            phases.into_iter().filter_map(|phase| counters.get(phase)).reduce(|sum, time| sum + time);
+        Ok(counters.with(Counter::CommitTime, commits))
+    }
+
     /// Time in the window since when the devices have a request that is not over.
     fn still_busy(&self) -> Result<u64, ProbeError> {
         let in_flight: Array<_, [u64; 2]> =
@@ -275,25 +296,6 @@ impl Tracer {
         let processors: PerCpuArray<_, [u64; PROCESSOR]> =
             PerCpuArray::try_from(self.programs.map("processors").expect("it is declared"))?;
         let lost = processors.get(&0, 0)?.iter().map(|row| row[1]).sum();
-        let events: Array<_, [u64; 2]> =
-            Array::try_from(self.programs.map("events").expect("it is declared"))?;
-        let mut counters = Counters::default();
-        for (index, (of, time_of, number_of)) in (0..).zip(EVENTS).filter(|(_, (of, ..))| self.optional[*of])
-        {
-            let [time, count] = events.get(&index, 0)?;
-            // Commits without any are those of another filesystem.
-            let is_known = of == 0 || count > 0;
-            for (counter, value) in [(time_of, time), (number_of, count)] {
-                counters =
-                    counter.map_or(counters.clone(), |it| counters.with(it, is_known.then_some(value)));
-            }
-        }
-        if let Some(busy) = counters.get(Counter::DeviceBusy) {
-            counters = counters.with(Counter::DeviceBusy, Some(busy + self.still_busy()?));
-        }
-        let phases = [Counter::CommitLocking, Counter::CommitFlushing, Counter::CommitLogging];
-        let commits =
-            phases.into_iter().filter_map(|phase| counters.get(phase)).reduce(|sum, time| sum + time);
         let [from, to] = self.window;
         let (mut threads, mut other_threads) = (Vec::new(), Vec::new());
         for ((is_of_others, name), group) in groups {
@@ -304,7 +306,7 @@ impl Tracer {
             duration: Nanos(to.saturating_sub(from)),
             threads,
             other_threads,
-            counters: counters.with(Counter::CommitTime, commits),
+            counters: self.counters()?,
             lost,
             cost: self.cost.map(|[_, time]| Nanos::from(time)),
             missing: None,
@@ -314,17 +316,12 @@ impl Tracer {
 
 /// Loads and attaches the programs; true for the optional ones that it could.
 fn attach(programs: &mut Ebpf, types: &Btf) -> Result<[bool; 2], ProbeError> {
-    for name in TRACEPOINTS {
-        let program = programs.program_mut(name).expect("it is declared");
-        let program: &mut BtfTracePoint = program.try_into()?;
-        program.load(name, types)?;
-        program.attach()?;
-    }
     let mut attach_one = |name: &str| -> Result<(), ProgramError> {
         let program: &mut BtfTracePoint = programs.program_mut(name).expect("it is declared").try_into()?;
         program.load(name, types)?;
         program.attach().map(drop)
     };
+    TRACEPOINTS.iter().try_for_each(|name| attach_one(name))?;
     let optional = OPTIONAL.map(|all| all.iter().all(|name| attach_one(name).is_ok()));
     let sampler: &mut PerfEvent = programs.program_mut("sample").expect("it is declared").try_into()?;
     sampler.load()?;

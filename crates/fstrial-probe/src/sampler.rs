@@ -125,7 +125,9 @@ impl Sampler {
     }
 
     fn stop(&mut self) {
-        self.pass(Stage::Over);
+        if self.shared.lock().unwrap_or_else(PoisonError::into_inner).stage != Stage::Over {
+            self.pass(Stage::Over);
+        }
         if let Some(looker) = self.looker.take() {
             looker.thread().unpark();
             let _ = looker.join();
@@ -168,15 +170,10 @@ impl Seen {
         let now = now();
         for folder in fs::read_dir(THREADS).into_iter().flatten().flatten().map(|entry| entry.path()) {
             let Some(times) = read(&folder, "schedstat").ok().as_deref().and_then(times) else { continue };
-            let known = self.threads.entry(folder);
-            let (folder, is_new) =
-                (known.key().clone(), matches!(known, std::collections::btree_map::Entry::Vacant(_)));
-            let thread = known.or_default();
-            if is_new {
+            let thread = self.threads.entry(folder.clone()).or_insert_with(|| {
                 let name = read(&folder, "comm").unwrap_or_default();
-                thread.group = group(name.trim()).to_owned();
-                thread.first = times;
-            }
+                Thread { group: group(name.trim()).to_owned(), first: times, ..Thread::default() }
+            });
             (thread.last, thread.seen) = (times, now);
             let is_waiting = read(&folder, "stat").is_ok_and(|stat| is_waiting(&stat));
             if let Some(stack) = is_waiting.then(|| read(&folder, "stack").ok()).flatten() {
@@ -234,6 +231,7 @@ fn frames(stack: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn files_of_a_thread_are_understood() {
@@ -244,6 +242,23 @@ mod tests {
         assert_eq!(group("load0-3"), "load0");
         let stack = "[<0>] jbd2_log_wait_commit+0xbd/0x110\n[<0>] ext4_sync_file+0x1c4/0x3a0\n[<0>] 0xffff\n";
         assert_eq!(frames(stack), ["__schedule", "jbd2_log_wait_commit", "ext4_sync_file"]);
+    }
+
+    #[test]
+    fn what_follows_the_end_does_not_count() {
+        let before = now();
+        let mut sampler = match Sampler::start(&ProbeError::Hidden) {
+            Ok(sampler) => sampler,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "SKIPPED what_follows_the_end_does_not_count: {error}");
+                return;
+            }
+        };
+        sampler.begin();
+        sampler.end();
+        let after = now();
+        thread::park_timeout(STEP * 4);
+        assert!(sampler.evidence().duration <= Nanos(after - before));
     }
 
     #[test]

@@ -443,20 +443,19 @@ int block_rq_issue(__u64 *ctx)
 	__u64 started = BPF_CORE_READ(request, start_time_ns);
 	if (started && started <= now && !BPF_CORE_READ(request, end_io))
 		count(IN_QUEUE, started, now);
-	__u32 bytes = BPF_CORE_READ(request, __data_len);
+	__u32 bytes = BPF_CORE_READ(request, __data_len), flags = BPF_CORE_READ(request, cmd_flags);
 	if (bytes)
 		move(device, now, BPF_CORE_READ(request, __sector), bytes);
-	if (bytes && (BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK) == REQ_OP_WRITE)
+	if (bytes && (flags & REQ_OP_MASK) == REQ_OP_WRITE)
 		count_amount(WRITTEN, now, bytes);
-	if (BPF_CORE_READ(request, cmd_flags) & (1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA)))
+	if (flags & (1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA)))
 		count(FORCED, now, now);
 	return 0;
 }
 
-/* The phase of an address ends, and another one begins, or none. */
-static __always_inline void pass(__u64 key, enum event next)
+/* The phase of an address ends, and another one begins, or none. 0 if it was in none. */
+static __always_inline int pass(__u64 key, __u64 now, enum event next)
 {
-	__u64 now = bpf_ktime_get_ns();
 	struct phase *known = bpf_map_lookup_elem(&phases, &key);
 	if (known)
 		count(known->event, known->since, now);
@@ -466,18 +465,18 @@ static __always_inline void pass(__u64 key, enum event next)
 		struct phase phase = { .since = now, .event = next };
 		bpf_map_update_elem(&phases, &key, &phase, BPF_ANY);
 	}
+	return known != 0;
 }
 
 SEC("tp_btf/block_rq_complete")
 int block_rq_complete(__u64 *ctx)
 {
-	__u64 key = ctx[0];
+	__u64 key = ctx[0], now = bpf_ktime_get_ns();
 	/* The rest of it goes on. */
 	if ((__u32)ctx[2] < BPF_CORE_READ((struct request *)key, __data_len))
 		return 0;
-	if (bpf_map_lookup_elem(&phases, &key))
-		change_in_flight(-1, bpf_ktime_get_ns());
-	pass(key, EVENTS);
+	if (pass(key, now, EVENTS))
+		change_in_flight(-1, now);
 	return 0;
 }
 
@@ -485,7 +484,7 @@ static __always_inline int commit(__u64 *ctx, enum event next)
 {
 	struct journal_s *journal = (void *)ctx[0];
 	if (is_timed(BPF_CORE_READ(journal, j_fs_dev, bd_dev)))
-		pass((__u64)journal, next);
+		pass((__u64)journal, bpf_ktime_get_ns(), next);
 	return 0;
 }
 

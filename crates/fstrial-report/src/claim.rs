@@ -200,7 +200,6 @@ pub fn with_causes(
         let because = of.part.because.as_deref().filter(|_| part.verdict == ClaimVerdict::Confirmed)?;
         Some((because, of.contrasts.iter().find(|at| explains(plan, &plan.contrasts[**at])), part))
     });
-    let mut is_changed = false;
     for (because, at, part) in claimed {
         let explanation = at.map(|at| evidence::explanation(plan, *at, &states[*at], seen));
         part.verdict = match explanation.as_ref().and_then(|it| evidence::names(it, because)) {
@@ -208,14 +207,13 @@ pub fn with_causes(
             Some(false) => ClaimVerdict::Smaller,
             None => ClaimVerdict::Undecided,
         };
-        is_changed |= part.verdict != ClaimVerdict::Confirmed;
         notes.push(explanation.as_ref().and_then(evidence::because).unwrap_or_else(|| {
             format!("{}: observed runs do not name one cause of this difference", part.subject)
         }));
     }
     // What a trial plants is not claimed.
     let all: Vec<ClaimVerdict> = parts.iter().filter(|part| !part.planted).map(|part| part.verdict).collect();
-    let found = whole(&all).filter(|_| is_changed).unwrap_or(verdict);
+    let found = whole(&all).unwrap_or(verdict);
     counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, found, Vec::new()) })
 }
 

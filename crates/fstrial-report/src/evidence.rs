@@ -12,6 +12,7 @@ use fstrial_model::{
     unit,
 };
 use fstrial_run::{
+    claim::NEIGHBOURS,
     contrast::{ContrastState, Outcome},
     evidence::{self, CellEvidence, MIN_ROUNDS, Observed, TrialEvidence},
     numbers::{self, counted, nanos, ratio, ratio_interval},
@@ -48,8 +49,6 @@ const FUNCTIONS: usize = 8;
 const QUIET: f64 = 0.001;
 /// Figures of counters below this, of both, are left out.
 const RARE: f64 = 0.005;
-/// Share of the processors that other programs may use where waiting for a processor is to be a cause.
-const NEIGHBOURS: f64 = 0.05;
 /// Other threads in a table.
 const THREADS: usize = 8;
 /// A cause whose share of the difference may be less than this is not named.
@@ -279,34 +278,27 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Counters of all pairs, with their operations and their measured time.
-    fn counted(&self, index: usize) -> (Counters, f64, f64) {
-        let runs = || self.pairs.iter().map(|pair| pair[index]);
-        let counters = runs().fold(Counters::default(), |sum, run| sum.plus(&run.counters));
-        let sum = |of: fn(&Observed) -> u64| runs().map(of).sum::<u64>() as f64;
-        (counters, sum(|run| run.operations), sum(|run| run.duration.0))
-    }
-
-    fn counters(&self) -> Vec<Counted> {
-        let all = [self.counted(0), self.counted(1)];
+    /// Counters of all pairs, for tables, and the share of time in which the device had a request.
+    fn counters(&self) -> (Vec<Counted>, Option<(f64, f64)>) {
+        let all = [0, 1].map(|index: usize| {
+            let runs = || self.pairs.iter().map(|pair| pair[index]);
+            let counters = runs().fold(Counters::default(), |sum, run| sum.plus(&run.counters));
+            let sum = |of: fn(&Observed) -> u64| runs().map(of).sum::<u64>() as f64;
+            (counters, sum(|run| run.operations), sum(|run| run.duration.0))
+        });
         let figures = COUNTERS.iter().map(|row| {
             let [a, b] =
                 all.each_ref().map(|(known, operations, nanos)| row.figure(known, *operations, *nanos));
             Counted { name: row.words, unit: row.unit, a, b }
         });
         let is_some = |it: &Counted| [it.a, it.b].into_iter().flatten().any(|value| value >= RARE);
-        figures.filter(is_some).collect()
-    }
-
-    fn device_busy(&self) -> Option<(f64, f64)> {
-        let share = |index: usize| {
-            let (known, _, nanos) = self.counted(index);
+        let share = |(known, _, nanos): &(Counters, f64, f64)| {
             // Some devices take no requests that could be timed.
             known.get(Counter::DeviceServed).filter(|served| *served > 0)?;
             // The observation is a moment longer than the measured time.
             Some((known.get(Counter::DeviceBusy)? as f64 / nanos).min(1.0))
         };
-        share(0).zip(share(1))
+        (figures.filter(is_some).collect(), share(&all[0]).zip(share(&all[1])))
     }
 
     fn missing(&self) -> Option<&str> {
@@ -404,10 +396,9 @@ fn conclusion(
 
 /// Share of the processors that other programs used in the observed runs.
 fn of_others(pairs: &[[&Observed; 2]]) -> Option<f64> {
-    let shares: Option<Vec<u64>> =
-        pairs.iter().flatten().map(|run| run.counters.get(Counter::OthersPpm)).collect();
+    let shares: Option<Vec<f64>> = pairs.iter().flatten().map(|run| run.counters.taken_by_others()).collect();
     let shares = shares.filter(|shares| !shares.is_empty())?;
-    Some(shares.iter().sum::<u64>() as f64 / shares.len() as f64 / 1e6)
+    Some(shares.iter().sum::<f64>() / shares.len() as f64)
 }
 
 /// True if most of the difference is waiting for processors that other programs used.
@@ -449,6 +440,7 @@ fn explained([a, b]: [String; 2], state: &ContrastState, both: Option<&Both<'_>>
     let wholes = both.map(|both| both.wholes.each_ref());
     let other_threads = wholes.map(|all| running(all.map(Whole::other_threads), per_operation_ns));
     let functions = wholes.map(|all| running(all.map(Whole::functions), per_operation_ns));
+    let (counters, device_busy) = both.map(Both::counters).unwrap_or_default();
     Explanation {
         schema_version: SCHEMA_VERSION,
         a,
@@ -464,8 +456,8 @@ fn explained([a, b]: [String; 2], state: &ContrastState, both: Option<&Both<'_>>
         parts,
         other_threads: other_threads.unwrap_or_default(),
         functions: functions.into_iter().flatten().take(FUNCTIONS).collect(),
-        counters: both.map(Both::counters).unwrap_or_default(),
-        device_busy: both.and_then(Both::device_busy),
+        counters,
+        device_busy,
         missing: both.and_then(Both::missing).map(str::to_owned),
         observation_ns: both.and_then(Both::observation),
     }

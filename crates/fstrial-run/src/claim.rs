@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 /// From this share of its limit on, a modelled device is the limit.
 const CEILING_SHARE: f64 = 0.95;
-/// Share of the processors that others may take from runs at levels that are compared.
-const NEIGHBOURS: f64 = 0.05;
+/// Share of the processors that others may take from runs at levels that are compared, and from those that explain a difference by waits
+/// for processors.
+pub const NEIGHBOURS: f64 = 0.05;
 /// Rounds in which a workload must complete before it counts as working.
 pub(super) const WORKING_ROUNDS: usize = 5;
 

@@ -86,7 +86,7 @@ pub type TrialEvidence = BTreeMap<usize, CellEvidence>;
 /// Contrasts of a plan whose verdicts can be explained: of two arms, or of all.
 ///
 /// # Errors
-/// No contrast of the plan can be explained, or there is none of these arms.
+/// The plan has no contrast that can be explained, or none between these arms.
 pub fn questions(plan: &Plan, pair: Option<[&str; 2]>) -> Result<Vec<usize>, ExpectedError> {
     let trial = &plan.trial;
     let refused = |what: &str, hint: &str| Err(ExpectedError::usage(format!("the trial {what}"), hint));

@@ -179,9 +179,7 @@ impl Sample {
 
     /// The share of the processors that processes of others took while it ran, if it is known.
     pub fn taken_by_others(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "millionths")]
-        let share = |ppm: u64| ppm as f64 / 1e6;
-        self.counters.get(Counter::OthersPpm).map(share)
+        self.counters.taken_by_others()
     }
 
     /// All that it did, in the time that it took.

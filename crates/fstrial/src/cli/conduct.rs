@@ -341,7 +341,7 @@ impl Conducting<'_> {
         let asked = evidence::questions(self.plan, None).unwrap_or_default();
         let cells = evidence::cells(self.plan, &finished.all.states(), &asked);
         if cells.is_empty() {
-            super::say("! no throughput is decided, so there is no difference to observe\n");
+            super::say("! no throughput has a verdict, so nothing was observed\n");
             return;
         }
         let (seen, ended_by) = observed::observe(self.plan, places, &cells, rounds);
