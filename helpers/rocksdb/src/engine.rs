@@ -3,7 +3,7 @@
 use fstrial_engine::{KeyValueEngines, KeyValueStore, NextRecord, OpenStores, Scanned};
 use fstrial_kv::lsm::{Store, Tree};
 use fstrial_model::{
-    measurement::{Counter, Counters},
+    counter::{Counter, Counters},
     units::Bytes,
     workload::{KeyValueEngine, Ycsb},
 };

@@ -5,7 +5,7 @@
 use crate::calls::{Connection, Failed, Found, Session};
 use fstrial_engine::{KeyValueEngines, KeyValueSession, KeyValueStore, NextRecord, OpenStores, Scanned};
 use fstrial_model::{
-    measurement::{Counter, Counters},
+    counter::{Counter, Counters},
     workload::{KeyValueEngine, Ycsb},
 };
 use std::{
