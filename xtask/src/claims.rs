@@ -1,7 +1,6 @@
-//! The published answers of the claims: checks the whole catalogue, and after each claim writes the store of all runs
-//! (`claims/found.db.gz`) and the table made from it (`docs/claims-found.md`), so that finished work is never lost.
-//! Takes two hours with `--quick`, several without, and needs root. Run nothing else meanwhile. Started again, it
-//! resumes.
+//! The published answers of the claims: measures those that are open, and after each claim writes the store of all
+//! runs (`claims/found.db.gz`) and the pages made from it (`docs/claims-found.md` and `.html`), so that finished work is
+//! never lost. Takes hours, and needs root. Run nothing else meanwhile. Started again, it resumes.
 
 use super::command;
 use serde_json::Value;
@@ -11,14 +10,29 @@ use std::{
     process::{Output, Stdio},
 };
 
-/// Checks the catalogue with these arguments of `fstrial claims check`, such as `--quick`.
+/// Time of a claim, at most, in minutes.
+const MINUTES: u32 = 30;
+
+/// Measures the open claims, or the named ones. `--plan`: prints them only.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let published = Published { root, home: root.join("target/claims") };
     fs::create_dir_all(&published.home).map_err(|e| e.to_string())?;
-    for id in published.claims()? {
-        println!("── {id}");
-        let mut check = published.fstrial(&["claims", "check", &id, "--quiet"]);
-        let status = check.args(arguments).status().map_err(|e| e.to_string())?;
+    published.begin()?;
+    let (is_plan, named): (Vec<_>, Vec<_>) = arguments.iter().partition(|word| *word == "--plan");
+    let (open, out_of_reach) = published.open(&named)?;
+    for (id, reason) in &out_of_reach {
+        println!("out of reach here: {id}: {reason}");
+    }
+    let hours = f64::from(MINUTES) / 60.0 * open.len() as f64;
+    println!("{} claims to measure, at most {MINUTES} minutes each: {hours} hours", open.len());
+    for (id, reason) in &open {
+        println!("── {id}: {reason}");
+        if !is_plan.is_empty() {
+            continue;
+        }
+        let budget = format!("{MINUTES}m");
+        let mut check = published.fstrial(&["claims", "check", id, "--budget", &budget, "--quiet"]);
+        let status = check.status().map_err(|e| e.to_string())?;
         // 3: undecided, which is an answer.
         if !matches!(status.code(), Some(0 | 3)) {
             return Err(format!("{id} ended with {status}; the same command resumes there"));
@@ -27,6 +41,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// A claim, and why it is measured or cannot be.
+type Reason = (String, String);
 
 struct Published<'a> {
     root: &'a Path,
@@ -48,42 +65,101 @@ impl Published<'_> {
         if output.status.success() { Ok(output) } else { Err(format!("{arguments:?}: {}", output.status)) }
     }
 
-    /// A field of every line that a command prints as JSON.
-    fn each(&self, arguments: &[&str], field: &str) -> Result<Vec<String>, String> {
+    /// The lines that a command prints, as JSON.
+    fn lines(&self, arguments: &[&str]) -> Result<Vec<Value>, String> {
         let text = self.output(arguments)?.stdout;
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let values = lines.map(|line| serde_json::from_slice::<Value>(line).map_err(|e| e.to_string()));
-        values.map(|value| Ok(value?[field].to_string().trim_matches('"').to_owned())).collect()
+        lines.map(|line| serde_json::from_slice(line).map_err(|e| e.to_string())).collect()
     }
 
-    /// Those that can be checked here.
-    fn claims(&self) -> Result<Vec<String>, String> {
-        self.each(&["claims", "list", "--json"], "id")
-    }
-
-    /// Writes the store and the table made from it.
-    fn publish(&self) -> Result<(), String> {
-        if !self.home.join("results.db").exists() {
+    /// Imports the published trials into an empty home.
+    fn begin(&self) -> Result<(), String> {
+        if self.home.join("results.db").exists() {
             return Ok(());
         }
-        let ids = self.each(&["results", "list", "--json"], "id")?;
+        let unpacked = command("gunzip").arg("-c").arg(self.root.join("claims/found.db.gz")).output();
+        let unpacked = unpacked.map_err(|e| format!("gunzip: {e}"))?.stdout;
+        fs::write(self.home.join("published.db"), unpacked).map_err(|e| e.to_string())?;
+        self.output(&["results", "import", "published.db"]).map(drop)
+    }
+
+    /// The claims to measure, those without a result first; and those that cannot be.
+    fn open(&self, named: &[&String]) -> Result<(Vec<Reason>, Vec<Reason>), String> {
+        let table = self.table()?;
+        let (mut open, mut out_of_reach) = (Vec::new(), Vec::new());
+        for listed in self.lines(&["claims", "list", "--json"])? {
+            let id = text(&listed["id"]);
+            let row = table.iter().find(|row| row["id"] == listed["id"]).ok_or("a claim without a row")?;
+            let is_named = named.iter().any(|name| id.starts_with(name.as_str()));
+            let reason = if is_named { Some("named") } else { reason(row).filter(|_| named.is_empty()) };
+            match (reason, listed["missing"].as_array().and_then(|missing| missing.first())) {
+                (Some(_), Some(missing)) => out_of_reach.push((id, text(missing))),
+                (Some(reason), None) => open.push((id, reason.to_owned())),
+                (None, _) => {}
+            }
+        }
+        open.sort_by_key(|(_, reason)| reason == QUICK);
+        Ok((open, out_of_reach))
+    }
+
+    /// The claims with their results.
+    fn table(&self) -> Result<Vec<Value>, String> {
+        let output = self.output(&["claims", "table", "--format", "json"])?;
+        let table: Value = serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())?;
+        Ok(table["claims"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Writes the store, with the trials of the table only, and the pages made from it.
+    fn publish(&self) -> Result<(), String> {
+        let trials = self.table()?.into_iter().filter_map(|row| row["measured"]["trial"].as_i64());
+        let trials: Vec<String> = trials.map(|trial| trial.to_string()).collect();
         let mut export = vec!["results", "export", "--format", "store", "--force", "--out", "found.db"];
-        export.extend(ids.iter().map(String::as_str));
+        export.extend(trials.iter().map(String::as_str));
         self.output(&export)?;
-        let table = self.output(&["claims", "table", "found.db", "--format", "markdown"])?.stdout;
-        let page = format!("{HEAD}\n{}", String::from_utf8_lossy(&table));
-        fs::write(self.root.join("docs/claims-found.md"), page).map_err(|e| e.to_string())?;
+        let page = |format| self.output(&["claims", "table", "found.db", "--format", format]);
+        let text = format!("{HEAD}\n{}", String::from_utf8_lossy(&page("markdown")?.stdout));
+        fs::write(self.root.join("docs/claims-found.md"), text).map_err(|e| e.to_string())?;
+        fs::write(self.root.join("docs/claims-found.html"), page("html")?.stdout)
+            .map_err(|e| e.to_string())?;
         let packed = command("gzip").args(["-9", "-n", "-c"]).arg(self.home.join("found.db")).output();
         let packed = packed.map_err(|e| format!("gzip: {e}"))?.stdout;
         fs::write(self.root.join("claims/found.db.gz"), packed).map_err(|e| e.to_string())
     }
 }
 
+const QUICK: &str = "quick check only";
+
+/// Why a claim is to be measured; none if it had its time, or is decided with files of full size.
+fn reason(row: &Value) -> Option<&'static str> {
+    if row["measured"].is_null() {
+        return Some("no result");
+    }
+    let had_its_time = row["measured"]["budget_seconds"].as_f64() >= Some(60.0 * f64::from(MINUTES));
+    let is_quick =
+        || row["scaled"].as_array().into_iter().flatten().any(|line| text(line).contains("a quick check"));
+    match row["verdict"].as_str() {
+        _ if had_its_time => None,
+        Some("undecided") => Some("undecided"),
+        _ => is_quick().then_some(QUICK),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// Beginning of the page.
 const HEAD: &str = "# Results
 
-Made from the runs in `claims/found.db.gz`, which hold the environment, the controls and the log counters; `./x claims`
-measures them again, and a test compares the two. After `gunzip -k claims/found.db.gz`, `fstrial claims table
-claims/found.db` prints the table again, and `fstrial results import claims/found.db` imports the trials with every
-run. [claims.md](claims.md) defines the verdicts and their limits.
+What published statements about filesystem speed are worth today, on the machines below. [claims.md](claims.md) defines
+the verdicts and their limits; the same as one HTML page is [claims-found.html](claims-found.html).
+
+All of it is made from the runs in `claims/found.db.gz`. After `gunzip -k claims/found.db.gz`:
+
+```sh
+fstrial claims table claims/found.db                # this page; --format csv, html or json
+fstrial results import claims/found.db              # the trials with every run
+fstrial claims check closson-2012                   # the statements of an author on your machine
+fstrial claims check --all --share mine.json        # all of them, as a file to share
+```
 ";

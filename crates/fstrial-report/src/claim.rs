@@ -16,13 +16,13 @@ use fstrial_run::{
     plan::{Plan, threads_in_words},
 };
 use jiff::civil::Date;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// Limit of the failures printed with a claim that they leave undecided.
 const MAX_FAILURES: usize = 3;
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClaimReport {
     pub id: String,
     pub statement: String,
@@ -46,12 +46,12 @@ pub struct ClaimReport {
     pub scaled: Vec<String>,
     pub parts: Vec<PartReport>,
     /// Tables and curves of the source.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<OriginalTable>,
 }
 
 /// A part of a claim with its answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PartReport {
     /// Its subject, as text: `xfs @ 4 / ext4 @ 4`.
     pub subject: String,
@@ -60,7 +60,7 @@ pub struct PartReport {
     /// The part in its author's words.
     pub says: Option<String>,
     /// True if it is about a planted cause.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub planted: bool,
     /// Interpretation of the source's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct PartReport {
     /// Range of total rounds within which a decision is likely, if there is none.
     pub rounds_needed: Option<(u64, u64)>,
     /// Knowledge without a verdict: the distance between the two.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub known: String,
     pub verdict: ClaimVerdict,
 }

@@ -640,6 +640,11 @@ pub fn in_short(explanation: &Explanation) -> String {
     format!("{}\n  {}\n", heading(explanation), basis(explanation))
 }
 
+/// The causes of all explained differences, each in a line.
+pub fn causes(explanations: &[Explanation]) -> Vec<String> {
+    explanations.iter().filter_map(because).collect()
+}
+
 /// The cause of a difference, in a line; none without one.
 pub(crate) fn because(explanation: &Explanation) -> Option<String> {
     let part = first(&explanation.parts).filter(|_| explanation.conclusion == Conclusion::Because)?;

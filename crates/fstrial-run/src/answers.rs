@@ -6,6 +6,7 @@ use super::{
     claim_words, contrast, course,
     environment::Environment,
     judge::{Estimate, Judge},
+    numbers::hex,
     plan::Plan,
     round::{Earlier, Round},
     stored,
@@ -21,6 +22,7 @@ use fstrial_stats::Decision;
 use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Subject of an answer, in the words of its trial.
@@ -155,6 +157,13 @@ impl Host {
     fn of(environment: &Environment) -> Self {
         let name = environment.node.as_ref().unwrap_or(&environment.host).clone();
         Self { name, machine: environment.machine.clone() }
+    }
+
+    /// The same machine under a name that does not identify it to others: a digest.
+    #[must_use]
+    pub fn anonymous(&self) -> Self {
+        let digest = Sha256::digest(format!("fstrial host {}", self.machine.as_ref().unwrap_or(&self.name)));
+        Self { name: format!("host-{}", hex(&digest[..4])), machine: None }
     }
 }
 

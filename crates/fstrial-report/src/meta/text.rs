@@ -2,6 +2,7 @@
 
 use super::{HostReport, MetaDocument, Pooled, QuestionReport};
 use crate::{
+    forest::{self, ForestLine},
     numbers::{self, counted},
     plain, plain_lines,
     trend::{Terminal, ascii},
@@ -14,8 +15,8 @@ use std::fmt::Write as _;
 const ENDS: usize = 8;
 /// Hosts up to which all are listed.
 const ALL: usize = 40;
-/// Columns of a plot, at least.
-const LEAST_PLOT: usize = 20;
+/// Columns of a host's name, at most.
+const NAMES: usize = 24;
 
 /// The answer as text, its sentences not folded.
 pub fn render(document: &MetaDocument, terminal: Terminal) -> String {
@@ -182,100 +183,45 @@ fn section(text: &mut String, question: &QuestionReport, terminal: Terminal) {
     }
 }
 
-/// A line of the plot.
-struct HostRow {
-    name: String,
-    figure: String,
-    /// The value and its interval; none for a line that stands for hosts that are not listed.
-    drawn: Option<(f64, (f64, f64))>,
-    is_pooled: bool,
-}
-
 /// The hosts in the order of their ratios, the mean, and the next one.
 fn forest(question: &QuestionReport, terminal: Terminal) -> Vec<String> {
-    let rows = rows(question);
-    let width =
-        |of: fn(&HostRow) -> &String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
-    let (names, figures) = (width(|row| &row.name).min(24), width(|row| &row.figure));
-    let columns = terminal.columns.saturating_sub(names + figures + 8).clamp(LEAST_PLOT, 60);
-    let values: Vec<f64> = rows.iter().filter_map(|row| Some(row.drawn?.0.ln())).collect();
-    let (least, most) =
-        (values.iter().copied().fold(0.0, f64::min), values.iter().copied().fold(0.0, f64::max));
-    // An interval that is far wider than all values together is cut.
-    let room = (most - least).max(0.05);
-    let ends = rows.iter().filter_map(|row| row.drawn).flat_map(|(_, (low, high))| [low.ln(), high.ln()]);
-    let ends: Vec<f64> = ends.map(|end| end.clamp(least - room, most + room)).collect();
-    let (low, high) = (ends.iter().copied().fold(least, f64::min), ends.iter().copied().fold(most, f64::max));
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "columns"
-    )]
-    let at = |value: f64| {
-        let share = (value.ln().clamp(low, high) - low) / (high - low).max(1e-9);
-        (share * (columns - 1) as f64).round() as usize
-    };
-    let line = |row: &HostRow| {
-        let mut cells = vec![' '; columns];
-        let marks =
-            if terminal.unicode { ['│', '─', '●', '◆', '┼'] } else { ['|', '-', 'o', '#', '+'] };
-        cells[at(1.0)] = marks[0];
-        if let Some((value, (from, to))) = row.drawn {
-            let crossed = |cell: char| if cell == marks[0] { marks[4] } else { marks[1] };
-            cells[at(from)..=at(to)].iter_mut().for_each(|cell| *cell = crossed(*cell));
-            // An interval that exceeds the picture ends in an arrow.
-            if from.ln() < low - 1e-9 {
-                cells[0] = if terminal.unicode { '◂' } else { '<' };
-            }
-            if to.ln() > high + 1e-9 {
-                cells[columns - 1] = if terminal.unicode { '▸' } else { '>' };
-            }
-            if value.is_finite() {
-                cells[at(value)] = marks[if row.is_pooled { 3 } else { 2 }];
-            }
-        }
-        let name: String = plain(&row.name).chars().take(names).collect();
-        let plot: String = cells.into_iter().collect();
-        format!("{name:<names$}  {:<figures$}  {}", row.figure, plot.trim_end())
-    };
-    rows.iter().map(line).collect()
+    forest::lines(&rows(question), NAMES, false, terminal)
 }
 
-fn rows(question: &QuestionReport) -> Vec<HostRow> {
+fn rows(question: &QuestionReport) -> Vec<ForestLine> {
     let hosts = &question.hosts;
-    let of_host = |host: &HostReport| HostRow {
+    let of_host = |host: &HostReport| ForestLine {
         name: host.host.name.clone(),
         figure: format!("{} {}", numbers::ratio(host.ratio), numbers::ratio_interval(host.interval)),
         drawn: Some((host.ratio, host.interval)),
-        is_pooled: false,
+        ..ForestLine::default()
     };
-    let mut rows: Vec<HostRow> = if hosts.len() <= ALL {
+    let mut rows: Vec<ForestLine> = if hosts.len() <= ALL {
         hosts.iter().map(of_host).collect()
     } else {
         let between = hosts.len() - 2 * ENDS;
-        let gap = HostRow {
-            name: format!("… {between} hosts"),
-            figure: String::new(),
-            drawn: None,
-            is_pooled: false,
-        };
+        let gap =
+            ForestLine {
+                name: format!("… {between} hosts"), figure: String::new(), ..ForestLine::default()
+            };
         let (low, high) = (&hosts[..ENDS], &hosts[hosts.len() - ENDS..]);
         low.iter().map(of_host).chain([gap]).chain(high.iter().map(of_host)).collect()
     };
     let pooled = &question.pooled;
     if let (Some(mean), Some(next)) = (pooled.interval, pooled.prediction) {
-        rows.push(HostRow {
+        rows.push(ForestLine {
             name: "all".into(),
             figure: format!("{} {}", numbers::ratio(pooled.ratio), numbers::ratio_interval(mean)),
             drawn: Some((pooled.ratio, mean)),
             is_pooled: true,
+            ..ForestLine::default()
         });
-        rows.push(HostRow {
+        rows.push(ForestLine {
             name: "next host".into(),
             figure: numbers::ratio_interval(next),
             drawn: Some((f64::NAN, next)),
             is_pooled: true,
+            ..ForestLine::default()
         });
     }
     rows

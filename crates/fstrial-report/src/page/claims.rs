@@ -1,19 +1,16 @@
-//! Claims on a page: one with its answer, and the whole catalogue with the original figures and the results here.
+//! Claims on a page: one with its answer, and the catalogue in chapters, each with headlines, a forest plot of the
+//! measured figures next to the original ones, and a section for each claim, whose name is its permanent anchor.
 
-use super::{TrialPage, head, list, trial};
-use crate::{claim::ClaimReport, stored_word};
+use super::{TrialPage, cells, forest, head, list, trial};
+use crate::{
+    catalogue::{Catalogue, Chapter, ClaimRow, is_drawn, text},
+    claim::{ClaimReport, PartReport},
+    numbers, stored_word,
+};
 use fstrial_model::claim::OriginalTable;
 use fstrial_run::claim::ClaimVerdict;
 use maud::{Markup, html};
-
-pub struct ClaimEntry {
-    /// The original statement, and the answer of the last check here, if there was one.
-    pub report: ClaimReport,
-    /// Why it cannot be checked here, or that it was not checked yet; none if it was.
-    pub open: Option<String>,
-    /// The trial that answered it.
-    pub trial: Option<TrialPage>,
-}
+use std::collections::BTreeMap;
 
 /// Verdicts in the order of a page, and what each means.
 const MEANINGS: [(ClaimVerdict, &str); 9] = [
@@ -37,94 +34,132 @@ fn class(verdict: ClaimVerdict) -> String {
     format!("verdict-{}", stored_word(verdict))
 }
 
-pub fn page(mut entries: Vec<ClaimEntry>) -> String {
-    let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
-    trials.enumerate().for_each(|(place, trial)| trial.shown.place(place));
-    let title = format!("{} statements about filesystem speed, put to the test", entries.len());
+/// The catalogue as a page. `trials`: the trials of claims, to unfold, by the names of the claims.
+pub fn page(catalogue: &Catalogue, mut trials: BTreeMap<String, TrialPage>) -> String {
+    trials.values_mut().enumerate().for_each(|(place, trial)| trial.shown.place(place));
+    let title = format!("{} statements about filesystem speed, put to the test", catalogue.claims.len());
+    let chapters = Chapter::all();
     let body = html! {
         header.top {
             h1 { (title) }
-            div.answer { (counts(&entries)) }
+            div.answer {
+                @for (index, chapter) in chapters.iter().enumerate() {
+                    p {
+                        a href={ "#" (anchor(index)) } { (chapter.title) } ": "
+                        (chapter.headlines(catalogue).join(" "))
+                    }
+                }
+            }
+            p.sure { (catalogue.summary()) }
+            (list(&catalogue.machines().iter().map(|machine| format!("on {}", machine.in_words())).collect::<Vec<_>>()))
             (key())
             p.sure {
-                "Each statement was published once, with its source. Here it was measured again on this machine as a \
-                 randomised trial; a verdict holds for the machine, kernel and device named with it."
+                "Each statement was published once, with its source. Here it was measured again as a randomised trial; a \
+                 verdict holds for the machine, kernel and device named with it."
             }
         }
-        (overview(&entries))
-        @for entry in &entries {
-            section.trial {
-                (claim(&entry.report, &anchor(&entry.report), is_checked(entry)))
-                @if let Some(open) = entry.open.as_ref().filter(|_| entry.report.notes.is_empty()) { p.open { (open) } }
-                @if let Some(page) = &entry.trial { (trial::of_claim(page)) }
+        @for (index, chapter) in chapters.iter().enumerate() {
+            @let rows = chapter.rows(catalogue);
+            section.trial id=(anchor(index)) {
+                h2 { (chapter.title) }
+                (list(&chapter.headlines(catalogue)))
+                (picture(chapter, &rows))
+                @for row in &rows { (entry(row, catalogue.catalogue, trials.get(&row.report.id))) }
+                details {
+                    summary { "All figures" }
+                    (figures(chapter, &rows))
+                }
             }
         }
     };
     super::document(&title, &body)
 }
 
-/// The name of a claim's place on the page.
-fn anchor(report: &ClaimReport) -> String {
-    format!("claim-{}", report.id)
+/// The place of a chapter.
+fn anchor(chapter: usize) -> String {
+    format!("chapter-{}", chapter + 1)
 }
 
-/// True if it was checked, or is known not to run here.
-fn is_checked(entry: &ClaimEntry) -> bool {
-    entry.open.is_none() || entry.report.verdict == ClaimVerdict::NotTestable
+/// The ratios of a chapter's claims.
+fn picture(chapter: &Chapter, rows: &[&ClaimRow]) -> Markup {
+    let mut drawn = Vec::new();
+    for row in rows.iter().filter(|row| row.measured.is_some()) {
+        let parts = row.report.parts.iter().filter(|part| is_drawn(part)).take(text::DRAWN);
+        let heading = format!("{} — {}", row.report.statement, row.verdict());
+        drawn
+            .extend(parts.enumerate().map(|(index, part)| mark(part, (index == 0).then(|| heading.clone()))));
+    }
+    html! {
+        @if !drawn.is_empty() {
+            figure {
+                (forest::draw(&forest::Forest {
+                    finding: format!("{}: measured ratios next to the original ones", chapter.title),
+                    axis: "ratio; the diamond is the original figure".into(),
+                    scale: forest::Scale::Ratio((1.0, 1.0)),
+                    rows: drawn,
+                }))
+            }
+        }
+    }
 }
 
-/// Counts by verdict.
-fn counts(entries: &[ClaimEntry]) -> Markup {
-    let count = |verdict: ClaimVerdict| {
-        entries
-            .iter()
-            .filter(|entry| is_checked(entry))
-            .filter(|entry| entry.report.verdict == verdict)
-            .count()
+fn mark(part: &PartReport, heading: Option<String>) -> forest::ForestRow {
+    let then = part.then.as_ref().map_or_else(String::new, |then| format!(", {then} then"));
+    let planted = if part.planted { "planted: " } else { "" };
+    forest::ForestRow {
+        heading,
+        arms: Vec::new(),
+        label: format!("{planted}{}", text::short(&part.subject)),
+        figure: format!("{}{then}", part.here()),
+        value: part.measured.unwrap_or(f64::NAN),
+        interval: part.interval,
+        is_sure: !matches!(part.verdict, ClaimVerdict::Undecided | ClaimVerdict::Insensitive),
+        then: text::then(part),
+    }
+}
+
+/// A claim of the catalogue with its evidence, and the line that cites it.
+fn entry(row: &ClaimRow, version: u32, trial: Option<&TrialPage>) -> Markup {
+    let report = &row.report;
+    html! {
+        section.claim id=(report.id) {
+            h3 { a href={ "#" (report.id) } { (report.statement) } }
+            p.source { (report.source) @if !report.setup.is_empty() { ". Measured on: " (report.setup) } }
+            @if !report.said.is_empty() { p { "Original: " (report.said) } }
+            p.verdict { strong class=(class(report.verdict)) { (row.verdict()) } }
+            @if let Some(measured) = &row.measured {
+                p { (text::circumstances(row, measured)) }
+                (list(&text::details(measured)))
+            }
+            details {
+                summary { "Figures, and a line that cites them" }
+                pre { code { (row.citation(version)) } }
+                @if let Some(day) = report.fixed { p { "Expectations were fixed on " (day.to_string()) "." } }
+                @if !report.parts.is_empty() { (parts(report, row.open.is_none())) }
+                (body(report))
+            }
+            @if let Some(page) = trial { (trial::of_claim(page)) }
+        }
+    }
+}
+
+/// Every part of a chapter's claims.
+fn figures(chapter: &Chapter, rows: &[&ClaimRow]) -> Markup {
+    let parts = rows.iter().flat_map(|row| row.report.parts.iter().map(move |part| (row, part)));
+    let line = |(row, part): (&&ClaimRow, &PartReport)| {
+        [
+            row.report.id.clone(),
+            part.subject.clone(),
+            part.expected.clone().unwrap_or_else(|| "–".into()),
+            part.then.as_ref().map_or_else(|| "–".into(), ToString::to_string),
+            part.here(),
+            numbers::counted(part.rounds, "round"),
+            part.verdict.words().into(),
+        ]
     };
-    let unchecked = entries.iter().filter(|entry| !is_checked(entry)).count();
-    html! {
-        ul {
-            @for (verdict, _) in MEANINGS {
-                @let result = count(verdict);
-                @if result > 0 { li { strong { (result) } " " span class=(class(verdict)) { (verdict.words()) } } }
-            }
-            @if unchecked > 0 { li { strong { (unchecked) } " not checked yet" } }
-        }
-    }
-}
-
-/// All claims in a table.
-fn overview(entries: &[ClaimEntry]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="group" aria-label="All claims" {
-            table.claims {
-                caption.unseen { "All statements with the result here and the original figure" }
-                (head(&["statement", "verdict", "here", "then", "source"]))
-                tbody {
-                    @for entry in entries {
-                        @let report = &entry.report;
-                        tr.claim {
-                            th scope="row" { a href={ "#" (anchor(report)) } { (report.statement) } }
-                            td class=[is_checked(entry).then(|| class(report.verdict))] { (verdict_in_words(entry)) }
-                            td { (here(entry)) }
-                            td { (report.said) }
-                            td { (report.source) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn verdict_in_words(entry: &ClaimEntry) -> &str {
-    if is_checked(entry) { entry.report.verdict.words() } else { "not checked yet" }
-}
-
-/// The measurement here, or the reason why there is none.
-fn here(entry: &ClaimEntry) -> String {
-    entry.open.clone().unwrap_or_else(|| entry.report.here())
+    let lines: Vec<[String; 7]> = parts.map(line).collect();
+    let header = ["claim", "part", "expected", "then", "here", "rounds", "verdict"];
+    cells(&format!("All figures of {}", chapter.title), &header, &lines, 0)
 }
 
 /// The verdicts.
@@ -152,11 +187,18 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str, is_checked: bool) -> Mar
             @if !report.said.is_empty() { p { "Original: " (report.said) } }
             @if let Some(day) = report.fixed { p { "Expectations were fixed on " (day.to_string()) "." } }
             @if !report.parts.is_empty() { (parts(report, is_checked)) }
-            (list(&report.notes))
-            @if !report.substituted.is_empty() { p { "Replacements for features this kernel no longer has:" } (list(&report.substituted)) }
-            @if !report.scaled.is_empty() { p { "Scaled to this machine:" } (list(&report.scaled)) }
-            @for table in &report.tables { (original(table)) }
+            (body(report))
         }
+    }
+}
+
+/// Notes, replacements and tables of the source.
+fn body(report: &ClaimReport) -> Markup {
+    html! {
+        (list(&report.notes))
+        @if !report.substituted.is_empty() { p { "Replacements for features this kernel no longer has:" } (list(&report.substituted)) }
+        @if !report.scaled.is_empty() { p { "Scaled to this machine:" } (list(&report.scaled)) }
+        @for table in &report.tables { (original(table)) }
     }
 }
 

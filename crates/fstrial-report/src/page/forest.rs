@@ -53,6 +53,8 @@ pub(super) struct ForestRow {
     pub(super) interval: Option<(f64, f64)>,
     /// True if it is decided: its mark is filled.
     pub(super) is_sure: bool,
+    /// The original figure of a claim.
+    pub(super) then: Option<f64>,
 }
 
 /// Places on the axis.
@@ -66,7 +68,8 @@ impl Placed {
     fn of(forest: &Forest) -> Self {
         let is_log = matches!(forest.scale, Scale::Ratio(_));
         let known = |value: &f64| value.is_finite() && (*value > 0.0 || !is_log);
-        let values: Vec<f64> = forest.rows.iter().map(|row| row.value).filter(known).collect();
+        let values = forest.rows.iter().flat_map(|row| [Some(row.value), row.then]).flatten();
+        let values: Vec<f64> = values.filter(known).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min) / FARTHEST;
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) * FARTHEST;
         let ends = forest.rows.iter().filter_map(|row| row.interval).flat_map(|(low, high)| [low, high]);
@@ -177,7 +180,7 @@ fn draw_row(row: &ForestRow, axis: &Placed, below: &mut f64) -> Markup {
     *below += MARK;
     html! {
         g data-of=[row.heading.as_deref().map(plain)] data-name=(plain(&row.label)) data-value=(short(row.value))
-            data-low=[end(0)] data-high=[end(1)]
+            data-low=[end(0)] data-high=[end(1)] data-then=[row.then.map(short)]
             data-arms=(row.arms.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")) {
             @for line in heading.iter().chain(&labels).chain(&figures) { (line) }
             (mark(row, axis, middle))
@@ -201,6 +204,9 @@ fn mark(row: &ForestRow, axis: &Placed, y: f64) -> Markup {
     };
     html! {
         @if let Some(ends) = row.interval { path.whisker d=(whisker(ends)) {} }
+        @if let Some(then) = row.then {
+            path.then d=(format!("M{} {}l5 5l-5 5l-5-5z", px(axis.at(then).0), px(y - 5.0))) {}
+        }
         circle class={ "dot" @if !row.is_sure { " open" } } cx=(px(axis.at(row.value).0)) cy=(px(y)) r="4.5" {}
     }
 }
@@ -210,7 +216,7 @@ fn lines(text: &str, room: f64) -> Vec<String> {
     let mut result: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in plain(text).split_inclusive(' ') {
-        if !line.is_empty() && width(line.trim_end()) + width(word.trim_end()) > room {
+        if !line.is_empty() && width(&line) + width(word.trim_end()) > room {
             result.push(std::mem::take(&mut line));
         }
         for letter in word.chars() {
@@ -248,6 +254,7 @@ mod tests {
             value,
             interval,
             is_sure: interval.is_some(),
+            then: None,
         }
     }
 

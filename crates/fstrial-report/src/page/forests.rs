@@ -96,6 +96,7 @@ fn cell_rows(
             value,
             interval,
             is_sure: true,
+            then: None,
         });
     }
     (rows, cells.count())
@@ -282,6 +283,7 @@ impl Judged {
             value: self.ratio,
             interval: self.interval,
             is_sure: self.verdict.is_decided(),
+            then: None,
         }
     }
 }

@@ -120,5 +120,6 @@ fn mark(name: &str, value: f64, interval: (f64, f64), is_sure: bool) -> forest::
         value,
         interval: Some(interval),
         is_sure,
+        then: None,
     }
 }

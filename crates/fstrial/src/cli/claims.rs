@@ -14,12 +14,12 @@ use fstrial_model::{
     trial::Trial,
 };
 use fstrial_report::{
+    catalogue::{Catalogue, Chapter},
     claim as report, json_lines,
-    page::claims::{self, ClaimEntry},
+    page::claims,
     plain,
 };
 use fstrial_run::{
-    claim::ClaimVerdict,
     environment::{self, machine},
     error::ExpectedError,
     exit_code, numbers,
@@ -28,6 +28,7 @@ use fstrial_run::{
 use history::History;
 use source::Ready;
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -156,28 +157,23 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
 pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
     let history = History::of(home)?;
     let machine = machine(false);
-    let mut entries = Vec::new();
-    for claimed in source::all() {
-        let (trial, ready) = claimed.prepare(&machine, None, &home.folder()?)?;
+    let (mut rows, mut trials) = (Vec::new(), BTreeMap::new());
+    for id in Chapter::all().iter().flat_map(|chapter| &chapter.claims) {
+        let (trial, ready) = source::find(id)?.prepare(&machine, None, &home.folder()?)?;
         let claim = source::claim(&trial);
-        entries.push(match (ready, history.last(&trial)?) {
+        let last = history.last(&trial)?.filter(|_| ready == Ready::Yes);
+        rows.push(match (ready, &last) {
             (Ready::Missing(missing), _) => {
-                let open = format!("not testable here: {}", missing.join("; "));
-                let report = report::without_trial(claim, ClaimVerdict::NotTestable, missing);
-                ClaimEntry { report, open: Some(open), trial: None }
+                table::without_result(claim, format!("not testable here: {}", missing.join("; ")))
             }
-            (Ready::Yes, Some(last)) => {
-                let trial = Some(history.page(last.trial)?);
-                ClaimEntry { report: last.report, open: None, trial }
-            }
-            (Ready::Yes, None) => ClaimEntry {
-                report: report::without_trial(claim, ClaimVerdict::Undecided, Vec::new()),
-                open: Some("not checked yet".into()),
-                trial: None,
-            },
+            (Ready::Yes, Some(last)) => history.row(last, claim)?,
+            (Ready::Yes, None) => table::without_result(claim, "not checked yet".into()),
         });
+        if let Some(last) = last {
+            trials.insert(id.clone(), history.page(last.trial)?);
+        }
     }
-    Ok(claims::page(entries))
+    Ok(claims::page(&Catalogue::new(rows), trials))
 }
 
 fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedError> {

@@ -41,6 +41,14 @@ pub(crate) fn figures(path: &Path) -> Result<String, ExpectedError> {
     as_text(path, open(path, DATA)?)
 }
 
+/// Reads a file that a program has written, such as a document in JSON.
+///
+/// # Errors
+/// It cannot be read, is something else than a file, is too large, or is not UTF-8.
+pub(crate) fn document(path: &Path) -> Result<String, ExpectedError> {
+    as_text(path, Lines { longest: u64::MAX, ..open(path, DATA)? })
+}
+
 fn as_text(path: &Path, mut source: Lines) -> Result<String, ExpectedError> {
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes).map_err(|error| failed(path, error))?;

@@ -139,7 +139,7 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     lab.check_store();
 }
 
-/// The table of a store is made from its runs, and has a row for every claim that ships.
+/// The page of a store is made from its runs, and has a section for every claim that ships.
 #[test]
 fn a_store_answers_for_the_whole_catalogue() {
     let name = "claims::a_store_answers_for_the_whole_catalogue";
@@ -151,16 +151,64 @@ fn a_store_answers_for_the_whole_catalogue() {
     assert_eq!(checked.code(), 0, "{checked:?}");
     let table = lab.run("claims table --format markdown");
     assert_eq!(table.code(), 0, "{table:?}");
-    let rows: Vec<&str> = table.stdout.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
-    assert_eq!(rows.len(), fstrial_model::claim::CLAIMS.len());
-    let row = |id: &str| *rows.iter().find(|row| row.starts_with(&format!("| {id} |"))).unwrap();
-    assert!(row("sandeep-2012-freeze").ends_with("| partly confirmed (1 of 2) |"), "{}", table.stdout);
-    assert!(row("closson-2012-init-equal").ends_with("| not in this store |"), "{}", table.stdout);
+    let sections = table.stdout.lines().filter(|line| line.starts_with("### ")).count();
+    assert_eq!(sections, fstrial_model::claim::CLAIMS.len());
+    let section = |id: &str| table.stdout.split("### ").find(|section| section.starts_with(id)).unwrap();
+    let freeze = section("sandeep-2012-freeze\n");
+    assert!(freeze.contains("**partly confirmed (1 of 2)** on sata-ssd-2012, Linux "), "{freeze}");
+    assert!(freeze.contains("; fstrial claims check sandeep-2012-freeze\n"), "{freeze}");
+    assert!(section("closson-2012-init-equal\n").contains("**not in this store**"), "{}", table.stdout);
+    let csv = lab.run("claims table --format csv").stdout;
+    assert!(csv.starts_with("claim,part,subject,"), "{csv}");
+    let parts = csv.lines().filter(|line| line.starts_with("sandeep-2012-freeze,")).count();
+    assert_eq!(parts, 2, "{csv}");
+    let page = lab.run("claims table --format html --out claims.html");
+    assert_eq!(page.code(), 0, "{page:?}");
+    let page = fs::read_to_string(lab.path("claims.html")).unwrap();
+    assert!(page.contains("<section class=\"claim\" id=\"sandeep-2012-freeze\">"), "an anchor for mails");
     // Another user's store, by its path.
     let exported = lab.run("results export --format store --out theirs.db");
     assert_eq!(exported.code(), 0, "{exported:?}");
     assert_eq!(lab.run("claims table theirs.db --format markdown").stdout, table.stdout);
     assert_ne!(lab.run("claims table none.db").code(), 0);
+}
+
+/// What is shared is the result, and nothing that identifies a host, a user or a device.
+#[test]
+fn shared_results_identify_nobody_and_compare() {
+    let name = "claims::shared_results_identify_nobody_and_compare";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("mine.toml", &claim("mine", SLOWER));
+    let shared = lab.run("claims check mine.toml sandeep-2012-freeze --quick -q --share mine.json");
+    assert_eq!(shared.code(), 0, "{shared:?}");
+    let text = fs::read_to_string(lab.path("mine.json")).unwrap();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let home = lab.path("").display().to_string();
+    for private in [&format!("\"{host}\""), home.trim_end_matches('/'), "/dev/", "images"] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+    let read: Value = serde_json::from_str(&text).unwrap();
+    let claims = read["claims"].as_array().unwrap();
+    let freeze = claims.iter().find(|row| row["id"] == "sandeep-2012-freeze").unwrap();
+    assert_eq!(freeze["verdict"], "partly-confirmed");
+    // A user's own claim is not in the catalogue.
+    assert!(!text.contains("\"mine\""), "{text}");
+    let exported = lab.run("results export --format store --out theirs.db");
+    assert_eq!(exported.code(), 0, "{exported:?}");
+    let table = lab.run("claims table mine.json theirs.db --format markdown");
+    assert_eq!(table.code(), 0, "{table:?}");
+    assert!(table.stdout.contains("| claim | mine | theirs | together |"), "{}", table.stdout);
+    let row = "| sandeep-2012-freeze | partly confirmed (1 of 2) | partly confirmed (1 of 2) | – |";
+    assert!(table.stdout.contains(row), "{}", table.stdout);
+    // It is written only if nothing is replaced, and read only in a known version.
+    assert_eq!(lab.run("claims check sandeep-2012-freeze --quick -q --share mine.json").code(), 2);
+    lab.write("later.json", &text.replace("\"claims_schema_version\": 1", "\"claims_schema_version\": 99"));
+    let later = lab.run("claims table later.json");
+    assert_eq!(later.code(), 2);
+    assert!(later.stderr.contains("its format has version 99"), "{}", later.stderr);
 }
 
 #[test]
@@ -258,4 +306,19 @@ fn published_table_matches_published_runs() {
     assert!(table.stdout.lines().count() > 40, "{}", table.stdout);
     let page = fs::read_to_string(root.join("docs/claims-found.md")).unwrap();
     assert!(page.ends_with(&table.stdout), "`./x claims` writes the page again:\n{}", table.stdout);
+    let written = lab.run(&format!("claims table {} --format html --out page.html", store.display()));
+    assert_eq!(written.code(), 0, "{written:?}");
+    let html = fs::read_to_string(lab.path("page.html")).unwrap();
+    let published = fs::read_to_string(root.join("docs/claims-found.html")).unwrap();
+    let differs = html.lines().zip(published.lines()).find(|(here, there)| here != there);
+    assert!(html == published, "`./x claims` writes docs/claims-found.html again: {differs:?}");
+    // The headlines of the README are those of the page.
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, found) = readme.split_once("<!-- headlines -->\n").expect("the section of the headlines");
+    let (found, _) = found.split_once("<!-- end -->").expect("its end");
+    let quoted: Vec<&str> = found.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    assert!(quoted.len() >= 7, "{found}");
+    for headline in quoted {
+        assert!(page.contains(&format!("\n- {headline}\n")), "{headline}");
+    }
 }

@@ -3,7 +3,7 @@
 use super::{
     history::{History, Last, NextCheck},
     source::{self, ClaimFile, Ready},
-    table::{Format, counts, rendered},
+    table::{Format, of_store, rendered},
 };
 use crate::cli::{
     Home,
@@ -11,6 +11,7 @@ use crate::cli::{
     conduct::{self, ConductArgs, TrialEnd},
     fit,
     on::{self, OnArgs},
+    out_file, results,
 };
 use clap::Args;
 use fstrial_model::{
@@ -21,6 +22,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
 };
 use fstrial_report::{
+    catalogue::{MachineRow, counts},
     claim::{self as report, ClaimReport},
     first_lap, json_lines,
 };
@@ -35,6 +37,7 @@ use fstrial_run::{
     place::reach::Reach,
 };
 use fstrial_stack::{StackError, device::Permission};
+use fstrial_store::Store;
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
@@ -105,6 +108,15 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
+    /// Write a file of the results on this machine to share, for `fstrial claims table`. It has verdicts, intervals and
+    /// the kind of machine; no names of hosts, users, files or devices.
+    #[arg(long, value_name = "FILE")]
+    share: Option<PathBuf>,
+
+    /// Replace an existing regular file.
+    #[arg(long, requires = "share", hide_short_help = true)]
+    force: bool,
+
     /// Print JSON, one claim with its result per line.
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -169,6 +181,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         }
         return Ok(exit_code::VERDICT);
     }
+    args.share.as_ref().map_or(Ok(()), |file| out_file::check(file, args.force))?;
     let history = History::of(home)?;
     let interrupt = conduct::interrupt()?;
     let mut outcomes: Vec<CheckResult> = Vec::new();
@@ -205,6 +218,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if !args.json && outcomes.len() > 1 {
         crate::cli::print_folded(&args.table(&outcomes));
     }
+    args.share(home)?;
     let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
     let is_stored = outcomes.iter().any(|outcome| outcome.trial.is_some());
     let code = code?;
@@ -227,6 +241,7 @@ impl CheckArgs {
             ("--dry-run", self.dry_run),
             ("--erase-signature", !self.erase_signature.is_empty()),
             ("--format", self.format != Format::Text),
+            ("--share", self.share.is_some()),
         ];
         if let Some((flag, _)) = given.iter().find(|(_, is_given)| *is_given) {
             return Err(ExpectedError::usage(
@@ -367,12 +382,25 @@ impl CheckArgs {
         Ok((&plan.trial, NextCheck::Begin))
     }
 
+    /// Writes the results of this machine to share, if a file is named.
+    fn share(&self, home: &Home) -> Result<(), ExpectedError> {
+        let Some(file) = &self.share else { return Ok(()) };
+        let here = MachineRow::of(&Environment::of_this_machine());
+        let catalogue = of_store(&Store::open_read_only(results::existing(home)?)?, Some(&here))?;
+        out_file::write(file, catalogue.to_share().as_bytes(), self.force)?;
+        crate::cli::say(&format!(
+            "results of this machine: {}; to compare them: fstrial claims table {0} OTHERS\n",
+            file.display()
+        ));
+        Ok(())
+    }
+
     /// All claims at the end: the original figure, the measured one, the verdict, the replacements.
     fn table(&self, outcomes: &[CheckResult]) -> String {
         let header = ["claim", "original", "measured here", "verdict", "in place of removed options"];
         let rows = outcomes.iter().map(|CheckResult { report, .. }| {
             let substituted = report.substituted.join("; ");
-            [report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
+            vec![report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
         });
         let here = Environment::of_this_machine();
         let result: Vec<ClaimVerdict> = outcomes.iter().map(|outcome| outcome.report.verdict).collect();

@@ -1,9 +1,10 @@
 //! Earlier results of claims on this machine: from the store, judged again.
 
-use super::source;
+use super::{source, table};
 use crate::cli::{Home, conduct, results};
 use fstrial_model::{claim::Claim, trial::Trial, units::Nanos};
 use fstrial_report::{
+    catalogue::ClaimRow,
     claim::{ClaimReport, reworded},
     first_lap,
     page::TrialPage,
@@ -115,6 +116,14 @@ impl History {
             trial: check.stored.summary.id,
             device: check.trial.device.kind.name(),
         })
+    }
+
+    /// The result of a claim with its circumstances.
+    pub(super) fn row(&self, last: &Last, claim: &Claim) -> Result<ClaimRow, ExpectedError> {
+        let store = self.store.as_ref().expect("a stored trial has a store");
+        let stored = store.trial(last.trial)?;
+        let trial = Trial::parse("stored trial", &stored.toml)?;
+        table::measured(store, (&stored, &trial), claim)
     }
 
     /// A trial that answered a claim, for a page.

@@ -1,41 +1,68 @@
-//! `fstrial claims table`: a store's results for the shipped claims, as one table. From the published store it is the
-//! table in the documentation.
+//! `fstrial claims table`: results for the shipped claims, from a store or a shared file, in chapters; and of several
+//! machines side by side. From the published store it is the page in the documentation.
 
 use super::{source, trimmed};
-use crate::cli::{Home, results};
+use crate::cli::{Home, in_file, out_file, results};
 use clap::{Args, ValueEnum};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-use fstrial_model::{
-    claim::{CATALOGUE, Claim},
-    trial::Trial,
-};
+use fstrial_model::{claim::Claim, trial::Trial, workload::Durability};
 use fstrial_report::{
-    claim::{self as report, ClaimReport},
+    catalogue::{self, Catalogue, Chapter, ClaimRow, MachineRow, MeasuredClaim},
+    claim as report,
     document::Document,
-    stdout, wrapped,
+    evidence, first_lap, page, receipt, stdout,
+    trend::Terminal,
 };
 use fstrial_run::{
-    claim::ClaimVerdict, contrast::Assay, environment::Environment, error::ExpectedError, exit_code, numbers,
+    answers, claim::ClaimVerdict, contrast::Assay, environment::Environment, error::ExpectedError, exit_code,
+    numbers,
 };
-use fstrial_store::{Store, StoredTrial};
-use std::{fmt::Write, path::PathBuf};
+use fstrial_store::{Store, StoredTrial, TrialStatus};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-/// Print the results of all built-in claims in a store.
+/// Print the results of all built-in claims in a store, in chapters.
 ///
-/// Each claim has a row with the verdict of its last trial, recomputed from its runs. The store can be this machine's, a
-/// colleague's, or the one published with the documentation.
+/// The verdict of each claim is that of its last trial, recomputed from its runs. The store can be this machine's, a
+/// colleague's, or the one published with the documentation; a file of `claims check --share` works as well. Several are
+/// printed side by side, with the verdict of their mean.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   fstrial claims table
-  fstrial claims table colleague.db --format markdown")]
+  fstrial claims table claims/found.db --format html --out claims.html
+  fstrial claims table claims/found.db mine.json theirs.json")]
 pub(super) struct TableArgs {
-    /// Store [default: that of this machine].
-    store: Option<PathBuf>,
+    /// Stores, or files of `claims check --share` [default: the store of this machine].
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
 
-    /// Table format.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    format: TableFormat,
+
+    /// Write to this file, - for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    #[arg(long, requires = "out", help = out_file::FORCE)]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TableFormat {
+    /// For a terminal.
+    Text,
+    /// For documentation.
+    Markdown,
+    /// A self-contained page.
+    Html,
+    /// A row for each part of each claim.
+    Csv,
+    /// The same file as `claims check --share`.
+    Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,70 +79,141 @@ const WIDTH: u16 = 140;
 /// Columns around the text of a cell.
 const PADDING: usize = 2;
 
-const HEADER: [&str; 7] = ["claim", "original", "measured", "rounds", "planted slowdown", "on", "verdict"];
-
 pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
-    let store = match &args.store {
-        Some(path) => Store::open_copy(path)?,
-        None => Store::open_read_only(results::existing(home)?)?,
+    let text = match args.files.as_slice() {
+        [] => args.rendered(&of_store(&Store::open_read_only(results::existing(home)?)?, None)?),
+        [one] => args.rendered(&read(one)?),
+        several => args.side_by_side(several)?,
     };
-    super::super::print(&of_store(&store, args.format)?);
+    match &args.out {
+        Some(path) if !out_file::is_standard_output(path) => {
+            // A file is not a terminal: no colours in it.
+            let text = anstream::adapter::strip_str(&text).to_string();
+            out_file::write(path, text.as_bytes(), args.force)?;
+            crate::cli::print(&format!("{}\n", path.display()));
+        }
+        _ => crate::cli::print(&text),
+    }
     Ok(exit_code::VERDICT)
 }
 
-/// The table of a store.
-pub(super) fn of_store(store: &Store, format: Format) -> Result<String, ExpectedError> {
-    let trials = claim_trials(store)?;
-    let mut rows = Vec::new();
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
-    let mut machines: Vec<String> = Vec::new();
-    for claimed in source::all() {
-        let shipped = claimed.read()?;
-        let claim = source::claim(&shipped);
-        let last = trials.iter().rev().find(|(_, trial)| is_of(trial, claim));
-        let Some((stored, trial)) = last else {
-            missing.push(claim.id.clone());
-            // A page has them all; on a terminal they would hide the others.
-            rows.extend((format == Format::Markdown).then(|| not_there(claim)));
-            continue;
-        };
-        let document = results::judge_again(store, stored)?;
-        let machine = machine(&document.environment);
-        if !machines.contains(&machine) {
-            machines.push(machine);
+impl TableArgs {
+    fn rendered(&self, catalogue: &Catalogue) -> String {
+        match self.format {
+            TableFormat::Text => catalogue::for_terminal(catalogue, Terminal::of_this_process()),
+            TableFormat::Markdown => catalogue::markdown(catalogue),
+            TableFormat::Html => page::claims::page(catalogue, BTreeMap::new()),
+            TableFormat::Csv => catalogue::csv(catalogue),
+            TableFormat::Json => catalogue.to_share(),
         }
-        let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
-        let reported = report::reworded(document.claim.clone().ok_or_else(none)?, claim);
-        found.push(reported.verdict);
-        rows.push([
-            claim.id.clone(),
-            claim.said.clone(),
-            reported.here(),
-            rounds(&reported),
-            controls(&document),
-            on(&document.environment, trial),
-            reported.answer,
-        ]);
     }
-    let mut out = if rows.is_empty() { String::new() } else { rendered(format, &HEADER, &rows) + "\n" };
-    let count = missing.len();
-    let absent = if count == 0 { String::new() } else { format!(", {count} not in this store") };
-    let all = counts(found.len() + count, &found);
-    let _ = writeln!(out, "{all}{absent}; version {CATALOGUE} of the catalogue");
-    if format == Format::Text && !found.is_empty() && count > 0 {
-        let names = format!("not in this store: {}", missing.join(", "));
-        let _ = writeln!(out, "{}", wrapped(&names, columns().into(), 0, 2));
+
+    fn side_by_side(&self, files: &[PathBuf]) -> Result<String, ExpectedError> {
+        let format = match self.format {
+            TableFormat::Text => Format::Text,
+            TableFormat::Markdown => Format::Markdown,
+            TableFormat::Html | TableFormat::Csv | TableFormat::Json => {
+                return Err(ExpectedError::usage(
+                    "several machines are compared as text or Markdown",
+                    "leave --format out, or name one file",
+                ));
+            }
+        };
+        let name = |path: &PathBuf| {
+            path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let read = |path: &PathBuf| Ok((name(path), read(path)?));
+        let catalogues = files.iter().map(read).collect::<Result<Vec<_>, ExpectedError>>()?;
+        let machines = catalogue::machines(&catalogues);
+        let table = rendered(format, &machines.header, &machines.rows);
+        let notes: String = machines.notes.iter().map(|note| format!("- {note}\n")).collect();
+        Ok(format!("{table}\n{notes}"))
     }
-    if found.is_empty() {
-        let _ = writeln!(
-            out,
-            "none was checked with this store: `fstrial claims check` measures them, and `fstrial claims list` has their state"
-        );
+}
+
+/// Reads a store, or a file of shared results.
+fn read(path: &Path) -> Result<Catalogue, ExpectedError> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return of_store(&Store::open_copy(path)?, None);
     }
-    for machine in machines {
-        let _ = writeln!(out, "on {machine}");
+    let text = in_file::document(path)?;
+    let problem = |what: String| {
+        ExpectedError::usage(
+            format!("{} is not a file of shared results: {what}", path.display()),
+            "name a store, or a file of `fstrial claims check --share`",
+        )
+    };
+    let read: Catalogue = serde_json::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    match read.claims_schema_version {
+        catalogue::SCHEMA_VERSION => Ok(read),
+        other => Err(problem(format!(
+            "its format has version {other}, and this fstrial reads {}",
+            catalogue::SCHEMA_VERSION
+        ))),
     }
-    Ok(out)
+}
+
+/// The catalogue with the results of a store; of one machine only, if one is given.
+pub(super) fn of_store(store: &Store, only: Option<&MachineRow>) -> Result<Catalogue, ExpectedError> {
+    let mut trials = claim_trials(store)?;
+    trials.retain(|(stored, _)| only.is_none_or(|machine| machine_of(stored).as_ref() == Some(machine)));
+    let mut rows = Vec::new();
+    for id in Chapter::all().iter().flat_map(|chapter| &chapter.claims) {
+        let shipped = source::find(id)?.read()?;
+        let claim = source::claim(&shipped);
+        let of_claim = || trials.iter().rev().filter(|(_, trial)| is_of(trial, claim));
+        // One that has not ended answers only if no other does.
+        let last = of_claim().find(|(stored, _)| has_ended(stored)).or_else(|| of_claim().next());
+        rows.push(match last {
+            Some((stored, trial)) => measured(store, (stored, trial), claim)?,
+            None => not_there(claim),
+        });
+    }
+    Ok(Catalogue::new(rows))
+}
+
+/// A claim with the result of its trial.
+pub(super) fn measured(
+    store: &Store,
+    (stored, trial): (&StoredTrial, &Trial),
+    claim: &Claim,
+) -> Result<ClaimRow, ExpectedError> {
+    let document = results::judge_again(store, stored)?;
+    let environment = document.environment.clone();
+    let measured = MeasuredClaim {
+        trial: stored.summary.id.0,
+        budget_seconds: trial.trial.budget.as_secs_f64(),
+        day: stored.summary.started_at.get(..10).unwrap_or_default().to_owned(),
+        machine: MachineRow::of(&environment),
+        device: on(&environment, trial),
+        planted: controls(&document),
+        causes: evidence::causes(&document.explanations),
+        receipts: receipts(&document, trial),
+        not_for: catalogue::not_for(trial.device.kind, environment.cpus, claim.caveat.as_deref()),
+        answers: answers::of_trial(store, stored)?
+            .ok()
+            .map(|answers| answers::Answers { host: answers.host.anonymous(), ..answers }),
+    };
+    let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
+    let report = report::reworded(first_lap::claim_of(document).ok_or_else(none)?, claim);
+    Ok(ClaimRow { report, open: None, measured: Some(measured) })
+}
+
+/// The receipts of a trial, or why it has none.
+fn receipts(document: &Document, trial: &Trial) -> Vec<String> {
+    if let Some(report) = &document.receipt {
+        return receipt::lines(&report.arms, false);
+    }
+    let workloads = trial.resolve_workloads(document.environment.cpus).unwrap_or_default();
+    let durabilities = || workloads.iter().flat_map(|workload| workload.durability()).map(|(_, when)| when);
+    let is_program = workloads.iter().any(|workload| workload.program().is_some());
+    vec![match () {
+        () if is_program => "none: the promises of its program were not tested".into(),
+        () if durabilities().any(|when| !matches!(when, Durability::ReadsOnly | Durability::None)) => {
+            "none: its syncs were not tested by power cuts".into()
+        }
+        () => "nothing is promised: the load never syncs".into(),
+    }]
 }
 
 /// The trials of claims in a store, the last one last. Those of an earlier version that no longer parse are skipped.
@@ -129,26 +227,33 @@ fn claim_trials(store: &Store) -> Result<Vec<(StoredTrial, Trial)>, ExpectedErro
     Ok(trials)
 }
 
+fn has_ended(stored: &StoredTrial) -> bool {
+    matches!(stored.summary.status, TrialStatus::Decided | TrialStatus::BudgetEnded)
+}
+
+/// The machine of a trial's last session.
+fn machine_of(stored: &StoredTrial) -> Option<MachineRow> {
+    let environment: Environment = serde_json::from_str(&stored.sessions.last()?.environment).ok()?;
+    Some(MachineRow::of(&environment))
+}
+
 /// True if a trial is of a claim in its current form: its deciding parts are unchanged.
 fn is_of(trial: &Trial, claim: &Claim) -> bool {
     let then = source::claim(trial);
     then.id == claim.id && then.fixed == claim.fixed
 }
 
-fn not_there(claim: &Claim) -> [String; 7] {
+/// A claim without a trial in a store.
+fn not_there(claim: &Claim) -> ClaimRow {
     let needs: Vec<String> = claim.needs.iter().map(ToString::to_string).collect();
-    let needs = if needs.is_empty() { String::new() } else { format!("requires {}", needs.join(", ")) };
-    let cells = [&claim.id, &claim.said, &needs, "–", "–", "–", "not in this store"];
-    cells.map(str::to_owned)
+    let needs = if needs.is_empty() { String::new() } else { format!(": requires {}", needs.join(", ")) };
+    without_result(claim, format!("not in this store{needs}"))
 }
 
-/// Rounds that the parts of a claim rest on: `29`, `29 to 101`.
-fn rounds(reported: &ClaimReport) -> String {
-    let of_parts = || reported.parts.iter().map(|part| part.rounds).filter(|rounds| *rounds > 0);
-    match (of_parts().min(), of_parts().max()) {
-        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
-        (_, most) => most.map_or_else(|| "–".into(), |most| most.to_string()),
-    }
+/// A claim without a result, with the reason.
+pub(super) fn without_result(claim: &Claim, reason: String) -> ClaimRow {
+    let report = report::without_trial(claim, ClaimVerdict::Undecided, Vec::new());
+    ClaimRow { report, open: Some(reason), measured: None }
 }
 
 /// Results of the controls next to a claim: `10% seen: 0.924×`, `10% to 30% seen in 3 of 4`.
@@ -185,55 +290,21 @@ fn on(environment: &Environment, trial: &Trial) -> String {
     }
 }
 
-fn machine(environment: &Environment) -> String {
-    let virtual_machine = if environment.virtual_machine { ", virtual machine" } else { "" };
-    format!(
-        "Linux {}, {}{virtual_machine}, {}",
-        environment.kernel,
-        environment.processors_in_words(),
-        environment.memory.human()
-    )
-}
-
-/// `41 claims: 12 hold, 9 are reversed, …`, of this many claims with these verdicts.
-pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
-    let mut out = format!("{claims} claims");
-    let all = [
-        ClaimVerdict::Confirmed,
-        ClaimVerdict::PartlyConfirmed,
-        ClaimVerdict::Reversed,
-        ClaimVerdict::NoDifference,
-        ClaimVerdict::Smaller,
-        ClaimVerdict::Measured,
-        ClaimVerdict::Undecided,
-        ClaimVerdict::Insensitive,
-        ClaimVerdict::NotTestable,
-    ];
-    let mut mark = ':';
-    for verdict in all {
-        let count = found.iter().filter(|found| **found == verdict).count();
-        if count > 0 {
-            let _ = write!(out, "{mark} {count} {}", verdict.words());
-            mark = ',';
-        }
-    }
-    out
-}
-
 /// Columns of the terminal, or of a page.
 fn columns() -> u16 {
     stdout::columns().and_then(|columns| u16::try_from(columns).ok()).unwrap_or(WIDTH).max(60)
 }
 
 /// A table for a terminal, with texts broken to fit it, or for Markdown.
-pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows: &[[String; N]]) -> String {
+pub(super) fn rendered(format: Format, header: &[impl ToString], rows: &[Vec<String>]) -> String {
+    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
     if format == Format::Markdown {
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let rows: String = rows.iter().map(|row| line(row)).collect();
-        return format!("{}|{}\n{rows}", line(&header.map(str::to_owned)), "---|".repeat(N));
+        return format!("{}|{}\n{rows}", line(&header), "---|".repeat(header.len()));
     }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
