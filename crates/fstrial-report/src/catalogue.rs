@@ -13,11 +13,18 @@ pub use text::{markdown, text as for_terminal};
 
 use crate::claim::{ClaimReport, PartReport};
 use fstrial_model::{claim::CATALOGUE, device::DeviceKind, units::Bytes};
-use fstrial_run::{answers::Answers, claim::ClaimVerdict, environment::Environment};
+use fstrial_run::{
+    answers::{self, Answers},
+    claim::ClaimVerdict,
+    environment::Environment,
+};
 use serde::{Deserialize, Serialize};
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Figures of a claim in its citation, at most.
+const CITED: usize = 4;
 
 /// The catalogue's claims with the results of a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,13 +58,18 @@ pub struct MeasuredClaim {
     pub trial: i64,
     /// Day on which its first session began.
     pub day: String,
-    /// Limit of the time of a session, in seconds.
-    pub budget_seconds: f64,
+    /// False while it runs, and after an interruption or a failure.
+    pub has_ended: bool,
+    /// Time of its runs, in seconds.
+    pub spent_seconds: f64,
     pub machine: MachineRow,
     /// Kind of the device, or the name of its model.
     pub device: String,
-    /// The planted slowdown and its measured effect; a dash without one.
-    pub planted: String,
+    /// True on the device that the claim names.
+    pub is_own_device: bool,
+    /// The planted slowdown and its measured effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planted: Option<String>,
     /// Causes of its differences, from observed runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
@@ -90,12 +102,20 @@ impl Catalogue {
         }
     }
 
-    /// The file that users share, in JSON: the claims with a result, without notes, which may name files and folders.
-    pub fn to_share(&self) -> String {
-        let mut shared = self.clone();
-        shared.claims.retain(|row| row.measured.is_some());
-        shared.claims.iter_mut().for_each(|row| row.report.notes.clear());
-        serde_json::to_string_pretty(&shared).expect("results are plain data") + "\n"
+    /// The file that users share: the claims with a result, without notes, which may name files and folders, and with a
+    /// pseudonym for the host.
+    #[must_use]
+    pub fn to_share(mut self) -> Self {
+        self.claims.retain(|row| row.measured.is_some());
+        for row in &mut self.claims {
+            row.report.notes.clear();
+            row.measured = row.measured.take().map(MeasuredClaim::without_names);
+        }
+        self
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("results are plain data") + "\n"
     }
 
     /// A claim by its name.
@@ -131,6 +151,14 @@ impl Catalogue {
     }
 }
 
+impl MeasuredClaim {
+    fn without_names(self) -> Self {
+        let kernel = answers::release_of(&self.machine.kernel).to_owned();
+        let machine = MachineRow { kernel, ..self.machine };
+        Self { machine, answers: self.answers.map(Answers::without_names), ..self }
+    }
+}
+
 impl ClaimRow {
     /// Its verdict, or why it has none.
     pub fn verdict(&self) -> &str {
@@ -148,17 +176,22 @@ impl ClaimRow {
 
     /// One line to paste into a mail: verdict, figure, original figure, circumstances, and the command that repeats it.
     pub fn citation(&self, catalogue: u32) -> String {
-        let ClaimReport { id, said, .. } = &self.report;
-        let first = self.report.parts.iter().find(|part| part.verdict == self.report.verdict);
-        let figure = first.or_else(|| self.report.parts.first()).filter(|part| part.figure.is_some());
-        let figure = figure.map_or_else(String::new, |part| format!(", {} = {}", part.subject, part.here()));
+        let ClaimReport { id, said, parts, .. } = &self.report;
+        let claimed = || parts.iter().filter(|part| !part.planted && part.figure.is_some());
+        // One that stands for the whole, else all of them.
+        let cited: Vec<&PartReport> = match claimed().find(|part| part.verdict == self.report.verdict) {
+            Some(one) => vec![one],
+            None => claimed().take(CITED).collect(),
+        };
+        let figures: String =
+            cited.iter().map(|part| format!(", {} = {}", text::short(&part.subject), part.here())).collect();
         let circumstances = self.measured.as_ref().map_or_else(String::new, |measured| {
             let rounds = self.rounds().map_or_else(String::new, |rounds| format!(" {rounds} rounds,"));
             let release = measured.machine.release();
             format!(";{rounds} Linux {release}, {}, {}", measured.device, measured.day)
         });
         format!(
-            "fstrial claims v{catalogue} {id}: {}{figure} (then: {said}){circumstances}; fstrial claims check {id}",
+            "fstrial claims v{catalogue} {id}: {}{figures} (then: {said}){circumstances}; fstrial claims check {id}",
             self.verdict()
         )
     }
@@ -177,7 +210,7 @@ impl MachineRow {
 
     /// The kernel's version: `6.18.44`.
     pub fn release(&self) -> &str {
-        self.kernel.split([' ', '-']).next().unwrap_or_default()
+        answers::release_of(&self.kernel)
     }
 
     /// `Linux 6.18.44 x86_64, AMD EPYC, 2 CPUs, virtual machine, 23.5 GiB`.

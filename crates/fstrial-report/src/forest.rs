@@ -100,7 +100,8 @@ impl Scale {
         cells[self.at(1.0)] = marks.one;
         if let Some((value, (from, to))) = row.drawn {
             let crossed = |cell: char| if cell == marks.one { marks.crossing } else { marks.interval };
-            cells[self.at(from)..=self.at(to)].iter_mut().for_each(|cell| *cell = crossed(*cell));
+            let (first, last) = (self.at(from.min(to)), self.at(to.max(from)));
+            cells[first..=last].iter_mut().for_each(|cell| *cell = crossed(*cell));
             // An interval that exceeds the picture ends in an arrow.
             if from.ln() < self.low - 1e-9 {
                 cells[0] = marks.left;

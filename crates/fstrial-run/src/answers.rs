@@ -153,17 +153,37 @@ pub fn host_of(trial: &StoredTrial) -> Option<Host> {
     Some(Host::of(&environment))
 }
 
+impl Answers {
+    /// The same with a pseudonym for the host, and a digest for the settings of each question: equal ones stay equal, and
+    /// none can be read.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        let digest = |settings: Settings| {
+            let digest = Sha256::digest(serde_json::to_string(&settings).expect("settings are plain data"));
+            Settings::from([("settings".into(), hex(&digest[..8]))])
+        };
+        let kernel = release_of(&self.kernel).to_owned();
+        let questions = self.questions.into_iter().map(digest).collect();
+        Self { host: self.host.pseudonym(), kernel, questions, ..self }
+    }
+}
+
+/// The version in the name of a kernel: `6.18.44`, without what its builder added.
+pub fn release_of(kernel: &str) -> &str {
+    kernel.split([' ', '-', '+']).next().unwrap_or_default()
+}
+
 impl Host {
-    fn of(environment: &Environment) -> Self {
+    pub fn of(environment: &Environment) -> Self {
         let name = environment.node.as_ref().unwrap_or(&environment.host).clone();
         Self { name, machine: environment.machine.clone() }
     }
 
-    /// The same machine under a name that does not identify it to others: a digest.
+    /// The same machine under a pseudonym: a digest.
     #[must_use]
-    pub fn anonymous(&self) -> Self {
+    pub fn pseudonym(&self) -> Self {
         let digest = Sha256::digest(format!("fstrial host {}", self.machine.as_ref().unwrap_or(&self.name)));
-        Self { name: format!("host-{}", hex(&digest[..4])), machine: None }
+        Self { name: format!("host-{}", hex(&digest[..8])), machine: None }
     }
 }
 
@@ -439,7 +459,11 @@ impl Read {
         let contrast = &self.plan.contrasts[index];
         let bound = match all[part].part.question {
             // Of a bound and the direction the ratio is the same.
-            ClaimQuestion::Ratio { bound, .. } if all[part].contrasts[0] == index => bound,
+            ClaimQuestion::Ratio { bound, .. }
+                if all[part].contrasts[0] == index && all[part].part.because.is_none() =>
+            {
+                bound
+            }
             ClaimQuestion::Better { .. } if contrast::less_is_better(&self.plan, contrast) => {
                 Bound::Below(1.0)
             }

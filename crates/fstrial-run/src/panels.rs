@@ -46,7 +46,11 @@ impl Panels {
             ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
             ErrorControl::Fwer => Multiplicity::Holm,
         };
-        Self { panels: questions.map(|questions| panel(questions, ALPHA, multiplicity)), at }
+        let mut panels = questions.map(|questions| panel(questions, ALPHA, multiplicity));
+        if plan.trial.claim.is_some() {
+            panels.iter_mut().for_each(Panel::persist);
+        }
+        Self { panels, at }
     }
 
     fn of(&self, contrast: usize) -> (&Panel, usize) {

@@ -241,8 +241,13 @@ impl Panel {
     /// place. It costs no error, because giving up gains none.
     pub fn reopen(&mut self) {
         for entry in &mut self.entries {
-            entry.patience = entry.contrast.rounds() + FUTILE_FROM;
+            entry.patience = entry.patience.max(entry.contrast.rounds() + FUTILE_FROM);
         }
+    }
+
+    /// Persists: no question is given up, so that an undecided one has all the time there is.
+    pub fn persist(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.patience = usize::MAX);
     }
 
     /// State of a question so far.

@@ -3,6 +3,7 @@
 
 use super::{Catalogue, ClaimRow, counts};
 use crate::{claim::PartReport, stored_word};
+use fstrial_run::claim::ClaimVerdict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -65,14 +66,21 @@ impl Headline {
     fn is_supported(&self, catalogue: &Catalogue) -> bool {
         self.verdicts.iter().all(|(name, verdict)| {
             let (id, part) = split(name);
-            let Some(row) = catalogue.claim(id).filter(|row| row.open.is_none()) else { return false };
+            let is_own =
+                |row: &&ClaimRow| row.measured.as_ref().is_some_and(|measured| measured.is_own_device);
+            let Some(row) = catalogue.claim(id).filter(is_own) else { return false };
             let found = match part {
                 None => Some(row.report.verdict),
-                Some(part) => part_of(row, part).map(|part| part.verdict),
+                Some(part) => part_of(row, part).filter(|part| has_direction(part)).map(|part| part.verdict),
             };
             found.is_some_and(|found| stored_word(found) == *verdict)
         })
     }
+}
+
+/// False for a part that is smaller than claimed, and may be no effect at all.
+fn has_direction(part: &PartReport) -> bool {
+    part.verdict != ClaimVerdict::Smaller || part.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
 }
 
 /// A claim, and the number of a part.

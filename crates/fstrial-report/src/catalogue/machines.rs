@@ -4,6 +4,11 @@ use super::{Catalogue, Chapter};
 use crate::{
     meta::{Collection, MetaDocument, QuestionReport},
     numbers::{self, counted},
+    plain,
+};
+use fstrial_run::{
+    answers::{Answer, Answers},
+    claim::ClaimVerdict,
 };
 
 /// Claims in rows, machines in columns.
@@ -17,14 +22,24 @@ pub struct Machines {
 /// Compares catalogues, each under its name: the claims that one of them has a result for.
 pub fn machines(catalogues: &[(String, Catalogue)]) -> Machines {
     let mut pool = Collection::default();
+    // The same trial may be in several files.
+    let mut seen: Vec<Answers> = Vec::new();
     for (name, catalogue) in catalogues {
         for row in &catalogue.claims {
-            let Some(answers) = row.measured.as_ref().and_then(|measured| measured.answers.clone()) else {
+            let answers = row.measured.as_ref().and_then(|measured| measured.answers.clone());
+            let Some(answers) = answers.map(Answers::without_names).filter(|answers| !seen.contains(answers))
+            else {
                 continue;
             };
+            seen.push(answers.clone());
             let decides = answers.decides.clone();
+            // Where nothing could have been seen, equality says nothing.
+            let is_blind = |answer: &Answer| {
+                let part = answer.expected.as_ref().and_then(|expected| row.report.parts.get(expected.part));
+                part.is_some_and(|part| part.verdict == ClaimVerdict::Insensitive)
+            };
             pool.add(&format!("{name} {}", row.report.id), answers, |answer| {
-                decides.contains(&answer.metric)
+                decides.contains(&answer.metric) && !is_blind(answer)
             });
         }
     }
@@ -43,7 +58,9 @@ pub fn machines(catalogues: &[(String, Catalogue)]) -> Machines {
     let header = ["claim".to_owned()].into_iter().chain(names).chain(["together".into()]).collect();
     let mut notes: Vec<String> = Vec::new();
     for (name, catalogue) in catalogues {
-        notes.extend(catalogue.machines().iter().map(|machine| format!("{name}: {}", machine.in_words())));
+        notes.extend(
+            catalogue.machines().iter().map(|machine| plain(&format!("{name}: {}", machine.in_words()))),
+        );
     }
     notes.push(format!(
         "together: the verdict on the mean of {}, by its ratios; three are needed",
@@ -56,8 +73,8 @@ pub fn machines(catalogues: &[(String, Catalogue)]) -> Machines {
 /// The verdict, and the figure of a claim with one.
 fn result(row: &super::ClaimRow) -> String {
     match row.report.parts.as_slice() {
-        [one] if one.figure.is_some() => format!("{}: {}", row.verdict(), one.here()),
-        _ => row.verdict().to_owned(),
+        [one] if one.figure.is_some() => plain(&format!("{}: {}", row.verdict(), one.here())),
+        _ => plain(row.verdict()),
     }
 }
 
@@ -67,8 +84,9 @@ fn together(pooled: &MetaDocument, id: &str) -> String {
     if claim.hosts < fstrial_stats::meta::MIN_HOSTS {
         return counted(claim.hosts, "machine");
     }
-    let is_of =
-        |question: &&QuestionReport| question.part.as_ref().is_some_and(|part| part.expected.claim == id);
+    let is_of = |question: &&QuestionReport| {
+        question.part.as_ref().is_some_and(|part| part.expected.claim == id && !part.expected.planted)
+    };
     let questions: Vec<&QuestionReport> = pooled.questions.iter().filter(is_of).collect();
     let ratio = match questions.as_slice() {
         [one] => format!(
@@ -77,7 +95,11 @@ fn together(pooled: &MetaDocument, id: &str) -> String {
         ),
         _ => String::new(),
     };
-    format!("{}{ratio}", claim.verdict.words())
+    let parts = match claim.pooled < claim.parts {
+        true => format!(" ({} of {} parts)", claim.pooled, claim.parts),
+        false => String::new(),
+    };
+    format!("{}{ratio}{parts}", claim.verdict.words())
 }
 
 #[cfg(test)]
@@ -88,7 +110,6 @@ mod tests {
         claim::without_trial,
     };
     use fstrial_model::{claim::CLAIMS, trial::Trial, units::Bytes};
-    use fstrial_run::{answers::Answers, claim::ClaimVerdict};
     use serde_json::json;
 
     const ID: &str = "chinner-2012-xfs-3x";
@@ -119,7 +140,8 @@ mod tests {
             measured: Some(MeasuredClaim {
                 trial: 1,
                 day: "2026-12-01".into(),
-                budget_seconds: 1800.0,
+                has_ended: true,
+                spent_seconds: 1800.0,
                 machine: MachineRow {
                     kernel: "6.18.44".into(),
                     processor: "P".into(),
@@ -128,7 +150,8 @@ mod tests {
                     virtual_machine: false,
                 },
                 device: "zram".into(),
-                planted: "–".into(),
+                is_own_device: true,
+                planted: None,
                 causes: Vec::new(),
                 receipts: Vec::new(),
                 not_for: String::new(),
@@ -149,7 +172,10 @@ mod tests {
     fn three_machines_have_a_verdict_together() {
         let three = [machine("a", 3.5), machine("b", 3.6), machine("c", 3.4)];
         let verdict = together_of(&three);
-        assert!(verdict.starts_with("confirmed: 3.50 ["), "{verdict}");
+        assert!(
+            verdict.starts_with("confirmed: 3.50 [") && verdict.ends_with("] (1 of 2 parts)"),
+            "{verdict}"
+        );
         assert_eq!(together_of(&three[..2]), "2 machines");
         // The same machine twice is one.
         assert_eq!(together_of(&[machine("a", 3.5), machine("a", 3.6), machine("b", 3.4)]), "2 machines");
@@ -158,7 +184,8 @@ mod tests {
     #[test]
     fn shared_results_are_read_again() {
         let (_, catalogue) = machine("a", 3.5);
-        let again: Catalogue = serde_json::from_str(&catalogue.to_share()).unwrap();
-        assert_eq!(again.to_share(), catalogue.to_share());
+        let shared = catalogue.to_share();
+        let again: Catalogue = serde_json::from_str(&shared.json()).unwrap();
+        assert_eq!(again.json(), shared.json());
     }
 }

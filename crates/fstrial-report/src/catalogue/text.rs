@@ -6,15 +6,18 @@ use crate::{
     forest::{self, ForestLine},
     plain,
     trend::{Terminal, ascii},
-    wrapped,
+    verdict, wrapped,
 };
 use anstyle::Style;
+use fstrial_run::claim::ClaimVerdict;
 use std::fmt::Write as _;
 
 /// Columns of a part's name, at most.
 const NAMES: usize = 44;
 /// Ratios of a claim in a plot, at most.
 pub(crate) const DRAWN: usize = 6;
+/// Causes of a claim in its section, at most.
+const CAUSES: usize = 4;
 /// The plot on a page.
 const ON_A_PAGE: Terminal = Terminal { unicode: true, columns: 110 };
 
@@ -86,7 +89,7 @@ fn plot(rows: &[&ClaimRow], terminal: Terminal) -> Vec<String> {
     for row in rows {
         let ClaimReport { id, said, parts, .. } = &row.report;
         lines.push(ForestLine {
-            name: format!("{id}: {} (then: {said})", row.verdict()),
+            name: plain(&format!("{id}: {} (then: {said})", row.verdict())),
             is_heading: true,
             ..ForestLine::default()
         });
@@ -137,8 +140,8 @@ fn section(row: &ClaimRow, version: u32) -> String {
         let _ = writeln!(out, "**{}**", row.verdict());
         return out;
     };
-    let _ = writeln!(out, "**{}** {}", row.verdict(), circumstances(row, measured));
-    for line in details(measured) {
+    let _ = writeln!(out, "**{}** {}\n", row.verdict(), circumstances(row, measured));
+    for line in details(row, measured) {
         let _ = writeln!(out, "- {line}");
     }
     let _ = writeln!(out, "\n> {}", row.citation(version));
@@ -148,17 +151,22 @@ fn section(row: &ClaimRow, version: u32) -> String {
 /// `on raid10-bbwc, Linux 6.18.44, 2026-11-25, 29 rounds`.
 pub(crate) fn circumstances(row: &ClaimRow, measured: &MeasuredClaim) -> String {
     let rounds = row.rounds().map_or_else(String::new, |rounds| format!(", {rounds} rounds"));
-    format!("on {}, Linux {}, {}{rounds}\n", measured.device, measured.machine.release(), measured.day)
+    format!("on {}, Linux {}, {}{rounds}", measured.device, measured.machine.release(), measured.day)
 }
 
-/// Controls, causes, receipts and limits of a verdict, each in a line.
-pub(crate) fn details(measured: &MeasuredClaim) -> Vec<String> {
-    let mut lines = Vec::new();
-    if measured.planted != "–" {
-        lines.push(format!("planted slowdown: {}", measured.planted));
+/// Open parts with what would decide them, controls, causes, receipts and limits of a verdict, each in a line.
+pub(crate) fn details(row: &ClaimRow, measured: &MeasuredClaim) -> Vec<String> {
+    let open = row.report.parts.iter().filter_map(|part| {
+        let needed = verdict::rounds_range(part.rounds_needed?);
+        Some(format!("open: {} = {}: a decision takes {needed} in all", short(&part.subject), part.here()))
+    });
+    let mut lines: Vec<String> = open.collect();
+    if row.report.verdict == ClaimVerdict::Insensitive {
+        lines.extend(row.report.notes.first().map(|note| format!("insensitive: {note}")));
     }
-    lines.extend(measured.causes.iter().map(|cause| format!("cause: {cause}")));
-    lines.extend(measured.receipts.iter().map(|receipt| format!("receipt: {receipt}")));
+    lines.extend(measured.planted.as_ref().map(|planted| format!("planted slowdown: {planted}")));
+    lines.extend(measured.causes.iter().take(CAUSES).map(|cause| format!("cause: {cause}")));
+    lines.extend(measured.receipts.iter().map(|receipt| format!("after power cuts: {receipt}")));
     lines.push(format!("not for: {}", measured.not_for));
     lines
 }

@@ -83,12 +83,17 @@ pub(super) fn claims(questions: &[QuestionReport]) -> Vec<ClaimOfHosts> {
                 *known = (question, part);
             }
         }
-        let verdicts: Vec<ClaimVerdict> = parts.values().map(|(_, part)| part.verdict).collect();
+        // What trials plant is not claimed: seeing it is no part of the answer, and not seeing it voids the answer.
+        let verdicts = |planted: bool| {
+            let of = parts.values().filter(move |(_, part)| part.expected.planted == planted);
+            of.map(|(_, part)| part.verdict).collect::<Vec<ClaimVerdict>>()
+        };
+        let unseen = verdicts(true).into_iter().filter(|verdict| *verdict != ClaimVerdict::Confirmed).max();
         ClaimOfHosts {
             claim: claim.to_owned(),
             pooled: parts.len(),
             parts: parts.values().map(|(_, part)| part.expected.parts).max().unwrap_or_default(),
-            verdict: whole(&verdicts).unwrap_or(ClaimVerdict::Undecided),
+            verdict: unseen.or_else(|| whole(&verdicts(false))).unwrap_or(ClaimVerdict::Undecided),
             hosts: parts.values().map(|(question, _)| question.pooled.hosts).max().unwrap_or_default(),
         }
     };

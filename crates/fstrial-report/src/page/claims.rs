@@ -46,7 +46,7 @@ pub fn page(catalogue: &Catalogue, mut trials: BTreeMap<String, TrialPage>) -> S
                 @for (index, chapter) in chapters.iter().enumerate() {
                     p {
                         a href={ "#" (anchor(index)) } { (chapter.title) } ": "
-                        (chapter.headlines(catalogue).join(" "))
+                        (chapter.headlines(catalogue).swap_remove(0))
                     }
                 }
             }
@@ -129,7 +129,7 @@ fn entry(row: &ClaimRow, version: u32, trial: Option<&TrialPage>) -> Markup {
             p.verdict { strong class=(class(report.verdict)) { (row.verdict()) } }
             @if let Some(measured) = &row.measured {
                 p { (text::circumstances(row, measured)) }
-                (list(&text::details(measured)))
+                (list(&text::details(row, measured)))
             }
             details {
                 summary { "Figures, and a line that cites them" }

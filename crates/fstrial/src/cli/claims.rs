@@ -166,7 +166,7 @@ pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
             (Ready::Missing(missing), _) => {
                 table::without_result(claim, format!("not testable here: {}", missing.join("; ")))
             }
-            (Ready::Yes, Some(last)) => history.row(last, claim)?,
+            (Ready::Yes, Some(last)) => history.row(last, &trial)?,
             (Ready::Yes, None) => table::without_result(claim, "not checked yet".into()),
         });
         if let Some(last) = last {

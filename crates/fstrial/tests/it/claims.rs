@@ -194,7 +194,7 @@ fn shared_results_identify_nobody_and_compare() {
     let claims = read["claims"].as_array().unwrap();
     let freeze = claims.iter().find(|row| row["id"] == "sandeep-2012-freeze").unwrap();
     assert_eq!(freeze["verdict"], "partly-confirmed");
-    // A user's own claim is not in the catalogue.
+    // A user's own claim is not in the catalogue, nor one with other expectations under a name of it.
     assert!(!text.contains("\"mine\""), "{text}");
     let exported = lab.run("results export --format store --out theirs.db");
     assert_eq!(exported.code(), 0, "{exported:?}");
@@ -312,6 +312,16 @@ fn published_table_matches_published_runs() {
     let published = fs::read_to_string(root.join("docs/claims-found.html")).unwrap();
     let differs = html.lines().zip(published.lines()).find(|(here, there)| here != there);
     assert!(html == published, "`./x claims` writes docs/claims-found.html again: {differs:?}");
+    // Each difference from the first table has the present verdict.
+    let changes = fs::read_to_string(root.join("docs/claims-changes.md")).unwrap();
+    let rows: Vec<&str> = changes.lines().filter(|line| line.starts_with("| [")).collect();
+    assert!(rows.len() > 20, "{changes}");
+    for row in rows {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let (id, _) = cells[0].trim_start_matches("| [").split_once(']').unwrap();
+        let section = page.split("\n### ").find(|section| section.starts_with(&format!("{id}\n")));
+        assert!(section.unwrap().contains(&format!("**{}**", cells[2])), "{row}");
+    }
     // The headlines of the README are those of the page.
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let (_, found) = readme.split_once("<!-- headlines -->\n").expect("the section of the headlines");

@@ -22,11 +22,12 @@ use fstrial_model::{
     units::{Bytes, Nanos},
 };
 use fstrial_report::{
-    catalogue::{MachineRow, counts},
+    catalogue::counts,
     claim::{self as report, ClaimReport},
     first_lap, json_lines,
 };
 use fstrial_run::{
+    answers::Host,
     claim::ClaimVerdict,
     cluster::lines::Claims,
     environment::{self, Environment, machine},
@@ -108,8 +109,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write a file of the results on this machine to share, for `fstrial claims table`. It has verdicts, intervals and
-    /// the kind of machine; no names of hosts, users, files or devices.
+    /// Write a file of the results on this machine to share, for `fstrial claims table`. It has verdicts, intervals, the kind of
+    /// machine and a pseudonym for it; no names of hosts, users, files or devices.
     #[arg(long, value_name = "FILE")]
     share: Option<PathBuf>,
 
@@ -218,10 +219,10 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if !args.json && outcomes.len() > 1 {
         crate::cli::print_folded(&args.table(&outcomes));
     }
-    args.share(home)?;
     let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
     let is_stored = outcomes.iter().any(|outcome| outcome.trial.is_some());
     let code = code?;
+    args.share(home)?;
     let code = if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code };
     crate::cli::written(code, is_stored.then(|| "fstrial claims show NAME".into()))
 }
@@ -385,9 +386,9 @@ impl CheckArgs {
     /// Writes the results of this machine to share, if a file is named.
     fn share(&self, home: &Home) -> Result<(), ExpectedError> {
         let Some(file) = &self.share else { return Ok(()) };
-        let here = MachineRow::of(&Environment::of_this_machine());
+        let here = Host::of(&Environment::of_this_machine());
         let catalogue = of_store(&Store::open_read_only(results::existing(home)?)?, Some(&here))?;
-        out_file::write(file, catalogue.to_share().as_bytes(), self.force)?;
+        out_file::write(file, catalogue.to_share().json().as_bytes(), self.force)?;
         crate::cli::say(&format!(
             "results of this machine: {}; to compare them: fstrial claims table {0} OTHERS\n",
             file.display()

@@ -54,6 +54,18 @@ pub(super) enum NextCheck {
     Known(Box<Last>),
 }
 
+/// Time that the runs of a trial took, in all sessions.
+pub(super) fn spent(store: &Store, trial: TrialId) -> Result<Nanos, ExpectedError> {
+    let mut spent = 0;
+    store.for_each_run(trial, |run| {
+        let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        if let (Some(from), Some(to)) = (moment(&run.started_at), moment(&run.ended_at)) {
+            spent += u64::try_from(to.duration_since(from).as_nanos()).unwrap_or(0);
+        }
+    })?;
+    Ok(Nanos(spent))
+}
+
 impl History {
     /// Reads the store; empty without one.
     pub(super) fn of(home: &Home) -> Result<Self, ExpectedError> {
@@ -82,6 +94,10 @@ impl History {
         Ok(Self { store: Some(store), checks })
     }
 
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("a stored trial has a store")
+    }
+
     /// The latest result of a claim: for the same expectations of the same arms, on any device and with any amounts.
     pub(super) fn last(&self, trial: &Trial) -> Result<Option<Last>, ExpectedError> {
         let wanted = source::claim(trial).clone().without_words();
@@ -92,23 +108,9 @@ impl History {
         result.map(|check| self.judged(check, source::claim(trial))).transpose()
     }
 
-    /// Time that its runs took, in all sessions.
-    fn spent(&self, check: &Check) -> Result<Nanos, ExpectedError> {
-        let store = self.store.as_ref().expect("a stored trial has a store");
-        let mut spent = 0;
-        store.for_each_run(check.stored.summary.id, |run| {
-            let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
-            if let (Some(from), Some(to)) = (moment(&run.started_at), moment(&run.ended_at)) {
-                spent += u64::try_from(to.duration_since(from).as_nanos()).unwrap_or(0);
-            }
-        })?;
-        Ok(Nanos(spent))
-    }
-
     /// The answer of a check, in the words of the claim as it is written today.
     fn judged(&self, check: &Check, claim: &Claim) -> Result<Last, ExpectedError> {
-        let store = self.store.as_ref().expect("a stored trial has a store");
-        let document = results::judge_again(store, &check.stored)?;
+        let document = results::judge_again(self.store(), &check.stored)?;
         let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
         Ok(Last {
             report: reworded(first_lap::claim_of(document).ok_or_else(none)?, claim),
@@ -119,16 +121,16 @@ impl History {
     }
 
     /// The result of a claim with its circumstances.
-    pub(super) fn row(&self, last: &Last, claim: &Claim) -> Result<ClaimRow, ExpectedError> {
-        let store = self.store.as_ref().expect("a stored trial has a store");
+    pub(super) fn row(&self, last: &Last, shipped: &Trial) -> Result<ClaimRow, ExpectedError> {
+        let store = self.store();
         let stored = store.trial(last.trial)?;
         let trial = Trial::parse("stored trial", &stored.toml)?;
-        table::measured(store, (&stored, &trial), claim)
+        table::measured(store, (&stored, &trial), shipped)
     }
 
     /// A trial that answered a claim, for a page.
     pub(super) fn page(&self, trial: TrialId) -> Result<TrialPage, ExpectedError> {
-        let store = self.store.as_ref().expect("a stored trial has a store");
+        let store = self.store();
         results::judged(store, &store.trial(trial)?, TrialPage::of)
     }
 
@@ -142,7 +144,8 @@ impl History {
         if check.trial.device.kind.is_erased() {
             return Ok(NextCheck::Begin);
         }
-        let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();
+        let is_enough =
+            spent(self.store(), check.stored.summary.id)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();
         Ok(match check.stored.summary.status {
             TrialStatus::Decided => NextCheck::Known(Box::new(self.judged(check, source::claim(settled))?)),
             TrialStatus::BudgetEnded if is_enough => {

@@ -5,7 +5,9 @@ use super::{source, trimmed};
 use crate::cli::{Home, in_file, out_file, results};
 use clap::{Args, ValueEnum};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-use fstrial_model::{claim::Claim, trial::Trial, workload::Durability};
+use fstrial_model::{
+    arm::Arm, claim::Claim, device::Device, trial::Trial, units::Percent, workload::Durability,
+};
 use fstrial_report::{
     catalogue::{self, Catalogue, Chapter, ClaimRow, MachineRow, MeasuredClaim},
     claim as report,
@@ -14,8 +16,12 @@ use fstrial_report::{
     trend::Terminal,
 };
 use fstrial_run::{
-    answers, claim::ClaimVerdict, contrast::Assay, environment::Environment, error::ExpectedError, exit_code,
-    numbers,
+    answers::{self, Host},
+    claim::ClaimVerdict,
+    contrast::Assay,
+    environment::Environment,
+    error::ExpectedError,
+    exit_code, numbers,
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
 use std::{
@@ -61,7 +67,7 @@ enum TableFormat {
     Html,
     /// A row for each part of each claim.
     Csv,
-    /// The same file as `claims check --share`.
+    /// For scripts.
     Json,
 }
 
@@ -104,7 +110,7 @@ impl TableArgs {
             TableFormat::Markdown => catalogue::markdown(catalogue),
             TableFormat::Html => page::claims::page(catalogue, BTreeMap::new()),
             TableFormat::Csv => catalogue::csv(catalogue),
-            TableFormat::Json => catalogue.to_share(),
+            TableFormat::Json => catalogue.json(),
         }
     }
 
@@ -143,7 +149,14 @@ fn read(path: &Path) -> Result<Catalogue, ExpectedError> {
             "name a store, or a file of `fstrial claims check --share`",
         )
     };
-    let read: Catalogue = serde_json::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    let mut read: Catalogue = serde_json::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    // Results of other expectations under the same name are none of these claims.
+    let shipped = source::all().iter().map(source::ClaimFile::read).collect::<Result<Vec<_>, _>>()?;
+    let known = |row: &ClaimRow| {
+        let is_it = |claim: &Claim| claim.id == row.report.id && claim.fixed == row.report.fixed;
+        shipped.iter().any(|trial| is_it(source::claim(trial)))
+    };
+    read.claims.retain(known);
     match read.claims_schema_version {
         catalogue::SCHEMA_VERSION => Ok(read),
         other => Err(problem(format!(
@@ -153,19 +166,19 @@ fn read(path: &Path) -> Result<Catalogue, ExpectedError> {
     }
 }
 
-/// The catalogue with the results of a store; of one machine only, if one is given.
-pub(super) fn of_store(store: &Store, only: Option<&MachineRow>) -> Result<Catalogue, ExpectedError> {
+/// The catalogue with the results of a store; of one host only, if one is given.
+pub(super) fn of_store(store: &Store, only: Option<&Host>) -> Result<Catalogue, ExpectedError> {
     let mut trials = claim_trials(store)?;
-    trials.retain(|(stored, _)| only.is_none_or(|machine| machine_of(stored).as_ref() == Some(machine)));
+    trials.retain(|(stored, _)| only.is_none_or(|host| answers::host_of(stored).as_ref() == Some(host)));
     let mut rows = Vec::new();
     for id in Chapter::all().iter().flat_map(|chapter| &chapter.claims) {
         let shipped = source::find(id)?.read()?;
         let claim = source::claim(&shipped);
-        let of_claim = || trials.iter().rev().filter(|(_, trial)| is_of(trial, claim));
+        let of_claim = || trials.iter().rev().filter(|(stored, trial)| is_of((stored, trial), &shipped));
         // One that has not ended answers only if no other does.
         let last = of_claim().find(|(stored, _)| has_ended(stored)).or_else(|| of_claim().next());
         rows.push(match last {
-            Some((stored, trial)) => measured(store, (stored, trial), claim)?,
+            Some((stored, trial)) => measured(store, (stored, trial), &shipped)?,
             None => not_there(claim),
         });
     }
@@ -176,27 +189,35 @@ pub(super) fn of_store(store: &Store, only: Option<&MachineRow>) -> Result<Catal
 pub(super) fn measured(
     store: &Store,
     (stored, trial): (&StoredTrial, &Trial),
-    claim: &Claim,
+    shipped: &Trial,
 ) -> Result<ClaimRow, ExpectedError> {
+    let claim = source::claim(shipped);
     let document = results::judge_again(store, stored)?;
-    let environment = document.environment.clone();
+    // Arms in a guest are built under its kernel.
+    let environment = document.machines().next().unwrap_or(&document.environment).clone();
     let measured = MeasuredClaim {
         trial: stored.summary.id.0,
-        budget_seconds: trial.trial.budget.as_secs_f64(),
+        has_ended: has_ended(stored),
+        spent_seconds: super::history::spent(store, stored.summary.id)?.as_secs_f64(),
         day: stored.summary.started_at.get(..10).unwrap_or_default().to_owned(),
         machine: MachineRow::of(&environment),
         device: on(&environment, trial),
+        is_own_device: is_like(&trial.device, &shipped.device),
         planted: controls(&document),
         causes: evidence::causes(&document.explanations),
         receipts: receipts(&document, trial),
         not_for: catalogue::not_for(trial.device.kind, environment.cpus, claim.caveat.as_deref()),
-        answers: answers::of_trial(store, stored)?
-            .ok()
-            .map(|answers| answers::Answers { host: answers.host.anonymous(), ..answers }),
+        answers: answers::of_trial(store, stored)?.ok(),
     };
     let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
     let report = report::reworded(first_lap::claim_of(document).ok_or_else(none)?, claim);
     Ok(ClaimRow { report, open: None, measured: Some(measured) })
+}
+
+/// True for two devices of one kind, and of models with one name.
+fn is_like(one: &Device, other: &Device) -> bool {
+    let model = |device: &Device| device.modelled().map(|model| model.name);
+    one.kind == other.kind && model(one) == model(other)
 }
 
 /// The receipts of a trial, or why it has none.
@@ -206,11 +227,15 @@ fn receipts(document: &Document, trial: &Trial) -> Vec<String> {
     }
     let workloads = trial.resolve_workloads(document.environment.cpus).unwrap_or_default();
     let durabilities = || workloads.iter().flat_map(|workload| workload.durability()).map(|(_, when)| when);
+    let is_never = |when| matches!(when, Durability::ReadsOnly | Durability::None | Durability::AtEnd);
     let is_program = workloads.iter().any(|workload| workload.program().is_some());
     vec![match () {
         () if is_program => "none: the promises of its program were not tested".into(),
-        () if durabilities().any(|when| !matches!(when, Durability::ReadsOnly | Durability::None)) => {
+        () if durabilities().any(|when| !is_never(when)) => {
             "none: its syncs were not tested by power cuts".into()
+        }
+        () if durabilities().any(|when| when == Durability::AtEnd) => {
+            "nothing is promised but one sync at the end of a run".into()
         }
         () => "nothing is promised: the load never syncs".into(),
     }]
@@ -231,16 +256,21 @@ fn has_ended(stored: &StoredTrial) -> bool {
     matches!(stored.summary.status, TrialStatus::Decided | TrialStatus::BudgetEnded)
 }
 
-/// The machine of a trial's last session.
-fn machine_of(stored: &StoredTrial) -> Option<MachineRow> {
-    let environment: Environment = serde_json::from_str(&stored.sessions.last()?.environment).ok()?;
-    Some(MachineRow::of(&environment))
-}
-
-/// True if a trial is of a claim in its current form: its deciding parts are unchanged.
-fn is_of(trial: &Trial, claim: &Claim) -> bool {
-    let then = source::claim(trial);
-    then.id == claim.id && then.fixed == claim.fixed
+/// True if a trial is of a claim in its current form: its deciding parts are unchanged, and its arms are the claim's.
+fn is_of((stored, trial): (&StoredTrial, &Trial), shipped: &Trial) -> bool {
+    let (then, claim) = (source::claim(trial), source::claim(shipped));
+    if (&then.id, then.fixed) != (&claim.id, claim.fixed) {
+        return false;
+    }
+    let environment =
+        stored.sessions.last().map(|last| serde_json::from_str::<Environment>(&last.environment));
+    let Some(Ok(environment)) = environment else { return false };
+    let expected = claim.clone().settled(environment.cpus).without_words().expectations;
+    let is_arm = |arm: &Arm| {
+        shipped.arms.iter().any(|own| (&own.name, &own.filesystem) == (&arm.name, &arm.filesystem))
+    };
+    then.clone().without_words().expectations.iter().all(|part| expected.contains(part))
+        && trial.arms.iter().filter(|arm| arm.control_of.is_none()).all(is_arm)
 }
 
 /// A claim without a trial in a store.
@@ -257,7 +287,7 @@ pub(super) fn without_result(claim: &Claim, reason: String) -> ClaimRow {
 }
 
 /// Results of the controls next to a claim: `10% seen: 0.924×`, `10% to 30% seen in 3 of 4`.
-fn controls(document: &Document) -> String {
+fn controls(document: &Document) -> Option<String> {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
     let reported = all().filter_map(|state| Some((state, state.control?)));
     let reported: Vec<_> =
@@ -265,18 +295,17 @@ fn controls(document: &Document) -> String {
     let seen = || reported.iter().filter(|(_, control)| control.found == Assay::Seen);
     let doses = reported.iter().map(|(_, control)| control.planted);
     let ends = doses.clone().reduce(|a, b| if b < a { b } else { a });
-    let Some((least, most)) = ends.zip(doses.reduce(|a, b| if b > a { b } else { a })) else {
-        return "–".into();
-    };
-    let dose = if least < most { format!("{least} to {most}") } else { most.to_string() };
-    match (seen().count(), reported.len()) {
+    let (least, most) = ends.zip(doses.reduce(|a, b| if b > a { b } else { a }))?;
+    let percent = |percent: Percent| format!("{} %", numbers::plain(percent.0.round()));
+    let dose = if least < most { format!("{} to {}", percent(least), percent(most)) } else { percent(most) };
+    Some(match (seen().count(), reported.len()) {
         (0, _) => format!("{dose} not seen"),
-        (some, all) if some < all => format!("{dose} seen in {some} of {all}"),
+        (some, all) if some < all => format!("{dose} seen in {some} of {all} places"),
         _ => {
             let ratios = seen().filter_map(|(state, _)| state.ratio).map(numbers::ratio);
             format!("{dose} seen: {}", ratios.collect::<Vec<_>>().join(", "))
         }
-    }
+    })
 }
 
 /// The device; of a ramdisk that keeps a page of one repeated word as that word, that it stores no data.
