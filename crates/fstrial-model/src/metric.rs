@@ -1,7 +1,7 @@
 //! The metrics that can decide a contrast, one row for each: its description in help, files, verdicts, pages and
 //! documents, its unit and its band, and its derivation from a measurement.
 
-use crate::{unit, workload::ResultKind};
+use crate::{counter::Counter, unit, workload::ResultKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,19 +53,10 @@ pub enum MetricSource {
     Figure,
     /// A quantile of the latencies of all operations; rounds are merged until it has enough of them.
     Quantile(f64),
-    /// An amount for each operation of a load.
-    PerOperation(Amount),
-}
-
-/// Cost of a load per operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
-    /// Mean latency of an operation.
-    Latency,
-    /// CPU time of the whole machine.
-    CpuTime,
-    /// Bytes written to the device.
-    DeviceBytes,
+    /// The mean latency of all operations.
+    MeanLatency,
+    /// A counter, for each operation of a load; none if it counted nothing.
+    PerOperation(Counter),
 }
 
 /// Every metric, in the order in which they are shown.
@@ -89,7 +80,7 @@ pub const METRICS: [MetricRow; 8] = [
         "mean latency",
         "mean latency of an operation; only at an offered rate, because without one it is throughput again",
         unit::TIME,
-        Amount::Latency,
+        MetricSource::MeanLatency,
     ),
     amount(
         Metric::CpuTime,
@@ -97,7 +88,7 @@ pub const METRICS: [MetricRow; 8] = [
         "CPU time per operation",
         "CPU time of the whole machine for each operation",
         unit::TIME,
-        Amount::CpuTime,
+        MetricSource::PerOperation(Counter::CpuMachine),
     ),
     amount(
         Metric::DeviceBytes,
@@ -105,7 +96,7 @@ pub const METRICS: [MetricRow; 8] = [
         "device bytes per operation",
         "bytes written to the device for each operation",
         unit::BYTES,
-        Amount::DeviceBytes,
+        MetricSource::PerOperation(Counter::DeviceWritten),
     ),
 ];
 
@@ -127,17 +118,9 @@ const fn amount(
     words: &'static str,
     about: &'static str,
     unit: &'static str,
-    amount: Amount,
+    taken: MetricSource,
 ) -> MetricRow {
-    MetricRow {
-        metric,
-        name,
-        words,
-        about,
-        unit: Some(unit),
-        band: None,
-        taken: MetricSource::PerOperation(amount),
-    }
+    MetricRow { metric, name, words, about, unit: Some(unit), band: None, taken }
 }
 
 impl Metric {
@@ -176,7 +159,7 @@ impl Metric {
     pub const fn quantile(self) -> Option<f64> {
         match self.row().taken {
             MetricSource::Quantile(quantile) => Some(quantile),
-            MetricSource::Figure | MetricSource::PerOperation(_) => None,
+            MetricSource::Figure | MetricSource::MeanLatency | MetricSource::PerOperation(_) => None,
         }
     }
 

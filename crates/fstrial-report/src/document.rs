@@ -792,6 +792,10 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
         fstrial_stats::spread::median(&loads.filter_map(value).collect::<Vec<_>>())
     };
+    let per_operation =
+        |counter| -> Vec<f64> { samples.iter().filter_map(|sample| sample.per_operation(counter)).collect() };
+    let mut written = per_operation(Counter::DeviceWritten);
+    written.retain(|bytes| *bytes > 0.0);
     // A quantile of some of the runs would be one of the longer ones.
     let quantile = |index: usize| {
         let loads = || samples.iter().filter_map(|sample| sample.load.as_ref());
@@ -827,9 +831,9 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
         latency_of_kinds_ns: latency_of_kinds(samples),
-        cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
+        cpu_per_operation_ns: fstrial_stats::spread::median(&per_operation(Counter::CpuMachine)),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
-        device_bytes_per_operation: median(&|load| load.device_bytes)
+        device_bytes_per_operation: fstrial_stats::spread::median(&written)
             .or_else(|| written_each(plan, (at, result), samples)),
         checkpoints: mean(&checkpoints),
         compactions: mean(&counted(Counter::Compactions).collect::<Vec<_>>()),

@@ -4,7 +4,7 @@ use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
     counter::{Counter, Counters},
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
-    metric::{Amount, Metric, MetricSource},
+    metric::{Metric, MetricSource},
     units::Nanos,
     workload::Figure,
 };
@@ -35,18 +35,16 @@ pub struct Sample {
 /// Results of a load in addition to its throughput.
 #[derive(Debug, Clone)]
 pub struct LoadSample {
+    /// Operations in the measured time.
+    pub operations: f64,
     /// Bytes per second.
     pub bytes_rate: f64,
     /// Latency of an operation at p50, p99 and p99.9, in ns.
     pub latency_ns: [Option<f64>; 3],
     /// Bytes of one operation.
     pub operation_bytes: f64,
-    /// CPU time of the whole machine for one operation, in ns.
-    pub cpu_machine_ns: Option<f64>,
     /// CPU time of the load's own threads for one operation, in ns.
     pub cpu_load_ns: f64,
-    /// Bytes written to the device for one operation. None if unknown, and if nothing was written.
-    pub device_bytes: Option<f64>,
     /// Bytes between the device and the kernel for each byte that the load read or wrote. None if unknown, and if the
     /// load moves no bytes.
     pub device_share: Option<f64>,
@@ -151,21 +149,18 @@ impl Sample {
             Figure::BytesWritten => bytes_rate * share_written(load)?,
             Figure::Time => load.duration.0 as f64,
         };
-        let counted =
-            |counter| result.counters.get(counter).map(|value| value as f64 / load.operations as f64);
         Ok(Self {
             round,
             slot,
             rate,
             seconds: if figure == Figure::Time { 1.0 } else { seconds },
             load: Some(LoadSample {
+                operations: load.operations as f64,
                 bytes_rate,
                 operation_bytes: load.bytes as f64 / load.operations as f64,
                 latency_ns: quantiles(&latencies),
                 latency_of_kinds_ns: BTreeMap::new(),
                 cpu_load_ns: (load.cpu_user.0 + load.cpu_system.0) as f64 / load.operations as f64,
-                cpu_machine_ns: counted(Counter::CpuMachine),
-                device_bytes: counted(Counter::DeviceWritten).filter(|bytes| *bytes > 0.0),
                 device_share: device_share(result, load),
                 generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
                 steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
@@ -201,12 +196,15 @@ impl Sample {
         match metric.row().taken {
             MetricSource::Figure => Some(self.rate),
             MetricSource::Quantile(_) => None,
-            MetricSource::PerOperation(Amount::Latency) => {
-                load()?.latencies.mean().filter(|mean| *mean > 0.0)
-            }
-            MetricSource::PerOperation(Amount::CpuTime) => load()?.cpu_machine_ns.filter(|time| *time > 0.0),
-            MetricSource::PerOperation(Amount::DeviceBytes) => load()?.device_bytes,
+            MetricSource::MeanLatency => load()?.latencies.mean().filter(|mean| *mean > 0.0),
+            MetricSource::PerOperation(counter) => self.per_operation(counter).filter(|amount| *amount > 0.0),
         }
+    }
+
+    /// A counter for each operation of a load; none if unknown.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+    pub fn per_operation(&self, counter: Counter) -> Option<f64> {
+        Some(self.counters.get(counter)? as f64 / self.load.as_ref()?.operations)
     }
 }
 
