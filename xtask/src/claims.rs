@@ -148,7 +148,10 @@ impl Published<'_> {
         let mut export = vec!["results", "export", "--format", "store", "--force", "--out", "found.db"];
         export.extend(trials.iter().map(String::as_str));
         self.output(&export)?;
-        let page = |format| self.output(&["claims", "table", "found.db", "--format", format]);
+        // Its trials are judged once, for the pages too.
+        let judged = self.output(&["claims", "table", "found.db", "--format", "json"])?.stdout;
+        fs::write(self.home.join("found.json"), judged).map_err(|e| e.to_string())?;
+        let page = |format| self.output(&["claims", "table", "found.json", "--format", format]);
         let text = format!("{HEAD}\n{}", String::from_utf8_lossy(&page("markdown")?.stdout));
         let html = page("html")?.stdout;
         let packed = filtered("gzip", &["-9", "-n", "-c"], &self.home.join("found.db"))?;

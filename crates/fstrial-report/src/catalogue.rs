@@ -77,7 +77,7 @@ pub struct MeasuredClaim {
     pub receipts: Vec<String>,
     /// Other devices and machines, for which the verdict does not speak.
     pub not_for: String,
-    /// Its ratios with their errors, for synthesis over machines; none if it has no ratio.
+    /// Its ratios with their errors and without names, for synthesis over machines; none if it has no ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Answers>,
 }
@@ -102,14 +102,16 @@ impl Catalogue {
         }
     }
 
-    /// The file that users share: the claims with a result, without notes, which may name files and folders, and with a
-    /// pseudonym for the host.
+    /// The file that users share: the claims with a result, without notes, which may name files and folders, and without what
+    /// its builder added to the kernel's version.
     #[must_use]
     pub fn to_share(mut self) -> Self {
         self.claims.retain(|row| row.measured.is_some());
         for row in &mut self.claims {
             row.report.notes.clear();
-            row.measured = row.measured.take().map(MeasuredClaim::without_names);
+            if let Some(MeasuredClaim { machine, .. }) = &mut row.measured {
+                machine.kernel = machine.release().to_owned();
+            }
         }
         self
     }
@@ -148,14 +150,6 @@ impl Catalogue {
         }
         let open: String = open.iter().map(|(kind, count)| format!(", {count} {kind}")).collect();
         format!("{}{open}; version {} of the catalogue", counts(self.claims.len(), &measured), self.catalogue)
-    }
-}
-
-impl MeasuredClaim {
-    fn without_names(self) -> Self {
-        let kernel = answers::release_of(&self.machine.kernel).to_owned();
-        let machine = MachineRow { kernel, ..self.machine };
-        Self { machine, answers: self.answers.map(Answers::without_names), ..self }
     }
 }
 

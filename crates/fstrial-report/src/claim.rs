@@ -8,7 +8,7 @@ use fstrial_model::{
     metric::Metric,
 };
 use fstrial_run::{
-    claim::{ClaimVerdict, whole},
+    claim::{ClaimVerdict, of_parts},
     claim_words,
     contrast::{Assay, ContrastState, Outcome},
     evidence::{TrialEvidence, explains},
@@ -211,9 +211,7 @@ pub fn with_causes(
             format!("{}: observed runs do not name one cause of this difference", part.subject)
         }));
     }
-    // What a trial plants is not claimed.
-    let all: Vec<ClaimVerdict> = parts.iter().filter(|part| !part.planted).map(|part| part.verdict).collect();
-    let found = whole(&all).unwrap_or(verdict);
+    let found = of_parts(parts.iter().map(|part| (part.verdict, part.planted))).unwrap_or(verdict);
     counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, found, Vec::new()) })
 }
 

@@ -118,7 +118,7 @@ fn taken(shares: &[f64]) -> Option<f64> {
 /// The verdict on a claim from those on its parts: undecided until all are known, except *partly confirmed*, which no
 /// further verdict can change; *no difference* and *reversed* only if all known parts agree; *smaller* also with parts
 /// without a difference. None without parts.
-pub fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
+fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let denies = |verdict: &&ClaimVerdict| {
         matches!(verdict, ClaimVerdict::Smaller | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
     };
@@ -131,6 +131,15 @@ pub fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let open = parts.iter().find(|verdict| **verdict == ClaimVerdict::Undecided).copied();
     // Parts that cannot be judged or run, else that all hold.
     open.or(mildest).or(parts.iter().max().copied())
+}
+
+/// The verdict on a claim from those on its parts, each with whether it is about a planted effect. Those are not claimed:
+/// detecting them is not part of the answer, and not detecting them voids it.
+pub fn of_parts(parts: impl Iterator<Item = (ClaimVerdict, bool)>) -> Option<ClaimVerdict> {
+    let (planted, claimed): (Vec<_>, Vec<_>) = parts.partition(|(_, is_planted)| *is_planted);
+    let verdicts = |parts: Vec<(ClaimVerdict, bool)>| parts.into_iter().map(|(verdict, _)| verdict);
+    let unseen = verdicts(planted).filter(|verdict| *verdict != ClaimVerdict::Confirmed).max();
+    unseen.or_else(|| whole(&verdicts(claimed).collect::<Vec<_>>()))
 }
 
 /// True if this many bytes a second, or this many of a unit, are at a modelled device's limit.
@@ -475,16 +484,9 @@ impl Judge<'_> {
             let is_measured = is_known && !is_open;
             return Some(if is_measured { ClaimVerdict::Measured } else { ClaimVerdict::Undecided });
         }
-        let verdict = |index: usize| (self.part(index), self.plan.parts[index].part.planted);
-        let (planted, claimed): (Vec<_>, Vec<_>) =
-            (0..self.plan.parts.len()).map(verdict).partition(|(_, is_planted)| *is_planted);
-        // Planted effects are not claimed: detecting them is no part of the answer; not detecting them voids it.
-        let unseen = planted
-            .into_iter()
-            .map(|(verdict, _)| verdict)
-            .filter(|verdict| *verdict != ClaimVerdict::Confirmed)
-            .max();
-        unseen.or_else(|| whole(&claimed.into_iter().map(|(verdict, _)| verdict).collect::<Vec<_>>()))
+        of_parts(
+            (0..self.plan.parts.len()).map(|index| (self.part(index), self.plan.parts[index].part.planted)),
+        )
     }
 
     /// True if a contrast no longer matters, as its part is settled without it.

@@ -23,22 +23,19 @@ pub struct Machines {
 pub fn machines(catalogues: &[(String, Catalogue)]) -> Machines {
     let mut pool = Collection::default();
     // The same trial may be in several files.
-    let mut seen: Vec<Answers> = Vec::new();
+    let mut seen: Vec<&Answers> = Vec::new();
     for (name, catalogue) in catalogues {
         for row in &catalogue.claims {
-            let answers = row.measured.as_ref().and_then(|measured| measured.answers.clone());
-            let Some(answers) = answers.map(Answers::without_names).filter(|answers| !seen.contains(answers))
-            else {
-                continue;
-            };
-            seen.push(answers.clone());
-            let decides = answers.decides.clone();
+            let answers = row.measured.as_ref().and_then(|measured| measured.answers.as_ref());
+            let Some(answers) = answers.filter(|answers| !seen.contains(answers)) else { continue };
+            seen.push(answers);
+            let decides = &answers.decides;
             // Where nothing could have been seen, equality says nothing.
             let is_blind = |answer: &Answer| {
                 let part = answer.expected.as_ref().and_then(|expected| row.report.parts.get(expected.part));
                 part.is_some_and(|part| part.verdict == ClaimVerdict::Insensitive)
             };
-            pool.add(&format!("{name} {}", row.report.id), answers, |answer| {
+            pool.add(&format!("{name} {}", row.report.id), answers.clone(), |answer| {
                 decides.contains(&answer.metric) && !is_blind(answer)
             });
         }
@@ -114,7 +111,7 @@ mod tests {
 
     const ID: &str = "chinner-2012-xfs-3x";
 
-    /// Results of a machine on which sync writes on XFS are so many times as fast as on ext4.
+    /// Results of a machine with this ratio of XFS to ext4 in sync writes.
     fn machine(name: &str, ratio: f64) -> (String, Catalogue) {
         let text = CLAIMS.iter().find(|(id, _)| *id == ID).unwrap().1;
         let claim = *Trial::read_claim(ID, text).unwrap().claim.unwrap();
@@ -177,6 +174,12 @@ mod tests {
             "{verdict}"
         );
         assert_eq!(together_of(&three[..2]), "2 machines");
+        // A store and what was shared of it are one trial.
+        let (name, catalogue) = machine("a", 3.5);
+        assert_eq!(
+            together_of(&[(name.clone(), catalogue.clone()), (name, catalogue.to_share())]),
+            "1 machine"
+        );
         // The same machine twice is one.
         assert_eq!(together_of(&[machine("a", 3.5), machine("a", 3.6), machine("b", 3.4)]), "2 machines");
     }

@@ -171,25 +171,35 @@ pub(crate) fn details(row: &ClaimRow, measured: &MeasuredClaim) -> Vec<String> {
     lines
 }
 
+/// Headings of [`figures`].
+pub(crate) const FIGURES: [&str; 7] = ["claim", "part", "expected", "then", "measured", "rounds", "verdict"];
+
+/// All parts of claims, each as a row.
+pub(crate) fn figures(rows: &[&ClaimRow]) -> Vec<[String; 7]> {
+    let parts = rows.iter().flat_map(|row| row.report.parts.iter().map(|part| (&row.report.id, part)));
+    let row = |(id, part): (&String, &PartReport)| {
+        [
+            id.clone(),
+            part.subject.clone(),
+            part.expected.clone().unwrap_or_else(|| "–".into()),
+            part.then.as_ref().map_or_else(|| "–".into(), ToString::to_string),
+            part.here(),
+            part.rounds.to_string(),
+            part.verdict.words().into(),
+        ]
+    };
+    parts.map(row).collect()
+}
+
 /// All parts of a chapter's claims, to unfold.
 fn ratios(rows: &[&ClaimRow]) -> String {
-    let mut out = String::from(
-        "\n<details><summary>All figures</summary>\n\n| claim | part | expected | then | measured | rounds | verdict |\n\
-         |---|---|---|---|---|---|---|\n",
+    let mut out = format!(
+        "\n<details><summary>All figures</summary>\n\n| {} |\n|{}\n",
+        FIGURES.join(" | "),
+        "---|".repeat(FIGURES.len())
     );
-    for row in rows {
-        for part in &row.report.parts {
-            let cells = [
-                row.report.id.clone(),
-                part.subject.clone(),
-                part.expected.clone().unwrap_or_else(|| "–".into()),
-                part.then.as_ref().map_or_else(|| "–".into(), ToString::to_string),
-                part.here(),
-                part.rounds.to_string(),
-                part.verdict.words().into(),
-            ];
-            let _ = writeln!(out, "| {} |", cells.map(|text| cell(&text)).join(" | "));
-        }
+    for cells in figures(rows) {
+        let _ = writeln!(out, "| {} |", cells.map(|text| cell(&text)).join(" | "));
     }
     out + "\n</details>\n"
 }

@@ -5,7 +5,7 @@ use crate::numbers::{self, counted};
 use fstrial_model::claim::Bound;
 use fstrial_run::{
     answers::{Blind, Expected},
-    claim::{ClaimVerdict, needs_processors, saw_no_effect, whole},
+    claim::{ClaimVerdict, needs_processors, of_parts, saw_no_effect},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -83,17 +83,12 @@ pub(super) fn claims(questions: &[QuestionReport]) -> Vec<ClaimOfHosts> {
                 *known = (question, part);
             }
         }
-        // What trials plant is not claimed: seeing it is no part of the answer, and not seeing it voids the answer.
-        let verdicts = |planted: bool| {
-            let of = parts.values().filter(move |(_, part)| part.expected.planted == planted);
-            of.map(|(_, part)| part.verdict).collect::<Vec<ClaimVerdict>>()
-        };
-        let unseen = verdicts(true).into_iter().filter(|verdict| *verdict != ClaimVerdict::Confirmed).max();
+        let verdicts = parts.values().map(|(_, part)| (part.verdict, part.expected.planted));
         ClaimOfHosts {
             claim: claim.to_owned(),
             pooled: parts.len(),
             parts: parts.values().map(|(_, part)| part.expected.parts).max().unwrap_or_default(),
-            verdict: unseen.or_else(|| whole(&verdicts(false))).unwrap_or(ClaimVerdict::Undecided),
+            verdict: of_parts(verdicts).unwrap_or(ClaimVerdict::Undecided),
             hosts: parts.values().map(|(question, _)| question.pooled.hosts).max().unwrap_or_default(),
         }
     };

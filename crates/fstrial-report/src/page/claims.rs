@@ -5,7 +5,7 @@ use super::{TrialPage, cells, forest, head, list, trial};
 use crate::{
     catalogue::{Catalogue, Chapter, ClaimRow, is_drawn, text},
     claim::{ClaimReport, PartReport},
-    numbers, stored_word,
+    stored_word,
 };
 use fstrial_model::claim::OriginalTable;
 use fstrial_run::claim::ClaimVerdict;
@@ -67,7 +67,7 @@ pub fn page(catalogue: &Catalogue, mut trials: BTreeMap<String, TrialPage>) -> S
                 @for row in &rows { (entry(row, catalogue.catalogue, trials.get(&row.report.id))) }
                 details {
                     summary { "All figures" }
-                    (figures(chapter, &rows))
+                    (cells(&format!("All figures of {}", chapter.title), &text::FIGURES, &text::figures(&rows), 0))
                 }
             }
         }
@@ -141,25 +141,6 @@ fn entry(row: &ClaimRow, version: u32, trial: Option<&TrialPage>) -> Markup {
             @if let Some(page) = trial { (trial::of_claim(page)) }
         }
     }
-}
-
-/// Every part of a chapter's claims.
-fn figures(chapter: &Chapter, rows: &[&ClaimRow]) -> Markup {
-    let parts = rows.iter().flat_map(|row| row.report.parts.iter().map(move |part| (row, part)));
-    let line = |(row, part): (&&ClaimRow, &PartReport)| {
-        [
-            row.report.id.clone(),
-            part.subject.clone(),
-            part.expected.clone().unwrap_or_else(|| "–".into()),
-            part.then.as_ref().map_or_else(|| "–".into(), ToString::to_string),
-            part.here(),
-            numbers::counted(part.rounds, "round"),
-            part.verdict.words().into(),
-        ]
-    };
-    let lines: Vec<[String; 7]> = parts.map(line).collect();
-    let header = ["claim", "part", "expected", "then", "here", "rounds", "verdict"];
-    cells(&format!("All figures of {}", chapter.title), &header, &lines, 0)
 }
 
 /// The verdicts.

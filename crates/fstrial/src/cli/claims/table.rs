@@ -16,7 +16,7 @@ use fstrial_report::{
     trend::Terminal,
 };
 use fstrial_run::{
-    answers::{self, Host},
+    answers::{self, Answers, Host},
     claim::ClaimVerdict,
     contrast::Assay,
     environment::Environment,
@@ -207,7 +207,7 @@ pub(super) fn measured(
         causes: evidence::causes(&document.explanations),
         receipts: receipts(&document, trial),
         not_for: catalogue::not_for(trial.device.kind, environment.cpus, claim.caveat.as_deref()),
-        answers: answers::of_trial(store, stored)?.ok(),
+        answers: answers::of_trial(store, stored)?.ok().map(Answers::without_names),
     };
     let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
     let report = report::reworded(first_lap::claim_of(document).ok_or_else(none)?, claim);
