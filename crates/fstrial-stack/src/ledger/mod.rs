@@ -99,7 +99,7 @@ pub struct SkippedEntry {
     pub undo: Option<String>,
     /// Why it was left.
     pub why: String,
-    /// True if its process was killed and has not ended: it may in a moment.
+    /// True if its process, or the command that started it, was killed and it has not ended: it may in a moment.
     pub is_ending: bool,
 }
 
@@ -338,7 +338,8 @@ impl Ledger {
         if life == Life::Running && pid == self.owner {
             return None;
         }
-        let is_ending = matches!(life, Life::Ending(_));
+        // With the lock, its command has ended, and takes it along in a moment.
+        let is_ending = matches!(life, Life::Ending(_)) || life == Life::Running && self.alone;
         let why = match life {
             Life::Running => format!("it belongs to process {pid}, which is running ({})", program_of(pid)),
             Life::Ending(threads) => format!(
@@ -556,7 +557,10 @@ mod tests {
         assert!(report.done.is_empty() && folder.exists());
         let [left] = &report.left[..] else { panic!("{report:?}") };
         assert!(left.why.contains(&format!("process {}, which is running", std::process::id())), "{left:?}");
-        assert!(lab.dead.clone().locked().replay().unwrap().done.is_empty(), "with the lock, too");
+        assert!(!left.is_ending);
+        let report = lab.dead.clone().locked().replay().unwrap();
+        assert!(report.done.is_empty() && folder.exists(), "with the lock, too");
+        assert!(report.left[0].is_ending, "a command that held the lock before was killed just now");
         written.undo().unwrap();
         assert!(!folder.exists() && lab.dead.dir.names().unwrap().is_empty());
     }

@@ -67,7 +67,7 @@ fn beside_another(ledger: &Ledger, is_swept: bool) -> Result<u8, ExpectedError> 
 }
 
 /// Undoes leftovers, and waits a while for killed processes to end.
-fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
+pub(crate) fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
     let until = Instant::now() + ENDING;
     let mut report = ledger.replay()?;
     while report.left.iter().any(|left| left.is_ending) && Instant::now() < until {

@@ -396,7 +396,7 @@ fn require_directories(trial: &Trial) -> Result<(), ExpectedError> {
 
 /// Undoes the leftovers of earlier, killed commands. Remaining ones that do not hinder this command are reported.
 pub(crate) fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
-    let report = ledger.replay()?;
+    let report = super::clean::replay(&ledger)?;
     let tell = |what: &str, why: &str| {
         super::say(&format!("left by an earlier command: {what}: {why}; `fstrial clean` reports more\n"));
     };
