@@ -5,7 +5,7 @@
 //! answers.
 
 /// The catalogue's version.
-pub const CATALOGUE: u32 = 9;
+pub const CATALOGUE: u32 = 10;
 
 #[cfg(test)]
 mod tests {
