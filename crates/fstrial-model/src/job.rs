@@ -15,14 +15,15 @@ use crate::{
     state::{Restoring, Space, State, StateFigures},
     units::{Bytes, Nanos, Percent},
     workload::{
-        Data, Figure, Pattern, Program, Rate, RateTarget, SetName, TimedOperation, Until, space_of_sets,
+        Data, Figure, InputFile, Pattern, Program, Rate, RateTarget, SetName, TimedOperation, Until,
+        space_of_sets,
     },
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,6 +112,19 @@ impl Job {
     /// True if it prepares a state, and measures nothing.
     pub fn prepares(&self) -> bool {
         matches!(&self.state, Some(StateTask { step: StateStep::Prepare { .. }, .. }))
+    }
+
+    /// The inputs that its program is given by digest.
+    pub fn attached(&self) -> impl Iterator<Item = &InputFile> {
+        self.task.iter().flat_map(|task| &task.program).flat_map(|task| task.program.attached.values())
+    }
+
+    /// The same, for the place to set their paths.
+    pub fn attached_mut(&mut self) -> impl Iterator<Item = &mut InputFile> {
+        self.task
+            .iter_mut()
+            .flat_map(|task| &mut task.program)
+            .flat_map(|task| task.program.attached.values_mut())
     }
 
     /// A seed that is the same for every arm of a round; 0 without a task.

@@ -259,6 +259,10 @@ fn programs(plan: &Plan) -> String {
         for (index, step) in program_steps(program, is_loaded).iter().enumerate() {
             let _ = writeln!(out, "  {:2}. {step}", index + 1);
         }
+        for (name, file) in &program.attached {
+            let digest = file.digest.iter().map(|digest| format!(" ({digest})")).collect::<String>();
+            let _ = writeln!(out, "   {{input:{name}}} is {}{digest}", file.file.display());
+        }
         for (name, text) in &program.inputs {
             let _ = writeln!(out, "   {{input:{name}}} is");
             for line in text.trim().lines() {

@@ -6,6 +6,7 @@
 )]
 
 pub mod answers;
+pub mod attached;
 pub mod audit;
 pub mod boots;
 pub mod cell;

@@ -222,7 +222,7 @@ impl Plan {
         let described = &self.workloads[workload];
         let phases = described.phases().iter().map(&mut phase_task).collect();
         let program = described.program().map(|timed| ProgramTask {
-            program: timed.program.clone(),
+            program: timed.program.by_digest(),
             duration: timed.duration,
             seed: random.next_u64(),
         });

@@ -29,13 +29,7 @@ use fstrial_stack::{
     confined::{ExitedProgram, Input, KEPT_BYTES, Sandbox, hidden_folder, shortened},
 };
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{collections::BTreeMap, fs::File, io::Read, path::Path, time::Instant};
 
 /// Most bytes of output kept with the run.
 const RAW_BYTES: usize = 256 << 10;
@@ -243,15 +237,16 @@ impl<'a> Run<'a> {
             seed: level.seed,
             inputs: BTreeMap::new(),
         };
-        let mut inputs = Vec::with_capacity(program.inputs.len());
-        let mut paths: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let mut inputs = Vec::new();
         for (name, text) in &program.inputs {
             let text = program.input(text, &values).map_err(|error| refused(&error))?;
-            let input = Input::new(name, &text).map_err(failed)?;
-            paths.insert(name.clone(), input.path());
-            inputs.push(input);
+            inputs.push((name, Input::new(name, text.as_bytes()).map_err(failed)?));
         }
-        values.inputs = paths;
+        for (name, file) in &program.attached {
+            inputs.push((name, Input::again(&file.file).map_err(failed)?));
+        }
+        values.inputs = inputs.iter().map(|(name, input)| ((*name).clone(), input.path())).collect();
+        let inputs = inputs.into_iter().map(|(_, input)| input).collect();
         let commands = Vec::new();
         Ok(Self { program, server: None, server_said: String::new(), place, inputs, values, commands })
     }

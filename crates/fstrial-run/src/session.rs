@@ -2,6 +2,7 @@
 //! that ended. With or without a store: a listener does the storing.
 
 use super::{
+    attached::{self, Content},
     boots::Booted,
     clock::{Clock, MachineClock},
     coordinator::{Context, Coordinator, Finished},
@@ -88,18 +89,22 @@ impl<'p> Session<'_, 'p> {
         body: impl FnOnce(&mut [Box<dyn Place>], &mut L) -> Result<T, ExpectedError>,
     ) -> SessionEnd<T> {
         let mut places = Vec::new();
-        let opening = Opening {
-            place: self.booted.and_then(|booted| self.plan.places[booted.place].as_deref()),
-            ledger: self.ledger,
-            interrupt: self.interrupt,
-            permission: self.permission,
-            state_folder: self.state_folder,
-            precondition: self.precondition,
-            // Showing progress cannot fail a preparation.
-            tell: &mut |event| drop(listener.hear(event)),
+        let mut open = |inputs: Vec<Content>| {
+            let opening = Opening {
+                place: self.booted.and_then(|booted| self.plan.places[booted.place].as_deref()),
+                ledger: self.ledger,
+                interrupt: self.interrupt,
+                permission: self.permission,
+                state_folder: self.state_folder,
+                inputs: &inputs,
+                precondition: self.precondition,
+                // Showing progress cannot fail a preparation.
+                tell: &mut |event| drop(listener.hear(event)),
+            };
+            place::open_all(self.plan, environment::cpus(), self.reaches, opening, &mut places)
         };
         let opened = match self.booted.is_none_or(|booted| booted.has_part()) {
-            true => place::open_all(self.plan, environment::cpus(), self.reaches, opening, &mut places),
+            true => attached::read(self.plan).and_then(&mut open),
             false => Ok(()),
         };
         let opened = opened.map_err(|error| match error.exit_code() {

@@ -12,6 +12,11 @@ pub struct Typical {
 }
 
 impl Typical {
+    /// One for very many numbers, in little memory; slow if asked after each.
+    pub fn counted() -> Self {
+        Self { walsh: Walsh::counted(), range: None }
+    }
+
     /// Adds the number of a run.
     pub fn push(&mut self, value: f64) {
         self.walsh.push(value.ln());

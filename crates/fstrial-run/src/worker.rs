@@ -19,7 +19,7 @@ use super::{
 pub use clients::require_mpi;
 pub use helper::helper;
 
-use crate::{error::ExpectedError, evidence::no_evidence, exit_code};
+use crate::{attached, error::ExpectedError, evidence::no_evidence, exit_code};
 use clap::Args;
 use fstrial_engine::{KeyValueEngines, Moment, PreparedPhase, Site, group_name};
 use fstrial_model::{
@@ -153,7 +153,7 @@ fn work(isolated: bool, adopting: Option<u64>, engines: &dyn KeyValueEngines) ->
     let mut line = String::new();
     let read = std::io::stdin().lock().take(MAX_JOB_BYTES).read_line(&mut line);
     read.map_err(|e| ExpectedError::Fault(format!("could not read the job: {e}")))?;
-    let placed: PlacedJob = serde_json::from_str(&line).map_err(|e| {
+    let mut placed: PlacedJob = serde_json::from_str(&line).map_err(|e| {
         ExpectedError::usage(
             format!("this is not a job: {e}"),
             "`fstrial worker` is started by fstrial itself",
@@ -166,6 +166,8 @@ fn work(isolated: bool, adopting: Option<u64>, engines: &dyn KeyValueEngines) ->
             "use one version of fstrial everywhere",
         ));
     }
+    let _inputs = attached::receive(&mut placed.job, std::io::stdin().lock())
+        .map_err(|e| ExpectedError::Fault(format!("could not read the inputs of the job: {e}")))?;
     die_with_standard_input();
     let ended = match Run::prepare(&placed, isolated, adopting, engines).and_then(|mut run| run.execute()) {
         Ok(measurement) => WorkerMessage::Measured { measurement: measurement.map(Box::new) },

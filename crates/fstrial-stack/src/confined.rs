@@ -42,7 +42,7 @@ use landlock::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{CWD, Gid, Mode, OFlags, Uid},
+    fs::{CWD, Gid, Mode, OFlags, Uid, openat},
     io::Errno,
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
     process::{Pid, PidfdFlags, Resource, Rlimit, Signal},
@@ -108,21 +108,21 @@ pub struct ExitedProgram {
     pub memory: Bytes,
 }
 
-/// A text that the program reads as a file, in memory and not on the arm.
+/// A file that the program reads, in memory and not on the arm.
 #[derive(Debug, Clone)]
 pub struct Input(Arc<OwnedFd>);
 
 impl Input {
-    /// Puts a text into memory; nothing can change it afterwards.
+    /// Puts a content into memory; nothing can change it afterwards.
     ///
     /// # Errors
     /// No memory, or no descriptors left.
-    pub fn new(name: &str, text: &str) -> Result<Self, StackError> {
+    pub fn new(name: &str, content: &[u8]) -> Result<Self, StackError> {
         use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
         let failed = |e: Errno| StackError::io("create a memfd for the input", name, e);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(name, flags).map_err(failed)?;
-        let mut rest = text.as_bytes();
+        let mut rest = content;
         while !rest.is_empty() {
             let written = rustix::io::write(&file, rest).map_err(failed)?;
             rest = &rest[written..];
@@ -130,6 +130,15 @@ impl Input {
         fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
             .map_err(failed)?;
         Ok(Self(Arc::new(file)))
+    }
+
+    /// Another one with the content of one that this process holds, by its path.
+    ///
+    /// # Errors
+    /// It does not hold it, or no descriptors are left.
+    pub fn again(path: &Path) -> Result<Self, StackError> {
+        let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        file.map(|file| Self(Arc::new(file))).map_err(|e| StackError::io("open the input", path, e))
     }
 
     /// The path under which the program finds it.
@@ -909,7 +918,7 @@ mod tests {
     fn inputs_are_read_but_not_changed() {
         let arm = tempfile::tempdir().unwrap();
         let place = Sandbox::make(arm.path()).unwrap();
-        let (one, two) = (Input::new("one", "first\n").unwrap(), Input::new("two", "second\n").unwrap());
+        let (one, two) = (Input::new("one", b"first\n").unwrap(), Input::new("two", b"second\n").unwrap());
         let script = format!(
             "cat {0} {1}; sh -c 'cat {0}'; (echo x > {0}) 2>&1 | grep -cE 'denied|permitted'",
             one.path().display(),

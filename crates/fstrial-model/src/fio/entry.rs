@@ -9,7 +9,7 @@ use crate::{
     unit,
     units::{Bytes, Nanos},
     workload::{
-        Better, DURATIONS, Entry, Kind, MetricEntry,
+        Better, DURATIONS, Entry, Input, Kind, MetricEntry,
         metric::{MAX_METRICS, OneOrMany, Take},
         program::JOB_FILE,
     },
@@ -80,7 +80,7 @@ fn program(jobs: &Jobs) -> Entry {
         file_size: jobs.space.filter(|space| space.0 > 0),
         version: Some(words(&["fio", "--version"])),
         command: Some(command),
-        inputs: Some([(JOB_FILE.to_owned(), input)].into()),
+        inputs: Some([(JOB_FILE.to_owned(), Input::Text(input))].into()),
         metrics: Some(metrics(jobs)),
         ..Entry::default()
     }

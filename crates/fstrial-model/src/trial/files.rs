@@ -1,16 +1,17 @@
-//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models
-//! (`model = "disk.toml"` under `[device]`).
+//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`), device models
+//! (`model = "disk.toml"` under `[device]`), and inputs of programs (`dump = { file = "dump.sql" }`).
 //!
 //! The caller reads such a file and returns its equivalent, which replaces the name, so stored, saved and repeated
-//! trials never name a file.
+//! trials never name a file. An input may be large: its name stays, with the digest of its content.
 
 use super::Trial;
 use crate::{
     device::ModelChoice,
     device_model::{DeviceModel, MODEL_FILE},
     problem::{Problem, TrialError, problem},
-    workload::Entry,
+    workload::{Entry, Input, InputFile},
 };
+use std::path::Path;
 
 /// Keys that may appear next to `fio`: the name of the workload, and its descriptions.
 const BESIDE: [&str; 4] = ["fio", "name", "about", "source"];
@@ -27,6 +28,11 @@ pub trait Files {
     /// # Errors
     /// It cannot be read, or is refused.
     fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError>;
+    /// The path from the root and the digest of an input of a program.
+    ///
+    /// # Errors
+    /// It cannot be read, or is too large.
+    fn input_of(&mut self, path: &Path) -> Result<InputFile, NamedFileError>;
 }
 
 /// A file that cannot be used.
@@ -57,7 +63,35 @@ impl Trial {
             let model = files.model_of(path).map_err(|error| named(&["device", "model"], error))?;
             self.device.model = Some(ModelChoice::Written(Box::new(model)));
         }
-        self.take_job_files(files)
+        self.take_job_files(files)?;
+        self.take_inputs(files)
+    }
+
+    /// Adds the digests of inputs. A path from the root has one: that file is read later, and refused if it has another.
+    fn take_inputs(&mut self, files: &mut dyn Files) -> Result<(), Named> {
+        for (index, own) in self.workloads.iter_mut().enumerate() {
+            for (name, input) in own.inputs.iter_mut().flatten() {
+                let Input::File(file) = input else { continue };
+                if file.file.is_absolute() && file.digest.is_some() {
+                    continue;
+                }
+                let at = index.to_string();
+                let refused = |error| named(&["workload", &at, "inputs", name], error);
+                let found = files.input_of(&file.file).map_err(refused)?;
+                if file.digest.as_ref().is_some_and(|digest| found.digest.as_ref() != Some(digest)) {
+                    let message = format!("{} has another digest", file.file.display());
+                    return Err(refused(NamedFileError { message, hint: None, place: None }));
+                }
+                *file = found;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a program in it is given a file.
+    pub fn names_inputs(&self) -> bool {
+        let mut inputs = self.workloads.iter().flat_map(|entry| entry.inputs.iter().flatten());
+        inputs.any(|(_, input)| matches!(input, Input::File(_)))
     }
 
     /// Puts the workloads of job files in the places of the entries that name them.
@@ -135,6 +169,11 @@ fio = "jobs/mail.fio"
         }
         fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError> {
             DeviceModel::parse(path, self.0).map_err(|place| refused(path, place))
+        }
+        fn input_of(&mut self, path: &Path) -> Result<InputFile, NamedFileError> {
+            let digest = format!("sha256:{}", self.0.repeat(64)).parse();
+            let digest = digest.map_err(|message| NamedFileError { message, hint: None, place: None })?;
+            Ok(InputFile { file: Path::new("/trials").join(path), digest: Some(digest) })
         }
     }
 
@@ -215,6 +254,9 @@ fio = "jobs/mail.fio"
             fn model_of(&mut self, _: &str) -> Result<DeviceModel, NamedFileError> {
                 Err(NamedFileError { message: "it is missing".into(), hint: None, place: None })
             }
+            fn input_of(&mut self, path: &Path) -> Result<InputFile, NamedFileError> {
+                self.model_of("").map(|_| InputFile { file: path.to_owned(), digest: None })
+            }
         }
         let error = Trial::parse_with_files("trial.toml", TRIAL, &mut Missing, &MACHINE).unwrap_err();
         let span = error.span.unwrap();
@@ -230,6 +272,52 @@ fio = "jobs/mail.fio"
         let error =
             parse(&TRIAL.replace("[[workload]]\nfio = \"jobs/mail.fio\"\n", phase), MAIL).unwrap_err();
         assert_eq!(error.message, "`fio` does not belong into a phase");
+    }
+
+    const ATTACHED: &str = r#"
+[[arm]]
+filesystem = "ext4"
+[[arm]]
+filesystem = "xfs"
+[[workload]]
+kind = "program"
+command = ["psql", "-f", "{input:dump.sql}"]
+inputs = { "dump.sql" = { file = "data/dump.sql" } }
+[[workload.metric]]
+name = "wall"
+measure = "wall"
+"#;
+
+    #[test]
+    fn inputs_are_named_by_digest() {
+        let trial = parse(ATTACHED, "7").unwrap();
+        let settled = trial.settled(8).unwrap();
+        let saved = settled.trial().to_toml();
+        let again = Trial::parse("saved.toml", &saved).unwrap();
+        assert_eq!(&again, settled.trial(), "{saved}");
+        let attached = |trial: &Trial| {
+            trial.settled(8).unwrap().into_parts().1[0].program().unwrap().program.attached.clone()
+        };
+        let file = &attached(&again)["dump.sql"];
+        assert_eq!(file.file, Path::new("/trials/data/dump.sql"));
+        assert_eq!(file.digest.as_ref().unwrap().to_string(), format!("sha256:{}", "7".repeat(64)));
+        // One with a digest is not read again: another content would not be noticed here.
+        let untouched = Trial::parse_with_files("saved.toml", &saved, &mut Always("8"), &MACHINE).unwrap();
+        assert_eq!(attached(&untouched), attached(&again));
+        assert_ne!(attached(&parse(ATTACHED, "8").unwrap()), attached(&again));
+    }
+
+    #[test]
+    fn inputs_that_are_not_read_are_refused() {
+        let error = Trial::parse("stored trial", ATTACHED).unwrap_err();
+        assert!(error.message.contains("data/dump.sql of the input `dump.sql` is not read here"), "{error}");
+        let error = parse(ATTACHED, "x").unwrap_err();
+        let span = error.span.unwrap();
+        assert!(ATTACHED[span.offset()..].starts_with("{ file"), "{error}");
+        let unknown = ATTACHED.replace("{ file", "{ path");
+        assert!(parse(&unknown, "7").unwrap_err().message.contains("unknown field `path`"));
+        let number = ATTACHED.replace("{ file = \"data/dump.sql\" }", "7");
+        assert!(parse(&number, "7").unwrap_err().message.contains("{ file = "));
     }
 
     const MODELLED: &str = r#"

@@ -1,9 +1,9 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, KeyValueEngine, Kind,
-    Layout, Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
-    ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
+    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Input, KeyValueEngine,
+    Kind, Layout, Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget,
+    Serialise, ServerEntry, Sharing, SyncCall, TreeEntry, Until, Ycsb, written::Written,
 };
 use crate::{
     problem::{MAX_FILE_BYTES, TrialError, read_toml, span_of_key},
@@ -258,8 +258,9 @@ keys! {
         version: Vec<String>,
         /// program: the longest the command may take; 30m by default.
         deadline: Nanos,
-        /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
-        inputs: BTreeMap<String, String>,
+        /// program: files that it is given, by name: small texts, or `{ file = "…" }` next to the trial file; `{input:NAME}` is the
+        /// path.
+        inputs: BTreeMap<String, Input>,
         /// program: words of your own that `{parameter:NAME}` stands for; those of a preset stay unless set again.
         parameters: BTreeMap<String, String>,
         /// program: the numbers that are picked from its output, 1 to 64.

@@ -12,6 +12,7 @@ use super::{
     command::check_commands,
     entry::Entry,
     entry_error::{EntryError, entry_error},
+    input::{Input, InputFile},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
     server::{Promises, Server, ServerEntry},
 };
@@ -45,6 +46,9 @@ pub struct Program {
     pub server: Option<Server>,
     /// Small texts given to the commands as files outside the arm, by name; placeholders are replaced.
     pub inputs: BTreeMap<String, String>,
+    /// Files given to the commands as they are, by name, with their digests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attached: BTreeMap<String, InputFile>,
     /// User-defined words for `{parameter:NAME}`, by name.
     pub parameters: BTreeMap<String, String>,
     /// Metrics read from the output of `command`: 1 to 64.
@@ -250,6 +254,14 @@ impl Program {
         }
     }
 
+    /// The same without the paths of its files: their digests name them at every place.
+    #[must_use]
+    pub fn by_digest(&self) -> Self {
+        let mut program = self.clone();
+        program.attached.values_mut().for_each(|file| file.file = PathBuf::new());
+        program
+    }
+
     /// The duration passed to the measured command, rounded as passed; none if it takes none.
     pub fn told_time(&self, duration: Nanos) -> Option<Nanos> {
         let is_told =
@@ -274,7 +286,7 @@ impl Program {
             .flat_map(|server| [&server.start, &server.ready].into_iter().chain(&server.load));
         let commands: Vec<&Vec<String>> = self.prepare.iter().chain(of_server).collect();
         let path = |name: &str| format!("/inputs/{name}");
-        let inputs = self.inputs.keys().map(|name| (name.clone(), path(name).into())).collect();
+        let inputs = self.input_names().map(|name| (name.clone(), path(name).into())).collect();
         let values = Values { threads, duration, inputs, ..Values::of_nothing() };
         let words = commands
             .iter()
@@ -284,8 +296,10 @@ impl Program {
         let is_named = |name: &str| words.iter().flatten().any(|word| word.contains(&path(name)));
         let texts = self.inputs.iter().filter(|(name, _)| is_named(name));
         let texts = texts.map(|(_, text)| self.input(text, &values)).collect::<Result<Vec<_>, _>>().ok()?;
+        let files = self.attached.iter().filter(|(name, _)| is_named(name));
+        let files: Vec<_> = files.map(|(name, file)| (name, file.digest.as_ref())).collect();
         let stop = server.map(|server| server.stop);
-        (!words.is_empty()).then(|| format!("{words:?} {texts:?} {stop:?} {}", self.deadline))
+        (!words.is_empty()).then(|| format!("{words:?} {texts:?} {files:?} {stop:?} {}", self.deadline))
     }
 
     /// The durability of acknowledged writes, with the parameters replaced; none without a server that declares it.
@@ -352,15 +366,21 @@ impl Program {
         Ok(())
     }
 
+    /// The names of all inputs: texts and files.
+    fn input_names(&self) -> impl Iterator<Item = &String> {
+        self.inputs.keys().chain(self.attached.keys())
+    }
+
     fn check_inputs(&self) -> Result<(), EntryError> {
-        if self.inputs.len() > MAX_INPUTS {
+        let count = self.input_names().count();
+        if count > MAX_INPUTS {
             return Err(entry_error(
                 "inputs",
-                format!("there are {} inputs", self.inputs.len()),
+                format!("there are {count} inputs"),
                 format!("use at most {MAX_INPUTS}"),
             ));
         }
-        if let Some(name) = self.inputs.keys().find(|name| !is_name(name)) {
+        if let Some(name) = self.input_names().find(|name| !is_name(name)) {
             return Err(entry_error(
                 "inputs",
                 format!("`{name:.80}` is not valid as the name of an input"),
@@ -371,7 +391,16 @@ impl Program {
             return Err(entry_error(
                 "inputs",
                 format!("`{name}` has {} bytes", text.len()),
-                "use at most 256 KiB",
+                format!("use at most 256 KiB, or put it into a file: \"{name}\" = {{ file = \"…\" }}"),
+            ));
+        }
+        if let Some((name, InputFile { file, .. })) =
+            self.attached.iter().find(|(_, file)| file.digest.is_none())
+        {
+            return Err(entry_error(
+                "inputs",
+                format!("the file {} of the input `{name}` is not read here", file.display()),
+                "name files in a trial file, for `fstrial run`; elsewhere write the text itself",
             ));
         }
         Ok(())
@@ -433,7 +462,7 @@ impl Program {
     /// Tries every replacement, with values that are certainly there.
     fn check_placeholders(&self) -> Result<(), EntryError> {
         let here = |name: &String| (name.clone(), PathBuf::from("/"));
-        let mut values = Values { inputs: self.inputs.keys().map(here).collect(), ..Values::of_nothing() };
+        let mut values = Values { inputs: self.input_names().map(here).collect(), ..Values::of_nothing() };
         for (key, command) in self.keyed_commands() {
             command.iter().try_for_each(|word| self.filled(word, &values, key).map(drop))?;
         }
@@ -445,7 +474,7 @@ impl Program {
             let placeholder = format!("{{input:{name}}}");
             self.commands().flatten().any(|word| word.contains(&placeholder))
         };
-        if let Some(unused) = self.inputs.keys().find(|name| !used(name)) {
+        if let Some(unused) = self.input_names().find(|name| !used(name)) {
             return Err(entry_error(
                 "inputs",
                 format!("no command uses the input `{unused}`"),
@@ -476,11 +505,19 @@ impl Entry {
     pub fn program(&self) -> Result<Program, EntryError> {
         self.only_keys_of(Kind::Program)?;
         let rules = self.metrics.iter().flatten().take(MAX_METRICS + 1).map(MetricEntry::settle);
+        let (mut inputs, mut attached) = (BTreeMap::new(), BTreeMap::new());
+        for (name, input) in self.inputs.iter().flatten() {
+            match input.clone() {
+                Input::Text(text) => drop(inputs.insert(name.clone(), text)),
+                Input::File(file) => drop(attached.insert(name.clone(), file)),
+            }
+        }
         let program = Program {
             prepare: self.prepare.clone().unwrap_or_default(),
             command: self.command.clone().unwrap_or_default(),
             server: self.server.as_ref().map(ServerEntry::settle).transpose()?,
-            inputs: self.inputs.clone().unwrap_or_default(),
+            inputs,
+            attached,
             parameters: self.parameters.clone().unwrap_or_default(),
             metrics: rules.collect::<Result<_, _>>()?,
             version: self.version.clone().unwrap_or_default(),

@@ -9,7 +9,10 @@ use super::{
     host::Host,
     wire::{self, AgentAnswer, AgentOrder, PULSE, SILENCE, Voice, WIRE},
 };
-use crate::{environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan};
+use crate::{
+    attached::Arriving, environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt,
+    plan::Plan,
+};
 use fstrial_model::{
     device::LogKind,
     place::{Clock, PlaceSpec},
@@ -95,7 +98,18 @@ fn attend(
         environment.clocksource = format!("virtual, 1 ns an instruction ({machine})");
     }
     voice.say(AgentAnswer::Opened { environment, data });
-    while let Ok(AgentOrder::Run { job }) = orders.recv() {
+    let mut arriving = Arriving::default();
+    loop {
+        let job = match orders.recv() {
+            Ok(AgentOrder::Put { digest, part, is_last }) => {
+                let content = arriving.take(&plan, &digest, &part, is_last)?;
+                content.iter().for_each(|content| host.put(content));
+                voice.say(AgentAnswer::Taken);
+                continue;
+            }
+            Ok(AgentOrder::Run { job }) => job,
+            _ => break,
+        };
         if !is_planned(&plan, &place, &job) {
             return Err(ExpectedError::usage(
                 "the trial asks for a run that its plan does not have",
@@ -157,6 +171,7 @@ fn open(
         interrupt,
         permission: &permission,
         state_folder: folder,
+        inputs: &[],
         precondition: None,
         tell: &mut tell,
     };

@@ -1,6 +1,6 @@
 //! Boot settings of guests for a plan.
 
-use crate::plan::Plan;
+use crate::{attached, plan::Plan};
 use fstrial_device::serve::Offer;
 use fstrial_model::{
     device::LogKind,
@@ -41,12 +41,10 @@ impl Boot {
             name: "model".into(),
             to_hypervisor: true,
         });
-        // A device may take 7 of 10 parts of the free memory.
-        Self {
-            clock,
-            room: Bytes(plan.device_size.0.saturating_mul(members).saturating_add(log).saturating_mul(3) / 2),
-            device,
-        }
+        // A device may take 7 of 10 parts of the free memory; inputs are there as they came, and as a program reads them.
+        let devices = plan.device_size.0.saturating_mul(members).saturating_add(log).saturating_mul(3) / 2;
+        let inputs = if attached::has_some(&plan) { 3 * attached::MOST.0 } else { 0 };
+        Self { clock, room: Bytes(devices.saturating_add(inputs)), device }
     }
 
     /// Memory of the guest: 512 MiB and `room`.

@@ -4,20 +4,22 @@
 //! live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
 use super::JobOutcome;
-use crate::{failure::out_of_memory, interrupt::Interrupt, program::install};
+use crate::{attached, failure::out_of_memory, interrupt::Interrupt, program::install};
 use fstrial_model::{
     job::{DeviceBinding, FailureKind, PlacedJob, RunFailure, Task, WorkerMessage},
     measurement::Stage,
     units::Nanos,
+    workload::ContentDigest,
 };
 use fstrial_stack::{StackError, command, device::Device, host, ledger::Ledger, memory};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -44,6 +46,8 @@ pub(super) struct Workers<'a> {
     pub(super) ledger: &'a Ledger,
     /// Raised by Ctrl-C.
     pub(super) interrupt: &'a Interrupt,
+    /// Contents of the files that jobs name.
+    pub(super) inputs: &'a BTreeMap<ContentDigest, Arc<[u8]>>,
 }
 
 fn lost(stage: Stage, what: impl Into<String>, hint: &str) -> RunFailure {
@@ -87,7 +91,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(job: &PlacedJob) -> Result<Self, RunFailure> {
+    fn start(job: &PlacedJob, inputs: &BTreeMap<ContentDigest, Arc<[u8]>>) -> Result<Self, RunFailure> {
         let failed =
             |what: String| lost(Stage::Attach, what, "is there memory and are there processes left?");
         let has_program = job.job.task.as_ref().is_some_and(|task| task.program.is_some());
@@ -108,7 +112,8 @@ impl Worker {
             .map_err(|e| failed(format!("could not start a worker: {e}")))?;
         let mut line = serde_json::to_string(job).expect("a job is plain data");
         line.push('\n');
-        let sent = child.stdin.as_mut().expect("piped above").write_all(line.as_bytes());
+        let to = child.stdin.as_mut().expect("piped above");
+        let sent = to.write_all(line.as_bytes()).and_then(|()| attached::send(&job.job, inputs, to));
         let stdout = child.stdout.take().expect("piped above");
         let stderr = child.stderr.take().expect("piped above");
         let lines = lines_of(stdout);
@@ -369,7 +374,7 @@ impl Workers<'_> {
                 "look at the kernel log (dmesg)",
             ));
         }
-        let worker = match Worker::start(job) {
+        let worker = match Worker::start(job, self.inputs) {
             Ok(worker) => worker,
             Err(failure) => return JobOutcome::Failed(failure),
         };

@@ -2,6 +2,7 @@
 
 use super::{JobOutcome, Opening, Place, bases::Bases, child::Workers, devices::Devices};
 use crate::{
+    attached::Content,
     environment::{BootFacts, Environment, busy_percent},
     error::ExpectedError,
     event::Event,
@@ -13,15 +14,18 @@ use fstrial_model::{
     job::{CutFiles, Job, KeptFiles, PlacedJob, Setup, WorkerMessage},
     measurement::Stage,
     units::Nanos,
-    workload::Data,
+    workload::{ContentDigest, Data},
 };
 use fstrial_stack::{StackError, ledger::Ledger};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// This host, with the devices of a trial.
 pub struct Host {
     devices: Devices,
     setup: Setup,
     bases: Bases,
+    /// The files that jobs name.
+    inputs: BTreeMap<ContentDigest, Arc<[u8]>>,
     ledger: Ledger,
     interrupt: Interrupt,
     environment: Environment,
@@ -57,11 +61,17 @@ impl Host {
             setup: devices.setup(plan),
             devices,
             bases,
+            inputs: opening.inputs.iter().map(Content::shared).collect(),
             ledger: opening.ledger.clone(),
             interrupt: opening.interrupt.clone(),
             environment,
             kept: None,
         })
+    }
+
+    /// Takes a file that jobs name.
+    pub(super) fn put(&mut self, content: &Content) {
+        self.inputs.extend([content.shared()]);
     }
 
     /// The files for the power cuts of a job, if it has any.
@@ -114,8 +124,8 @@ impl Place for Host {
             Ok(placed) => placed,
             Err(error) => return JobOutcome::Failed(stack_failure(Stage::Attach, &error)),
         };
-        let (ledger, interrupt) = (&self.ledger, &self.interrupt);
-        Workers { devices: self.devices.all(), ledger, interrupt }.run(&placed, hear)
+        let Self { ledger, interrupt, inputs, .. } = &*self;
+        Workers { devices: self.devices.all(), ledger, interrupt, inputs }.run(&placed, hear)
     }
 
     fn unbudgeted(&self) -> Nanos {

@@ -15,7 +15,7 @@ pub mod remote;
 pub(crate) mod transport;
 pub mod wire;
 
-use super::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};
+use super::{attached::Content, environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};
 use crate::error::ExpectedError;
 use fstrial_model::{
     job::{Job, KeptFiles, RunFailure, WorkerMessage},
@@ -82,18 +82,18 @@ pub fn open_all(
     opening: Opening<'_>,
     places: &mut Vec<Box<dyn Place>>,
 ) -> Result<(), ExpectedError> {
-    let Opening { ledger, interrupt, permission, state_folder, precondition, tell, .. } = opening;
+    let Opening { interrupt, inputs, tell, .. } = opening;
     let only = opening.place;
     for name in plan.places.iter().filter(|name| only.is_none() || name.as_deref() == only) {
         let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
         places.push(match spec {
             Some(spec) if !spec.is_here() => {
                 let reach = reach::of(reaches, &spec.name)?;
-                Box::new(Remote::open(reach, &plan.at(spec), cpus, interrupt, tell)?)
+                Box::new(Remote::open(reach, &plan.at(spec), cpus, inputs, interrupt, tell)?)
             }
             _ => {
                 let (tell, place) = (&mut *tell, name.as_deref());
-                let here = Opening { place, ledger, interrupt, permission, state_folder, precondition, tell };
+                let here = Opening { place, tell, ..opening };
                 Box::new(Host::open(&spec.map_or_else(|| plan.clone(), |spec| plan.at(spec)), here)?)
             }
         });
@@ -113,6 +113,8 @@ pub struct Opening<'a> {
     pub permission: &'a Permission,
     /// Folder of prepared filesystems, which is only looked at when one is kept.
     pub state_folder: &'a Path,
+    /// Contents of the files that jobs name by digest.
+    pub inputs: &'a [Content],
     /// Bring a disk to its steady state first: the length of a round of that.
     pub precondition: Option<Nanos>,
     /// Hears how far it is.

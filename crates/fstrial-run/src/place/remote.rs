@@ -15,7 +15,8 @@ use super::{
     wire::{self, AgentAnswer, AgentOrder, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
-    environment::Environment, error::ExpectedError, event::Event, exit_code, interrupt::Interrupt, plan::Plan,
+    attached::Content, environment::Environment, error::ExpectedError, event::Event, exit_code,
+    interrupt::Interrupt, plan::Plan,
 };
 use fstrial_model::{
     bounded,
@@ -133,6 +134,7 @@ struct AgentTask {
     trial: String,
     seed: u64,
     cpus: u16,
+    inputs: Vec<Content>,
 }
 
 /// An agent that was started.
@@ -236,6 +238,20 @@ impl Link {
         }
     }
 
+    /// Has the agent take an input, part by part.
+    fn put(&mut self, content: &Content, interrupt: &Interrupt) -> Result<(), Gone> {
+        for (part, is_last) in content.parts() {
+            let digest = content.digest.clone();
+            self.voice.say(AgentOrder::Put { digest, part, is_last });
+            match self.hear(interrupt, self.patience.opening)? {
+                AgentAnswer::Taken if !interrupt.is_raised() => {}
+                AgentAnswer::Taken => return Err(Gone::Ended(String::new())),
+                other => return Err(Gone::Gibberish(gibberish(&other))),
+            }
+        }
+        Ok(())
+    }
+
     /// Pauses a guest in virtual time until its next job: idle, it would race through its timers on a whole processor.
     fn rest(&mut self, reach: &Reach) {
         if reach.is_virtual() {
@@ -310,10 +326,12 @@ impl Remote {
         reach: &Reach,
         plan: &Plan,
         cpus: u16,
+        inputs: &[Content],
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
-        let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
+        let inputs = inputs.to_vec();
+        let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus, inputs };
         if reach.boots.is_some() {
             tell(&Event::Preparing { line: &format!("booting the guest {}", reach.place()) });
         }
@@ -350,7 +368,7 @@ impl Remote {
     fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
         let name = self.reach.place();
         let mut link = Link::start(&self.reach, self.patience)?;
-        let AgentTask { trial, seed, cpus } = self.open.clone();
+        let AgentTask { trial, seed, cpus, .. } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
         link.voice.say(AgentOrder::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
         let (mut last, mut moved) = (Bytes(0), Instant::now());
@@ -364,6 +382,11 @@ impl Remote {
                     tell(&Event::DeviceProgress { done, total });
                 }
                 Ok(AgentAnswer::Opened { environment, data }) => {
+                    let put =
+                        self.open.inputs.iter().try_for_each(|content| link.put(content, &self.interrupt));
+                    if let Err(gone) = put {
+                        return Err(self.unopened(link, gone));
+                    }
                     link.rest(&self.reach);
                     return Ok((link, *environment, data));
                 }
@@ -375,27 +398,22 @@ impl Remote {
                     link.end(self.patience.short_farewell, &self.interrupt);
                     return Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED));
                 }
-                Err(_) if self.interrupt.is_raised() => {
-                    link.end(self.patience.short_farewell, &self.interrupt);
-                    return Err(StackError::Interrupted.into());
-                }
-                Err(gone) => {
-                    let words = link.end(self.patience.short_farewell, &self.interrupt);
-                    let what = gone.or(words).what(name);
-                    return Err(ExpectedError::usage(
-                        what,
-                        match self.reach.boots.is_some() {
-                            true => {
-                                "the last messages of its kernel are above; `fstrial kernels` lists others"
-                            }
-                            false => {
-                                "the command of a place must run `fstrial agent` there and print nothing else"
-                            }
-                        },
-                    ));
-                }
+                Err(gone) => return Err(self.unopened(link, gone)),
             }
         }
+    }
+
+    /// The error of an agent that was lost before its first run.
+    fn unopened(&self, link: Link, gone: Gone) -> ExpectedError {
+        let words = link.end(self.patience.short_farewell, &self.interrupt);
+        if self.interrupt.is_raised() {
+            return StackError::Interrupted.into();
+        }
+        let hint = match self.reach.boots.is_some() {
+            true => "the last messages of its kernel are above; `fstrial kernels` lists others",
+            false => "the command of a place must run `fstrial agent` there and print nothing else",
+        };
+        ExpectedError::usage(gone.or(words).what(self.reach.place()), hint)
     }
 
     /// Tries again as long as one that was lost may still be at work, or may hold its home; after an interruption no

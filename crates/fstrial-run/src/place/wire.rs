@@ -7,7 +7,7 @@ use fstrial_model::{
     bounded,
     job::{Job, WorkerMessage},
     units::Bytes,
-    workload::Data,
+    workload::{ContentDigest, Data},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
@@ -23,7 +23,7 @@ use std::{
 
 /// Raised when an order or an answer changes its meaning; an agent refuses other versions. The content of a job has a
 /// separate number.
-pub(super) const WIRE: u32 = 1;
+pub(super) const WIRE: u32 = 2;
 /// Interval of both sides' heartbeat.
 pub(super) const PULSE: Duration = Duration::from_secs(1);
 /// Limit of a side's silence before the other one considers it gone.
@@ -56,6 +56,14 @@ pub(crate) enum AgentOrder {
         /// Processors of the host of the trial, which decide default levels.
         cpus: u16,
     },
+    /// Take a part of an input that jobs name; the parts of each come one after the other.
+    Put {
+        /// Digest of the whole.
+        digest: ContentDigest,
+        /// The part, in Base64.
+        part: String,
+        is_last: bool,
+    },
     /// Run a job.
     Run { job: Box<Job> },
     /// End the current work and restore everything.
@@ -83,6 +91,8 @@ pub(super) enum AgentAnswer {
         /// Suitable content of files on it.
         data: Data,
     },
+    /// A part was taken.
+    Taken,
     /// A message of a worker.
     Worker { message: Box<WorkerMessage> },
     /// A job has ended, and no part of it is left.

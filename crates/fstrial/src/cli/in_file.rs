@@ -68,28 +68,43 @@ fn as_text(path: &Path, mut source: Lines) -> Result<String, ExpectedError> {
 /// # Errors
 /// It cannot be read; with a message that reveals nothing about its content.
 pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
+    let text = |file: File| {
+        let mut text = String::new();
+        file.take(TEXT.0 + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read_beside(file, path.as_ref(), text)
+}
+
+/// The same with another way of reading.
+///
+/// # Errors
+/// As [`beside`].
+pub(crate) fn read_beside<T>(
+    file: &Path,
+    path: &Path,
+    read: impl FnOnce(File) -> io::Result<T>,
+) -> Result<T, String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let open = |name: &Path, flags| {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let folder = File::open(folder)?;
         Ok::<_, io::Error>(File::from(rustix::fs::openat2(&folder, name, flags, Mode::empty(), resolve)?))
     };
-    let read = || {
+    let opened = || {
         // First as a place only: opening a device may do something.
-        let place = open(Path::new(path), OFlags::PATH | OFlags::CLOEXEC)?;
+        let place = open(path, OFlags::PATH | OFlags::CLOEXEC)?;
         if !place.metadata()?.is_file() {
             return Err(io::Error::other("it is not an ordinary file"));
         }
-        let file =
-            open(Path::new(path), OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not an ordinary file"));
         }
-        let mut text = String::new();
-        file.take(TEXT.0 + 1).read_to_string(&mut text)?;
-        Ok(text)
+        read(file)
     };
-    read().map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+    let path = path.display();
+    opened().map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::LOOP) => format!("`{path}` is not read: links are not followed"),
         Some(Errno::XDEV) => {
             format!("`{path}` is not read: it leads out of the folder of {}", file.display())

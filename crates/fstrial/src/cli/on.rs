@@ -237,6 +237,12 @@ pub(super) fn fix(trial: &mut Trial, budget: Option<Nanos>) -> Result<(), Expect
             "leave the place out: every host runs all arms",
         ));
     }
+    if trial.names_inputs() {
+        return Err(ExpectedError::usage(
+            "the trial names a file of this host as an input of a program, and is for many hosts",
+            "write the text of the file into the trial, or make the data with a command (`prepare`)",
+        ));
+    }
     let rounds = *trial.trial.rounds.get_or_insert(ROUNDS);
     if (rounds as usize) < meta::MIN_ROUNDS {
         return Err(ExpectedError::usage(

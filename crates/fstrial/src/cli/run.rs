@@ -12,9 +12,9 @@ use fstrial_model::{
     device_model::DeviceModel,
     trial::{Files, NamedFileError, Trial},
     units::Nanos,
-    workload::Entry,
+    workload::{Entry, InputFile},
 };
-use fstrial_run::{environment, error::ExpectedError};
+use fstrial_run::{attached, environment, error::ExpectedError};
 use std::path::{Path, PathBuf};
 
 /// Run a trial from a file.
@@ -67,8 +67,8 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
         ));
     }
     let text = in_file::text(&args.file)?;
-    let mut trial =
-        Trial::parse_with_files(&name, &text, &mut Beside(&args.file), &environment::machine(false))?;
+    let mut beside = Beside { file: &args.file, left: attached::MOST.0 };
+    let mut trial = Trial::parse_with_files(&name, &text, &mut beside, &environment::machine(false))?;
     if trial.trial.name.is_empty() {
         trial.trial.name =
             args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -88,7 +88,11 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
 
 /// Reads the files named in a trial file, which are in its folder or below: it may be foreign, and an error quotes
 /// their content.
-struct Beside<'a>(&'a Path);
+struct Beside<'a> {
+    file: &'a Path,
+    /// Bytes of inputs that may still be read.
+    left: u64,
+}
 
 impl Beside<'_> {
     fn read<T>(
@@ -97,11 +101,8 @@ impl Beside<'_> {
         what: &str,
         read: impl FnOnce(&Path, &str) -> Result<T, ExpectedError>,
     ) -> Result<T, NamedFileError> {
-        let text = in_file::beside(self.0, path).map_err(|message| {
-            let hint = "a path starts from the folder of the trial file, and leads to a file there or below";
-            NamedFileError { message, hint: Some(hint.into()), place: None }
-        })?;
-        let path = self.0.parent().unwrap_or(Path::new("")).join(path);
+        let text = in_file::beside(self.file, path).map_err(not_beside)?;
+        let path = self.file.parent().unwrap_or(Path::new("")).join(path);
         read(&path, &text).map_err(|error| match error {
             ExpectedError::TrialFile(place) => NamedFileError {
                 message: format!("the {what} {} is refused", path.display()),
@@ -113,11 +114,31 @@ impl Beside<'_> {
     }
 }
 
+/// The error of a file that is not read.
+fn not_beside(message: String) -> NamedFileError {
+    let hint = "a path starts from the folder of the trial file, and leads to a file there or below";
+    NamedFileError { message, hint: Some(hint.into()), place: None }
+}
+
 impl Files for Beside<'_> {
     fn workload_of(&mut self, path: &str) -> Result<Entry, NamedFileError> {
         self.read(path, "fio job file", workloads::of_job_file)
     }
     fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError> {
         self.read(path, "device model file", device::of_file)
+    }
+    fn input_of(&mut self, path: &Path) -> Result<InputFile, NamedFileError> {
+        let left = &mut self.left;
+        let read = in_file::read_beside(self.file, path, |file| attached::read_from(file, left));
+        let content = read.map_err(not_beside)?;
+        let file = std::path::absolute(self.file.parent().unwrap_or(Path::new("")).join(path));
+        let file = file.map_err(|error| not_beside(error.to_string()))?;
+        if file.to_str().is_none() {
+            return Err(not_beside(format!(
+                "{} cannot be written into a trial: it is not UTF-8",
+                file.display()
+            )));
+        }
+        Ok(InputFile { file, digest: Some(content.digest) })
     }
 }

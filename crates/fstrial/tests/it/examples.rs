@@ -44,6 +44,10 @@ fn each_can_be_planned() {
     }
     let lab = Lab::new();
     lab.write("etcd.fio", &text("etcd.fio"));
+    fs::create_dir_all(lab.path("own-queries")).unwrap();
+    for file in ["own-queries/dump.sql", "own-queries/queries.sql"] {
+        lab.write(file, &text(file));
+    }
     for name in names() {
         let planned = lab.run(&format!("run {} --dry-run", local(&lab, &name).display()));
         assert_eq!(planned.code(), 0, "{name}: {planned:?}");

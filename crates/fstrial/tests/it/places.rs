@@ -10,6 +10,7 @@ use fstrial_model::{
     job::{DeviceBinding, Job, PROTOCOL, PlacedJob, Setup},
     units::Bytes,
 };
+use fstrial_run::attached::Content;
 use fstrial_store::{Store, TrialId};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -101,6 +102,109 @@ fn arms_at_two_places_are_one_trial() {
     assert!(post.contains("Place:    box (elsewhere)") && post.matches("Kernel:").count() == 2, "{post}");
     lab.assert_nothing_left("after the trial");
     clean_there(&lab);
+}
+
+/// A trial of a program that is given a file and checks its content, here and at a place.
+const ATTACHED: &str = r#"
+[trial]
+rounds = 2
+[device]
+kind = "image"
+size = "320MiB"
+[[place]]
+name = "box"
+[[arm]]
+filesystem = "ext4"
+[[arm]]
+name = "there"
+filesystem = "ext4"
+place = "box"
+[[workload]]
+name = "check"
+kind = "program"
+threads = [1]
+command = ["sh", "-c", "sha256sum < {input:rows} | grep -q ^{parameter:expected}"]
+[workload.inputs]
+rows = { file = "data/rows" }
+[workload.parameters]
+expected = "EXPECTED"
+[[workload.metric]]
+name = "wall"
+measure = "wall"
+"#;
+
+#[test]
+fn inputs_of_programs_are_put_at_every_place() {
+    let name = "inputs_of_programs_are_put_at_every_place";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let place = with_place(&lab);
+    std::fs::create_dir_all(lab.path("data")).unwrap();
+    // Of three parts, and not text.
+    let rows: Vec<u8> = (0..5 << 19).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(lab.path("data/rows"), &rows).unwrap();
+    let digest = Content::of(rows.clone()).digest.to_string();
+    let expected = digest.trim_start_matches("sha256:");
+    let trial = lab.write("trial.toml", &ATTACHED.replace("EXPECTED", expected));
+    let run = |file: &str| lab.run(&format!("run {file} {place} --json"));
+    let ended = run("trial.toml");
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let store = Store::open_read_only(lab.home().join("results.db")).unwrap();
+    let runs = store.runs(TrialId(1)).unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in &runs {
+        assert!(run.outcome.is_ok(), "{run:?}");
+        assert!(run.job.contains(&digest) && !run.job.contains("data/rows"), "{}", run.job);
+    }
+    // The stored trial names the file, and takes no other one.
+    let stored = lab.run("results export 1 --format toml").stdout;
+    lab.write("stored.toml", &stored);
+    assert_eq!(run("stored.toml").code(), 3);
+    std::fs::write(lab.path("data/rows"), &rows[1..]).unwrap();
+    let changed = run("stored.toml");
+    assert_eq!(changed.code(), 2, "{changed:?}");
+    assert!(changed.stderr.contains("data/rows is not the file that the trial began with"), "{changed:?}");
+    // Nothing outside the folder of a trial file is read.
+    for outside in ["../rows", "/etc/hostname", "data"] {
+        let text = std::fs::read_to_string(&trial).unwrap().replace("data/rows", outside);
+        lab.write("outside.toml", &text);
+        let refused = run("outside.toml");
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains("is not read"), "{outside}: {}", refused.stderr);
+    }
+    lab.assert_nothing_left("after the trial");
+    clean_there(&lab);
+}
+
+/// Programs of ordinary users are in another user namespace than their command.
+#[test]
+fn inputs_of_programs_are_there_without_root() {
+    let name = "inputs_of_programs_are_there_without_root";
+    if !support::is_root(name, "to become somebody else") {
+        return;
+    }
+    let lab = Lab::new();
+    let arms = ["a", "b"].map(|arm| {
+        let folder = lab.path(arm);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
+        format!("[[arm]]\nname = \"{arm}\"\nfilesystem = \"dir\"\npath = \"{}\"\n", folder.display())
+    });
+    lab.write("rows", &"a row\n".repeat(100_000));
+    let work = ATTACHED.split_once("[[workload]]").unwrap().1.replace("data/rows", "rows");
+    let digest = Content::of("a row\n".repeat(100_000).into_bytes()).digest.to_string();
+    let work = work.replace("EXPECTED", digest.trim_start_matches("sha256:"));
+    lab.write("trial.toml", &format!("[trial]\nrounds = 2\n{}[[workload]]{work}", arms.concat()));
+    match lab.run_as_nobody(&format!("run {} --json", lab.path("trial.toml").display())) {
+        Ok(ended) => {
+            assert_eq!(ended.code(), 3, "{ended:?}");
+            assert_eq!(ended.document()["rounds"], 2, "{ended:?}");
+            assert_eq!(ended.document()["failures"], serde_json::json!([]), "{ended:?}");
+        }
+        Err(why) => support::skip(name, &why),
+    }
 }
 
 #[test]

@@ -46,6 +46,16 @@ fn load_key_depends_only_on_load_command_inputs() {
     let files = |count| loaded("'make', '{input:make}'", &run("a").replace('3', count), 1);
     assert_ne!(files("3"), files("4"), "an input that a command reads is");
     assert_ne!(plain, loaded("'make', '{seed}'", &format!("deadline = '9m'\n{}", run("a")), 1));
+    // A text and a file that change places.
+    let digest = format!("sha256:{}", "7".repeat(64));
+    let file = format!("{{ file = '/dump', digest = '{digest}' }}");
+    let swapped = |run: &str, make: &str| {
+        let inputs = format!("inputs = {{ run = {run}, make = {make} }}");
+        loaded("'make', '{input:make}', '{input:run}'", &inputs, 1)
+    };
+    assert_ne!(swapped("'x'", &file), swapped(&file, "'x'"));
+    assert_ne!(swapped("'x'", &file), swapped("'x'", &format!("'{digest}'")));
+    assert_ne!(swapped("'x'", &file), swapped("'x'", &file.replace('7', "8")));
     let nothing = entry(&format!("command = ['x']\n{METRIC}")).program().unwrap();
     assert_eq!(nothing.loaded(1, Nanos::secs(1)), None);
 }
