@@ -68,7 +68,7 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
 }
 
 /// The data and the method of judging.
-fn how(facts: &Facts) -> String {
+pub(crate) fn how(facts: &Facts) -> String {
     match (facts.rounds, facts.is_sequential) {
         (None, _) => "values without rounds, which are not paired: judged once, by ranks".into(),
         (Some(rounds), false) => format!("{}, judged once, all together", rounds_in_words(rounds)),
@@ -77,7 +77,7 @@ fn how(facts: &Facts) -> String {
 }
 
 /// The quantity: `random-write, threads 4: throughput (op/s, more is better)`.
-fn heading(quantity: &Quantity) -> String {
+pub(crate) fn heading(quantity: &Quantity) -> String {
     let parts = [&quantity.workload, &quantity.metric].into_iter().filter(|part| !part.is_empty());
     let name = parts.map(String::as_str).collect::<Vec<_>>().join(": ");
     if name.is_empty() {
@@ -89,7 +89,7 @@ fn heading(quantity: &Quantity) -> String {
 }
 
 /// Consequences of the values' order, each kind once: with the first pair of arms that has it.
-fn warnings(found: &[Finding]) -> Vec<String> {
+pub(crate) fn warnings(found: &[Finding]) -> Vec<String> {
     let mut orders: Vec<ArmOrder> = found.iter().map(|found| found.order).collect();
     orders.sort_unstable();
     orders.dedup();
@@ -143,7 +143,7 @@ fn warning(found: &Finding, others: &str) -> Option<String> {
 }
 
 /// One comparison: `b is 1.10× a [1.085, 1.12]: faster; 40 rounds; order unknown`.
-fn line(found: &Finding, practical: f64) -> String {
+pub(crate) fn line(found: &Finding, practical: f64) -> String {
     let Some(ratio) = found.ratio else {
         return format!("{} against {}: no round has both", found.a, found.b);
     };

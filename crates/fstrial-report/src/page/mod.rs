@@ -14,6 +14,7 @@ mod data;
 mod flames;
 mod forest;
 mod forests;
+pub mod judge;
 pub mod meta;
 mod pictures;
 mod several;
@@ -75,8 +76,13 @@ pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
     document(&title, &body)
 }
 
-/// A whole file: style, body, script.
+/// A file about stored trials.
 fn document(title: &str, body: &Markup) -> String {
+    file(title, body, &html! { code { "fstrial results export" } " has every run" })
+}
+
+/// A whole file: style, body, script. `source`: where its figures are from.
+fn file(title: &str, body: &Markup, source: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -94,7 +100,7 @@ fn document(title: &str, body: &Markup) -> String {
                 a.skip href="#main" { "to the answer" }
                 main #main { (body) }
                 footer {
-                    p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " code { "fstrial results export" } " has every run" }
+                    p { "made by fstrial " (env!("CARGO_PKG_VERSION")) "; " (source) }
                 }
                 div #value aria-hidden="true" {}
                 script { (PreEscaped(compact(SCRIPT))) }

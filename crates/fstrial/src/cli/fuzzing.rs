@@ -2,7 +2,7 @@
 
 use super::{Cli, Command, judge};
 use clap::Parser;
-use fstrial_report::elsewhere;
+use fstrial_report::{elsewhere, page};
 use fstrial_run::{environment::Environment, place::wire};
 use std::{hint::black_box, path::Path};
 
@@ -19,8 +19,9 @@ pub fn judge(file: &Path) {
     for files in [vec![path.clone()], vec![format!("a={path}"), format!("b={path},{path}")]] {
         let words = ["fstrial", "judge"].into_iter().map(str::to_owned).chain(files);
         let Ok(Cli { command: Some(Command::Judge(args)), .. }) = Cli::try_parse_from(words) else { return };
-        if let Ok((facts, result)) = judge::judged(&args) {
+        if let Ok((facts, table, result)) = judge::judged(&args) {
             black_box((elsewhere::text(&facts, &result, 3.0), elsewhere::json(&facts, &result)));
+            black_box(page::judge::page(&facts, &table, &result, 3.0));
         }
     }
 }

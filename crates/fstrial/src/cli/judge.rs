@@ -8,19 +8,19 @@ mod json;
 mod sources;
 mod tools;
 
-use super::Home;
+use super::{Home, out_file};
 use clap::Args;
 use format::Format;
 use fstrial_model::units::Percent;
-use fstrial_report::{elsewhere, json_lines};
+use fstrial_report::{elsewhere, json_lines, page};
 use fstrial_run::{
     contrast::Outcome,
-    elsewhere::{self as judging, Finding, Settings},
+    elsewhere::{self as judging, Finding, Settings, Table},
     error::ExpectedError,
     exit_code,
 };
 use sources::Sources;
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Most values that all comparisons together look at: seconds of work.
 const MAX_VALUES: usize = 1 << 19;
@@ -39,7 +39,7 @@ const MAX_SEQUENTIAL: usize = 1000;
 #[command(after_long_help = "\
 Examples:
   fstrial judge pairs.csv
-  fstrial judge hyperfine.json
+  fstrial judge hyperfine.json --out page.html
   fstrial judge old=old.txt new=new.txt
   fstrial judge ext4=a1.json,a2.json,a3.json xfs=b1.json,b2.json,b3.json --metric write.clat_p99
   fstrial results export 7 | fstrial judge -")]
@@ -76,6 +76,13 @@ pub(crate) struct JudgeArgs {
     #[arg(long)]
     sequential: bool,
 
+    /// Write an HTML report to this file instead of printing text; - for standard output.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    out: Option<PathBuf>,
+
+    #[arg(long, requires = "out", help = out_file::FORCE)]
+    force: bool,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -85,9 +92,13 @@ pub(crate) struct JudgeArgs {
 }
 
 pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
-    let (facts, result) = judged(args)?;
+    args.out.iter().try_for_each(|out| out_file::check(out, args.force))?;
+    let (facts, table, result) = judged(args)?;
     if args.json {
         json_lines::print(&elsewhere::json(&facts, &result));
+    } else if let Some(out) = &args.out {
+        let page = page::judge::page(&facts, &table, &result, args.practical.0);
+        out_file::write_page(out, &page, args.force)?;
     } else {
         super::print_folded(&elsewhere::text(&facts, &result, args.practical.0));
     }
@@ -95,8 +106,8 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
     Ok(if is_undecided { exit_code::UNDECIDED } else { exit_code::VERDICT })
 }
 
-/// Properties of the files, and the verdicts on them.
-pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>), ExpectedError> {
+/// Properties of the files, their values, and the verdicts on them.
+pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Table, Vec<Finding>), ExpectedError> {
     if args.practical.is_zero() {
         return Err(ExpectedError::usage(
             "--practical 0%: with no band around it nothing is equivalent",
@@ -123,12 +134,12 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>
     let facts = elsewhere::Facts {
         files: read.files,
         format: read.format.name(),
-        arms: read.table.arms,
+        arms: read.table.arms.clone(),
         rounds: read.table.rounds,
         is_sequential: settings.is_sequential,
         notes: read.notes,
     };
-    Ok((facts, result))
+    Ok((facts, read.table, result))
 }
 
 fn settings(args: &JudgeArgs, read: &sources::Read) -> Result<Settings, ExpectedError> {

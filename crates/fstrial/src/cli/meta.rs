@@ -104,12 +104,7 @@ pub(crate) fn exec(args: &MetaArgs) -> Result<u8, ExpectedError> {
         json_lines::print(&document);
     } else if let Some(out) = &args.out {
         let page = page::meta::page(&document);
-        if out_file::is_standard_output(out) {
-            super::print(&page);
-        } else {
-            out_file::write(out, page.as_bytes(), args.force)?;
-            super::print(&format!("{}\n", out.display()));
-        }
+        out_file::write_page(out, &page, args.force)?;
     } else {
         show(&document);
     }

@@ -42,6 +42,18 @@ pub(crate) fn write(path: &Path, contents: &[u8], force: bool) -> Result<(), Exp
     Folder::of(path)?.write(path, contents, force)
 }
 
+/// Writes a page, and reports its path; or to standard output.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn write_page(path: &Path, page: &str, force: bool) -> Result<(), ExpectedError> {
+    write(path, page.as_bytes(), force)?;
+    if !is_standard_output(path) {
+        super::print(&format!("{}\n", path.display()));
+    }
+    Ok(())
+}
+
 /// Refuses the same as [`write`], and writes nothing.
 ///
 /// # Errors

@@ -2,7 +2,10 @@
 //!
 //! The files are in `fixtures/judge/`, whose `README.md` names the program that wrote each.
 
-use crate::support::{Ended, Lab};
+use crate::{
+    report::words_of,
+    support::{Ended, Lab},
+};
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
@@ -64,6 +67,24 @@ fn judge_uses_all_rows() {
     lab.write("long.csv", &csv(1001, late, drawn));
     let refused = judged(&lab, 2, "long.csv --sequential");
     assert!(refused.stderr.contains("1000 at most"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_page_has_what_the_text_says() {
+    let lab = lab(&["hyperfine.json", "rounds.csv", "export.csv"]);
+    for file in ["hyperfine.json", "rounds.csv", "export.csv"] {
+        let text = lab.run(&format!("judge {file}"));
+        let written = lab.run(&format!("judge {file} --out {file}.html"));
+        assert_eq!((written.code(), written.stdout), (text.code(), format!("{file}.html\n")));
+        let page = fs::read_to_string(lab.path(&format!("{file}.html"))).unwrap();
+        let words = words_of(&page);
+        for line in text.stdout.lines().filter(|line| !line.starts_with("more is better")) {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(&line), "{file}: {line:?} is not in {words}");
+        }
+        assert!(page.contains("<svg") && !words.contains("results export"), "{words}");
+        assert_eq!(lab.run(&format!("judge {file} --out {file}.html")).code(), 2, "it is there already");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn ok(ended: Ended) -> String {
 }
 
 /// The words of a page, without its style and script.
-fn words_of(page: &str) -> String {
+pub(crate) fn words_of(page: &str) -> String {
     let (_, body) = page.split_once("<body>").expect("a page has a body");
     body.split_once("<script>").expect("a page has a script").0.to_owned()
 }
