@@ -27,11 +27,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     for (id, reason) in &out_of_reach {
         println!("out of reach here: {id}: {reason}");
     }
-    let hours = f64::from(MINUTES) / 60.0 * open.len() as f64;
-    println!("{} claims to measure, at most {MINUTES} minutes each: {hours} hours", open.len());
+    let hours = open.iter().map(|open| open.minutes).sum::<f64>() / 60.0;
+    println!("{} claims to measure, at most {MINUTES} minutes each: about {hours:.1} hours", open.len());
     let mut failed = Vec::new();
-    for (id, reason) in &open {
-        println!("── {id}: {reason}");
+    for Open { id, reason, minutes } in &open {
+        println!("── {id}: {reason}; about {minutes:.0} min");
         if !is_plan.is_empty() {
             continue;
         }
@@ -59,8 +59,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 /// The code of fstrial after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// A claim, and why it is measured or cannot be.
-type Reason = (String, String);
+/// A claim to measure.
+struct Open {
+    id: String,
+    reason: String,
+    /// Time it takes.
+    minutes: f64,
+}
+
+/// A claim that cannot be measured, and why.
+type OutOfReach = (String, String);
 
 struct Published<'a> {
     root: &'a Path,
@@ -97,7 +105,7 @@ impl Published<'_> {
     }
 
     /// The claims to measure, those without a result first; and those that cannot be.
-    fn open(&self, named: &[&String]) -> Result<(Vec<Reason>, Vec<Reason>), String> {
+    fn open(&self, named: &[&String]) -> Result<(Vec<Open>, Vec<OutOfReach>), String> {
         let table = self.table()?;
         let (mut open, mut out_of_reach, mut known) = (Vec::new(), Vec::new(), BTreeSet::<&String>::new());
         for listed in self.lines(&["claims", "list", "--json"])? {
@@ -106,16 +114,18 @@ impl Published<'_> {
             let is_named = named.iter().any(|name| id.starts_with(name.as_str()));
             known.extend(named.iter().copied().filter(|name| id.starts_with(name.as_str())));
             let reason = if is_named { Some("named") } else { reason(row).filter(|_| named.is_empty()) };
-            match (reason, listed["missing"].as_array().and_then(|missing| missing.first())) {
-                (Some(_), Some(missing)) => out_of_reach.push((id, text(missing))),
-                (Some(reason), None) => open.push((id, reason.to_owned())),
-                (None, _) => {}
+            let Some(reason) = reason else { continue };
+            let missing = listed["missing"].as_array().and_then(|missing| missing.first()).map(text);
+            let outlook = Outlook::of(row);
+            match missing.or_else(|| outlook.out_of_reach().filter(|_| !is_named)) {
+                Some(why) => out_of_reach.push((id, why)),
+                None => open.push(Open { id, reason: reason.to_owned(), minutes: outlook.minutes() }),
             }
         }
         if let Some(unknown) = named.iter().find(|name| !known.contains(**name)) {
             return Err(format!("no claim begins with {unknown}"));
         }
-        open.sort_by_key(|(_, reason)| [QUICK, FEW].contains(&reason.as_str()));
+        open.sort_by_key(|open| [QUICK, FEW].contains(&open.reason.as_str()));
         Ok((open, out_of_reach))
     }
 
@@ -185,9 +195,6 @@ fn reason(row: &Value) -> Option<&'static str> {
     if row["measured"].is_null() {
         return Some("no result");
     }
-    if row["measured"]["has_ended"] != true {
-        return Some("cut short");
-    }
     // The rest goes into making devices.
     let had_its_time = row["measured"]["spent_seconds"].as_f64() >= Some(0.7 * 60.0 * f64::from(MINUTES));
     let ratios = row["parts"].as_array().into_iter().flatten().filter(|part| part["figure"] == "ratio");
@@ -196,9 +203,49 @@ fn reason(row: &Value) -> Option<&'static str> {
         || row["scaled"].as_array().into_iter().flatten().any(|line| text(line).contains("a quick check"));
     match row["verdict"].as_str() {
         _ if had_its_time => None,
+        _ if row["measured"]["has_ended"] != true => Some("cut short"),
         Some("undecided") => Some("undecided"),
         _ if has_few => Some(FEW),
         _ => is_quick().then_some(QUICK),
+    }
+}
+
+/// The time a claim takes, by its earlier rounds.
+struct Outlook {
+    seconds_per_round: f64,
+    /// Rounds in which its open parts are decided, at least and at most; none if that is unknown.
+    rounds: Option<(u64, u64)>,
+}
+
+impl Outlook {
+    fn of(row: &Value) -> Self {
+        let parts = || row["parts"].as_array().into_iter().flatten();
+        let done = parts().filter_map(|part| part["rounds"].as_u64()).max().unwrap_or(0);
+        let spent = row["measured"]["spent_seconds"].as_f64().unwrap_or(0.0);
+        let open = || parts().filter(|part| part["verdict"] == "undecided");
+        let needed = |end: usize| {
+            let ends: Option<Vec<u64>> = open().map(|part| part["rounds_needed"][end].as_u64()).collect();
+            ends.map(|ends| ends.into_iter().fold(ROUNDS, u64::max))
+        };
+        Self {
+            seconds_per_round: spent / done.max(1) as f64,
+            rounds: needed(0).zip(needed(1)).filter(|_| done > 0),
+        }
+    }
+
+    fn minutes(&self) -> f64 {
+        let longest = f64::from(MINUTES);
+        self.rounds.map_or(longest, |(_, most)| (most as f64 * self.seconds_per_round / 60.0).min(longest))
+    }
+
+    /// Says so if a decision takes more than the time of a claim.
+    fn out_of_reach(&self) -> Option<String> {
+        let (least, most) = self.rounds?;
+        let is_beyond = least as f64 * self.seconds_per_round > 60.0 * f64::from(MINUTES);
+        let seconds = self.seconds_per_round;
+        is_beyond.then(|| {
+            format!("a decision takes {least} to {most} rounds of {seconds:.0} s, beyond {MINUTES} minutes")
+        })
     }
 }
 
@@ -221,3 +268,45 @@ fstrial claims check closson-2012                   # the statements of an autho
 fstrial claims check --all --share mine.json        # all of them, as a file to share
 ```
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(rounds: u64, needed: &Value, spent: f64) -> Value {
+        json!({
+            "measured": {"has_ended": false, "spent_seconds": spent},
+            "parts": [
+                {"figure": "ratio", "rounds": rounds, "rounds_needed": needed, "verdict": "undecided"},
+                {"figure": "ratio", "rounds": 30, "rounds_needed": null, "verdict": "confirmed"},
+            ],
+            "verdict": "undecided",
+        })
+    }
+
+    #[test]
+    fn time_of_a_claim_comes_from_its_rounds() {
+        let outlook = |needed, spent| Outlook::of(&row(40, &needed, spent));
+        // 40 rounds of 6 s.
+        let soon = outlook(json!([50, 100]), 240.0);
+        assert_eq!((soon.minutes(), soon.out_of_reach()), (10.0, None));
+        assert_eq!(outlook(json!([50, 1000]), 240.0).minutes(), 30.0);
+        let late = outlook(json!([301, 1000]), 240.0).out_of_reach().unwrap();
+        assert_eq!(late, "a decision takes 301 to 1000 rounds of 6 s, beyond 30 minutes");
+        let unknown = outlook(Value::Null, 240.0);
+        assert_eq!((unknown.minutes(), unknown.out_of_reach()), (30.0, None));
+        // What is decided waits for the rounds that would show a rare stall.
+        let mut decided = row(10, &Value::Null, 60.0);
+        decided["parts"][0]["verdict"] = json!("confirmed");
+        decided["parts"][1]["rounds"] = json!(10);
+        assert_eq!(Outlook::of(&decided).minutes(), 2.9);
+    }
+
+    #[test]
+    fn claims_that_had_their_time_are_not_measured_again() {
+        assert_eq!(reason(&row(40, &Value::Null, 240.0)), Some("cut short"));
+        assert_eq!(reason(&row(40, &Value::Null, 1300.0)), None);
+        assert_eq!(reason(&json!({})), Some("no result"));
+    }
+}
