@@ -30,6 +30,8 @@ struct Marks {
     pooled: char,
     crossing: char,
     then: char,
+    /// The value where the original figure is.
+    both: char,
     left: char,
     right: char,
 }
@@ -41,6 +43,7 @@ const UNICODE: Marks = Marks {
     pooled: '◆',
     crossing: '┼',
     then: '◇',
+    both: '◈',
     left: '◂',
     right: '▸',
 };
@@ -51,6 +54,7 @@ const ASCII: Marks = Marks {
     pooled: '#',
     crossing: '+',
     then: 'x',
+    both: '*',
     left: '<',
     right: '>',
 };
@@ -113,7 +117,12 @@ impl Scale {
                 cells[self.at(then)] = marks.then;
             }
             if value.is_finite() {
-                cells[self.at(value)] = if row.is_pooled { marks.pooled } else { marks.value };
+                let cell = &mut cells[self.at(value)];
+                *cell = match row.is_pooled {
+                    true => marks.pooled,
+                    false if *cell == marks.then => marks.both,
+                    false => marks.value,
+                };
             }
         }
         cells.into_iter().collect::<String>().trim_end().to_owned()

@@ -22,7 +22,7 @@ const CAUSES: usize = 4;
 const ON_A_PAGE: Terminal = Terminal { unicode: true, columns: 110 };
 
 /// Legend of the plots.
-const LEGEND: &str = "● measured with its interval, ◇ the original figure, │ no difference";
+const LEGEND: &str = "● measured with its interval, ◇ the original figure, ◈ both, │ no difference";
 
 /// The chapters with headlines and plots for a terminal; claims without a result are only counted.
 pub fn text(catalogue: &Catalogue, terminal: Terminal) -> String {
@@ -54,7 +54,7 @@ pub fn text(catalogue: &Catalogue, terminal: Terminal) -> String {
     if terminal.unicode {
         out
     } else {
-        ascii(&out).replace('●', "o").replace('◇', "x").replace('│', "|")
+        ascii(&out).replace('●', "o").replace('◇', "x").replace('◈', "*").replace('│', "|")
     }
 }
 
