@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 /// The page of a table and its verdicts. `practical` is the band in percent.
 pub fn page(facts: &Facts, table: &Table, found: &[Finding], practical: f64) -> String {
+    let is_one = found.len() == 1;
     let title = match found {
         [one] => elsewhere::line(one, practical),
         _ => format!("{} of {}", counted(found.len(), "comparison"), facts.files),
@@ -33,7 +34,7 @@ pub fn page(facts: &Facts, table: &Table, found: &[Finding], practical: f64) -> 
         @for (quantity, values, found) in judged.filter(|(_, _, found)| !found.is_empty()) {
             section.trial {
                 h2 { @match elsewhere::heading(quantity) { name if name.is_empty() => "Values", name => (name) } }
-                ul.verdicts { @for found in &found { li { (elsewhere::line(found, practical)) } } }
+                @if !is_one { ul.verdicts { @for found in &found { li { (elsewhere::line(found, practical)) } } } }
                 figure {
                     (forest::draw(&picture(&found, practical)))
                     figcaption { "Ratios with their intervals; the band is what does not matter. " (method(facts)) }
@@ -54,6 +55,7 @@ fn method(facts: &Facts) -> &'static str {
 
 fn picture(found: &[&Finding], practical: f64) -> forest::Forest {
     let band = 1.0 + practical / 100.0;
+    let is_less = found.iter().any(|found| found.quantity.less_is_better);
     let row = |found: &&Finding| {
         let value = found.ratio?;
         Some(forest::ForestRow {
@@ -69,7 +71,7 @@ fn picture(found: &[&Finding], practical: f64) -> forest::Forest {
     };
     forest::Forest {
         finding: "ratios of the arms, as in the list".into(),
-        axis: "ratio".into(),
+        axis: if is_less { "ratio, less is better" } else { "ratio, more is better" }.into(),
         scale: forest::Scale::Ratio((band.recip(), band)),
         rows: found.iter().filter_map(row).collect(),
     }
