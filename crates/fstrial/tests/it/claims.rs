@@ -203,6 +203,17 @@ fn shared_results_identify_nobody_and_compare() {
     assert!(table.stdout.contains("| claim | mine | theirs | together |"), "{}", table.stdout);
     let row = "| sandeep-2012-freeze | partly confirmed (1 of 2) | partly confirmed (1 of 2) | – |";
     assert!(table.stdout.contains(row), "{}", table.stdout);
+    let hostile =
+        text.replace("partly confirmed (1 of 2)", "\\u001b[31m\\n# heading <script>alert(1)</script>");
+    assert_ne!(hostile, text);
+    lab.write("hostile.json", &hostile);
+    for format in ["text", "markdown", "html"] {
+        let shown = lab.run(&format!("claims table hostile.json --format {format}")).stdout;
+        assert!(shown.contains("heading"), "{format}: {shown}");
+        for bad in ["\n# heading", "\u{1b}", "<script>alert"] {
+            assert!(!shown.contains(bad), "{format}: {bad:?} in {shown}");
+        }
+    }
     // It is written only if nothing is replaced, and read only in a known version.
     assert_eq!(lab.run("claims check sandeep-2012-freeze --quick -q --share mine.json").code(), 2);
     lab.write("later.json", &text.replace("\"claims_schema_version\": 1", "\"claims_schema_version\": 99"));

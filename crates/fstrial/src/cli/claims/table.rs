@@ -12,7 +12,7 @@ use fstrial_report::{
     catalogue::{self, Catalogue, Chapter, ClaimRow, MachineRow, MeasuredClaim},
     claim as report,
     document::Document,
-    evidence, first_lap, page, receipt, stdout,
+    evidence, first_lap, page, plain, receipt, stdout,
     trend::Terminal,
 };
 use fstrial_run::{
@@ -24,6 +24,7 @@ use fstrial_run::{
     exit_code, numbers,
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -149,7 +150,9 @@ fn read(path: &Path) -> Result<Catalogue, ExpectedError> {
             "name a store, or a file of `fstrial claims check --share`",
         )
     };
-    let mut read: Catalogue = serde_json::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    let mut foreign: Value = serde_json::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    tame(&mut foreign);
+    let mut read: Catalogue = serde_json::from_value(foreign).map_err(|error| problem(error.to_string()))?;
     // Results of other expectations under the same name are none of these claims.
     let shipped = source::all().iter().map(source::ClaimFile::read).collect::<Result<Vec<_>, _>>()?;
     let known = |row: &ClaimRow| {
@@ -163,6 +166,16 @@ fn read(path: &Path) -> Result<Catalogue, ExpectedError> {
             "its format has version {other}, and this fstrial reads {}",
             catalogue::SCHEMA_VERSION
         ))),
+    }
+}
+
+/// Makes texts of others lines, without signs that a terminal, Markdown or HTML acts on.
+fn tame(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = plain(text).replace('<', "‹"),
+        Value::Array(values) => values.iter_mut().for_each(tame),
+        Value::Object(fields) => fields.values_mut().for_each(tame),
+        _ => {}
     }
 }
 
